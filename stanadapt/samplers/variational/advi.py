@@ -15,7 +15,7 @@ References
 Kucukelbir, Tran, Ranganath, Gelman and Blei (2017), Automatic differentiation variational
 inference, JMLR 18(14): the families; Roeder, Wu and Duvenaud (2017), Sticking the landing, NeurIPS:
 the gradient; Kingma and Ba (2015), Adam, ICLR. Deviations: Adam in place of a sequence of step
-sizes that a search scales, bounded slopes (`_move`), coordinates standardized by Pathfinder, and
+sizes that a search scales, bounded slopes (`_shorten`), coordinates standardized by Pathfinder, and
 the averaged iterate.
 
 """
@@ -255,6 +255,7 @@ def _adam(climber, weight, rate, t):
     """Move mu and L along the gradient, a sum over draws that is multiplied by weight."""
     location, factor = climber.location, climber.factor
     n, rows = location.shape[0], factor.shape[0]
+    _shorten(climber, weight, t)
     for i in range(n):
         location[i] += _move(climber, 0, i, weight, rate, t)
     for a in range(rows):
@@ -270,19 +271,35 @@ def _adam(climber, weight, rate, t):
 @jit
 def _bounded(number, bound):
     """Return the number in [-bound, bound] that is closest to number."""
-    return min(max(number, -bound), bound)
+    if number > bound:
+        return bound
+    return -bound if number < -bound else number
+
+
+@jit
+def _shorten(climber, weight, t):
+    """Shorten slopes that are far larger than those before them, as beyond a steep wall.
+
+    After the full square of such a slope no step would be long enough to be seen. Apart from the
+    steps, whose loop is vectorized only without this branch.
+    """
+    n, rows = climber.location.shape[0], climber.factor.shape[0]
+    for row in range(1 + rows):
+        for i in range(row if row > 0 and rows == n else n):
+            on_log_scale = row > 0 and (rows < n or i == row - 1)
+            unit = weight * climber.factor[row - 1, i] if on_log_scale else weight
+            slope = climber.gradient[row, i] * unit
+            if abs(slope) > OUTLYING:
+                square = climber.square[row, i]
+                before = np.sqrt(square / (1.0 - SQUARED_DECAY**t)) if t > 0 else 0.0
+                bound = min(OUTLYING * max(before, 1.0), LARGEST_SLOPE)
+                climber.gradient[row, i] = _bounded(slope, bound) / unit
 
 
 @jit
 def _move(climber, row, i, weight, rate, t):
-    """Return the step of one coordinate; its slope is the gradient times weight.
-
-    A slope that is far larger than those before it, as beyond a steep wall, is shortened: after its
-    full square no step would be long enough to be seen.
-    """
-    before = np.sqrt(climber.square[row, i] / (1.0 - SQUARED_DECAY**t)) if t > 0 else 0.0
-    bound = min(OUTLYING * max(before, 1.0), LARGEST_SLOPE)
-    slope = _bounded(climber.gradient[row, i] * weight, bound)
+    """Return the step of one coordinate; its slope is the gradient times weight."""
+    slope = climber.gradient[row, i] * weight
     mean = DECAY * climber.mean[row, i] + (1.0 - DECAY) * slope
     square = SQUARED_DECAY * climber.square[row, i] + (1.0 - SQUARED_DECAY) * slope * slope
     climber.mean[row, i], climber.square[row, i] = mean, square
