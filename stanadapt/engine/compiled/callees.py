@@ -23,7 +23,7 @@ from numba.core.caching import CompileResultCacheImpl
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.errors import ForceLiteralArg
+from numba.core.errors import ForceLiteralArg, TypingError
 from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
 
@@ -208,8 +208,27 @@ class CalleeDispatcher(CPUDispatcher):
             self._cache.save_overload(sig, made)
             return made.entry_point
 
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Return the type of a call; that of `f(0)` is that of `f(row)`, for an integer `row`.
+
+        Numba would compile a function once more for each constant that a call contains.
+        """
+        plain = tuple(map(_any_value, args)), {name: _any_value(kws[name]) for name in kws}
+        if plain == (tuple(args), dict(kws)):
+            return super().get_call_template(args, kws)
+        try:
+            return super().get_call_template(*plain)
+        except (ForceLiteralArg, TypingError):  # it must know the constant
+            return super().get_call_template(args, kws)
+
     def _folded(self, args: Any, kws: Any) -> Any:
         return self._compiler.fold_argument_types(args, kws)[1]
+
+
+def _any_value(kind: Any) -> Any:
+    """Return the type without the value of a constant."""
+    constant = isinstance(kind, (types.IntegerLiteral, types.BooleanLiteral))
+    return types.unliteral(kind) if constant else kind
 
 
 class EntryDispatcher(CPUDispatcher):

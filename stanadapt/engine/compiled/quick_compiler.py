@@ -2,13 +2,15 @@
 
 For a hundred functions Numba compares flags some ten thousand times, value by value. To type
 `x[i] * y`, it tries all implementations of `operator.mul`, NumPy's among them, until one accepts
-the types: once more at each place in a program, and again when it is translated. It takes every
-number out of a tuple to count references (`reference_counts`), looks for expressions with arrays
-where there are none, and describes each function for a printer.
+the types: once more at each place in a program, and again when it is translated. It compiles
+methods twice, to know their types and to translate their calls. It takes every number out of a
+tuple to count references (`reference_counts`), looks for expressions with arrays where there are
+none, and describes each function for a printer.
 """
 
 import copy
 import weakref
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from numba import types
@@ -43,6 +45,9 @@ class RememberedFunction(types.Function):
 
     def get_call_type(self, context: Any, args: Any, kws: Any) -> Any:
         """Return the signature for types of arguments."""
+        # Numba looks a method up as it is called, and once more with defaults when it is lowered
+        while args and isinstance(args[-1], types.Omitted):
+            args = args[:-1]
         if kws or not all(isinstance(kind, PLAIN) for kind in args):
             return super().get_call_type(context, args, kws)
         # implementations are compiled with some of the flags of their caller
@@ -59,6 +64,15 @@ class RememberingContext(Context):
     """Finds functions as Numba does, and remembers their signatures."""
 
     remembered: dict[types.Function, RememberedFunction]
+    attributes: dict[Any, Any]
+
+    def _get_attribute_templates(self, typ: Any) -> Iterator[Any]:
+        # with Numba's context, methods would be compiled once to be typed and once to be lowered
+        for template in super()._get_attribute_templates(typ):
+            if template not in self.attributes:
+                self.attributes[template] = copy.copy(template)
+                self.attributes[template].context = self
+            yield self.attributes[template]
 
     def _lookup_global(self, gv: Any) -> Any:
         # another package may give a function more implementations: then Numba has a new one
@@ -80,7 +94,7 @@ def with_signatures(context: Any) -> Any:
     if context not in _made:
         made = copy.copy(context)
         made.__class__ = RememberingContext
-        made.remembered = {}
+        made.remembered, made.attributes = {}, {}
         _made[context] = made
     return _made[context]
 

@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from numba import literally, njit
+from numba import literally, njit, types
+from numba.core import event
 from numba.core.caching import NullCache
 from numba.core.typed_passes import NopythonRewrites
 
@@ -94,3 +95,64 @@ def _with_literal(n):
 
 def test_a_callee_may_ask_for_a_constant():
     assert _with_literal(3) == 8
+
+
+@jit
+def _entry(x, row, doubled):
+    return 2.0 * x[row] if doubled else x[row]
+
+
+@jit
+def _entries(x, row):
+    return _entry(x, 0, False) + _entry(x, row, True) + _entry(x, row=1, doubled=row > 0)
+
+
+def test_calls_with_constants_share_one_compilation():
+    before = set(_entry.callee.overloads)
+    assert _fresh(_entries.py_func)(np.array([1.0, 10.0, 100.0]), 2) == 1.0 + 200.0 + 20.0
+    (made,) = set(_entry.callee.overloads) - before
+    assert made[1:] == (types.int64, types.boolean)
+
+
+def _noise(rng, out):
+    for i in range(out.shape[0]):
+        out[i] = rng.standard_normal() + rng.uniform(-1.0, 2.0)
+
+
+@jit
+def _part(parts, k):
+    return parts[k]
+
+
+@jit
+def _with_parts(x):
+    return _part((x, 2), 0)[1] + _part((x, 2), 1)
+
+
+def test_a_constant_may_decide_about_types():
+    assert _with_parts(np.array([1.0, 10.0])) == 12.0
+
+
+class _Methods(event.Listener):
+    """The methods of a generator that were compiled."""
+
+    def __init__(self):
+        self.names = []
+
+    def on_start(self, occurred):
+        if isinstance(occurred.data["args"][0], types.NumPyRandomGeneratorType):
+            self.names.append(occurred.data["dispatcher"].py_func.__qualname__)
+
+    def on_end(self, occurred):
+        """Nothing is counted at the end."""
+
+
+def test_methods_are_compiled_once():
+    listener, found, expected = _Methods(), np.empty(5), np.empty(5)
+    with event.install_listener("numba:compile", listener):
+        _fresh(_noise)(np.random.default_rng(3), found)
+    names = "_noise", "standard_normal", "uniform"
+    assert len(listener.names) == 3
+    assert all(any(name in made for made in listener.names) for name in names)
+    _noise(np.random.default_rng(3), expected)
+    np.testing.assert_array_equal(found, expected)
