@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from stanadapt.engine.compiled.jit import inlined
-from stanadapt.engine.compiled.vectors import vector_sum
+from stanadapt.engine.compiled.vectors import largest, vector_sum
 
 # below the largest log by this much, a share is smaller than the last bit of the largest share
 NEGLIGIBLE = -40.0
@@ -27,7 +27,7 @@ def softmax(logs):
     largest is 0. Some logs may be -inf, but not all.
     """
     count = logs.shape[0]
-    peak = _largest(logs)
+    peak = largest(logs)
     for k in range(count):
         difference = logs[k] - peak
         share = decay(difference if difference > NEGLIGIBLE else NEGLIGIBLE)
@@ -37,22 +37,6 @@ def softmax(logs):
     for k in range(count):
         logs[k] *= scale
     return peak + np.log(total)
-
-
-@inlined
-def _largest(vector):
-    """Return the largest entry; a single running maximum would wait for every comparison."""
-    m0, m1, m2, m3 = -np.inf, -np.inf, -np.inf, -np.inf
-    n = vector.shape[0]
-    whole = n // 4 * 4
-    for i in range(0, whole, 4):
-        m0 = max(m0, vector[i])
-        m1 = max(m1, vector[i + 1])
-        m2 = max(m2, vector[i + 2])
-        m3 = max(m3, vector[i + 3])
-    for i in range(whole, n):
-        m0 = max(m0, vector[i])
-    return max(max(m0, m1), max(m2, m3))
 
 
 @inlined

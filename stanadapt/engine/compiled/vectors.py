@@ -1,6 +1,11 @@
-"""Vectors in hot loops: copies, sums and normal draws, without allocation."""
+"""Vectors in compiled code: copies, sums, order and normal draws, without allocation.
 
-from stanadapt.engine.compiled.jit import inlined
+Numba has most of them, written for all of NumPy's types: they take longer to compile.
+"""
+
+import numpy as np
+
+from stanadapt.engine.compiled.jit import inlined, jit
 
 
 @inlined
@@ -47,6 +52,60 @@ def vector_sum(vector, n):
     for i in range(whole, n):
         s0 += vector[i]
     return (s0 + s1) + (s2 + s3)
+
+
+@inlined
+def vector_mean(vector):
+    """Return the mean, added up from the first number to the last."""
+    total = 0.0
+    for i in range(vector.shape[0]):
+        total += vector[i]
+    return total / vector.shape[0]
+
+
+@inlined
+def largest(vector):
+    """Return the largest number, or -inf; NaN is ignored.
+
+    A single running maximum would wait for every comparison.
+    """
+    m0, m1, m2, m3 = -np.inf, -np.inf, -np.inf, -np.inf
+    n = vector.shape[0]
+    whole = n // 4 * 4
+    for i in range(0, whole, 4):
+        m0 = max(m0, vector[i])
+        m1 = max(m1, vector[i + 1])
+        m2 = max(m2, vector[i + 2])
+        m3 = max(m3, vector[i + 3])
+    for i in range(whole, n):
+        m0 = max(m0, vector[i])
+    return max(max(m0, m1), max(m2, m3))
+
+
+@jit
+def sort(vector):
+    """Sort in place, by a heap."""
+    n = vector.shape[0]
+    for k in range(n // 2 - 1, -1, -1):
+        _sink(vector, k, n)
+    for last in range(n - 1, 0, -1):
+        vector[0], vector[last] = vector[last], vector[0]
+        _sink(vector, 0, last)
+
+
+@inlined
+def _sink(vector, k, n):
+    """Move entry k of the heap vector[:n] down to its place."""
+    value = vector[k]
+    while 2 * k + 1 < n:
+        child = 2 * k + 1
+        if child + 1 < n and vector[child + 1] > vector[child]:
+            child += 1
+        if not vector[child] > value:
+            break
+        vector[k] = vector[child]
+        k = child
+    vector[k] = value
 
 
 @inlined

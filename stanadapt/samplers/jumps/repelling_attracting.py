@@ -43,6 +43,7 @@ import numpy as np
 
 from stanadapt.engine.compiled.jit import inlined, jit, seldom
 from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.compiled.vectors import largest
 from stanadapt.engine.density import value
 from stanadapt.engine.points import (
     ValuePoint,
@@ -215,7 +216,7 @@ def step(density, settings, state, rng):
     accepted = rng.random() < rate
     info = Info(
         acceptance_rate=rate, accepted=accepted, n_tries=tries, capped=capped,
-        step_size=state.scales.max(),
+        step_size=largest(state.scales),
     )  # fmt: skip
     if accepted:
         return replace(

@@ -132,13 +132,25 @@ def _next_round(grid):
     spread, shares, best = grid.spread, grid.shares, _fastest(grid)
     # factors beyond the last may be better: go as far above it as below the first
     power = -SMALLEST_POWER if best == LAST else SMALLEST_POWER + best
-    level = np.log(spread).mean() + np.log(2.0) * power
-    # squares of the smallest weights are zero
-    if shares.min() > 0.0 and grid.sums[SQUARED_WEIGHTS] > 0.0:
+    level = _mean_log(spread) + np.log(2.0) * power
+    measured = grid.sums[SQUARED_WEIGHTS] > 0.0  # squares of the smallest weights are zero
+    for i in range(shares.shape[0]):
+        measured = measured and shares[i] > 0.0
+    if measured:
         jumps = grid.sums[WEIGHTS] ** 2 / grid.sums[SQUARED_WEIGHTS]
         exponent = 0.5 * jumps / (jumps + KEPT_JUMPS)
         for i in range(spread.shape[0]):
             spread[i] *= (shares[i] / grid.sums[WEIGHTS]) ** exponent
-    spread *= np.exp(level - np.log(spread).mean())
+    factor = np.exp(level - _mean_log(spread))
+    for i in range(spread.shape[0]):
+        spread[i] *= factor
     for measurements in (grid.jumps, grid.evaluations, shares, grid.sums):
         measurements[:] = 0.0
+
+
+@jit
+def _mean_log(values):
+    total = 0.0
+    for i in range(values.shape[0]):
+        total += np.log(values[i])
+    return total / values.shape[0]

@@ -59,13 +59,15 @@ class Workspace(NamedTuple):
 @jit
 def workspace(network):
     """Return a Workspace with the sizes of a network."""
-    z_size, v_size = network.mean.shape[0], 0
+    z_size, v_size, units = network.mean.shape[0], 0, 0
+    for k in range(network.widths.shape[0]):
+        units += network.widths[k]
     for k in range(network.couplings.shape[0]):
         row = network.couplings[k]
         end = network.widths[row[FIRST_WIDTH] + row[LAYERS]]
         begin = network.widths[row[FIRST_WIDTH]]
         v_size = begin if row[MOVES_Z] else end
-    return Workspace(np.empty(z_size), np.empty(v_size), np.empty((2, network.widths.sum())))
+    return Workspace(np.empty(z_size), np.empty(v_size), np.empty((2, units)))
 
 
 @jit

@@ -27,7 +27,7 @@ import numpy as np
 
 from stanadapt.engine.compiled import triangular
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
+from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm, vector_mean
 from stanadapt.engine.density import value_and_gradient
 from stanadapt.engine.leapfrog import leapfrog
 from stanadapt.samplers.variational.gaussian import LOG_2PI
@@ -161,7 +161,7 @@ def fit_reverse(model, ends, work):
     mean_z, mean_v, covariance = np.empty(n), np.empty(n), np.empty((n, n))
     for t in range(transitions):
         for i in range(n):
-            mean_z[i], mean_v[i] = ends[:, t, 0, i].mean(), ends[:, t, 1, i].mean()
+            mean_z[i], mean_v[i] = vector_mean(ends[:, t, 0, i]), vector_mean(ends[:, t, 1, i])
         _cross(ends[:, t, 0], mean_z, ends[:, t, 0], mean_z, covariance)
         for i in range(n):
             covariance[i, i] *= 1.0 + RIDGE
@@ -246,7 +246,9 @@ def _fit_to_new(density, model, leapfrogs, count, work, position, rng):
             fill_normal(rng, work.noise[t])
         log_density, _, _ = walk(density, model, leapfrogs, work, position)
         if log_density > -np.inf:
-            ends[kept] = work.ends
+            for t in range(transitions):
+                for part in range(2):
+                    copy(work.ends[t, part], ends[kept, t, part])
             kept += 1
     return kept > 2 * n + 2 and fit_reverse(model, ends[:kept], work)
 
@@ -268,7 +270,11 @@ def _scales(model, ends, best_step, r):
                 )
             model.scale[i] = np.sqrt(total)
         elif best_step > 0.0:
-            model.scale[i] = ends[:, -1, 0, i].std()
+            last = ends[:, -1, 0, i]
+            mean, total = vector_mean(last), 0.0
+            for k in range(last.shape[0]):
+                total += (last[k] - mean) ** 2
+            model.scale[i] = np.sqrt(total / last.shape[0])
 
 
 @jit
