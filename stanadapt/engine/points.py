@@ -23,7 +23,7 @@ import numpy as np
 
 from stanadapt.engine.compiled.jit import inlined, jit
 from stanadapt.engine.compiled.vectors import fill_normal
-from stanadapt.engine.density import value, value_and_gradient
+from stanadapt.engine.density import Density, gradient_of_program, value, value_and_gradient
 
 RANDOM_WALK_SCALE, LANGEVIN_SCALE = 2.38, 1.65
 
@@ -78,6 +78,13 @@ def gradient_at(density, position):
     gradient = np.empty(density.dim)
     log_density = value_and_gradient(density, position, gradient)
     return GradientPoint(position.copy(), log_density, gradient)
+
+
+def start_at(density: Density, position: np.ndarray) -> GradientPoint:
+    """Return the GradientPoint at a copy of position; for Python code, in which chains begin."""
+    gradient = np.empty(density.dim)
+    position = np.array(position, order="C")
+    return GradientPoint(position, gradient_of_program(density, position, gradient), gradient)
 
 
 @jit

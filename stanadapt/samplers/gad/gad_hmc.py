@@ -39,9 +39,10 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine import metric_factor
-from stanadapt.engine.compiled.jit import jit, seldom
+from stanadapt.engine.compiled.jit import jit, once
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, squared_norm
+from stanadapt.engine.density import Density
 from stanadapt.engine.leapfrog import (
     LARGEST_ENERGY_ERROR,
     Leapfrog,
@@ -52,7 +53,7 @@ from stanadapt.engine.leapfrog import (
 from stanadapt.engine.points import (
     GradientPoint,
     acceptance_probability,
-    gradient_at,
+    start_at,
     unused_gradient,
 )
 from stanadapt.engine.protocol import Memory, Sampler
@@ -160,19 +161,20 @@ def quarter_period(leapfrogs):
     return 2.0 * np.sin(0.25 * np.pi / leapfrogs)
 
 
-@seldom
-def init(density, settings, position, rng):
-    """Start at position, shape (dim,)."""
+def init(
+    density: Density, settings: Settings, position: np.ndarray, rng: np.random.Generator
+) -> State:
+    """Start at position, shape (dim,); not compiled, since it makes one evaluation."""
     n, steps = density.dim, settings.leapfrogs
     scale = settings.initial_scale
     if scale == 0.0:
-        scale = quarter_period(steps) * np.sqrt(n)
+        scale = once(quarter_period)(steps) * np.sqrt(n)
     return State(
-        current=gradient_at(density, position),
-        scratch=unused_gradient(n),
+        current=start_at(density, position),
+        scratch=once(unused_gradient)(n),
         phase=Phase(np.empty(n), np.empty(n), np.empty(n)),
         velocity=np.empty(n),
-        trajectory=empty_trajectory(steps, n),
+        trajectory=once(empty_trajectory)(steps, n),
         log_ratio=0.0,
         tuning=speed_measure.start(n, scale, settings.diagonal, 2 * steps + 2),
     )

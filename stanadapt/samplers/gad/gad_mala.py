@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import jit, seldom
+from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import fill_normal, squared_norm
-from stanadapt.engine.density import value_and_gradient
-from stanadapt.engine.points import LANGEVIN_SCALE, acceptance_probability
+from stanadapt.engine.density import Density, value_and_gradient
+from stanadapt.engine.points import LANGEVIN_SCALE, acceptance_probability, start_at
 from stanadapt.engine.protocol import Memory, Preset, Sampler, Traits
 from stanadapt.engine.registry import (
     register,
@@ -124,16 +124,14 @@ def check(settings: Settings) -> None:
         )
 
 
-@seldom
-def init(density, settings, position, rng):
-    """Start at position, shape (dim,)."""
-    n = density.dim
+def init(
+    density: Density, settings: Settings, position: np.ndarray, rng: np.random.Generator
+) -> State:
+    """Start at position, shape (dim,); not compiled, since it makes one evaluation."""
+    n, point = density.dim, start_at(density, position)
     tuning = speed_measure.start(n, settings.initial_scale, settings.diagonal, 3, settings.rank)
-    gradient, scaled = np.empty(n), np.empty(n)
-    log_density = value_and_gradient(density, position, gradient)
-    factors.transposed_times(tuning.factor, gradient, scaled)
     return State(
-        current=Point(position.copy(), log_density, gradient, scaled),
+        current=Point(*point, tuning.factor[0, 0] * point.gradient),  # L is a multiple of I
         scratch=Point(np.empty(n), -np.inf, np.empty(n), np.empty(n)),
         noise=np.empty(n),
         drift_and_noise=np.empty(n),

@@ -16,15 +16,15 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled import triangular as factors
-from stanadapt.engine.compiled.jit import jit, seldom
+from stanadapt.engine.compiled.jit import jit, once
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, fill_normal
-from stanadapt.engine.density import value_and_gradient
+from stanadapt.engine.density import Density, value_and_gradient
 from stanadapt.engine.points import (
     RANDOM_WALK_SCALE,
     GradientPoint,
     acceptance_probability,
-    gradient_at,
+    start_at,
     unused_gradient,
 )
 from stanadapt.engine.protocol import Memory, Preset, Sampler, Traits
@@ -97,13 +97,14 @@ def check(settings: Settings) -> None:
     require_at_least(settings, 1, "adapt_every")
 
 
-@seldom
-def init(density, settings, position, rng):
-    """Start at position, shape (dim,)."""
+def init(
+    density: Density, settings: Settings, position: np.ndarray, rng: np.random.Generator
+) -> State:
+    """Start at position, shape (dim,); not compiled, since it makes one evaluation."""
     n = density.dim
     return State(
-        current=gradient_at(density, position),
-        scratch=unused_gradient(n),
+        current=start_at(density, position),
+        scratch=once(unused_gradient)(n),
         noise=np.empty(n),
         log_ratio=0.0,
         tuning=speed_measure.start(n, settings.initial_scale, settings.diagonal),

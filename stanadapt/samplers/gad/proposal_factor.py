@@ -18,24 +18,24 @@ narrower.
 import numpy as np
 
 from stanadapt.engine.compiled import triangular
-from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.jit import inlined, jit, once
 from stanadapt.engine.compiled.vectors import inner_product
 
 
-@jit
-def initial(dim, scale, diagonal, rank):
+def initial(dim: int, scale: float, diagonal: bool, rank: int) -> np.ndarray:
     """Return L = scale * I; of low rank if that takes fewer numbers than a triangle.
 
     U is zero and V has orthonormal columns, cosines of growing frequency: if both were zero,
     neither would have a derivative.
     """
     if diagonal or rank == 0 or 2 * rank + 1 >= dim:
-        return triangular.initial(dim, scale, diagonal)
+        made: np.ndarray = once(triangular.initial)(dim, scale, diagonal)
+        return made
     factor = np.zeros((1 + 2 * rank, dim))
     factor[0, :] = scale
     for k in range(rank):
-        for i in range(dim):
-            factor[1 + rank + k, i] = np.sqrt(2.0 / dim) * np.cos(np.pi * (k + 1) * (i + 0.5) / dim)
+        turns = np.pi * (k + 1) * (np.arange(dim) + 0.5) / dim
+        factor[1 + rank + k] = np.sqrt(2.0 / dim) * np.cos(turns)
     return factor
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.jit import inlined, jit, once
 from stanadapt.samplers.gad import proposal_factor as factors
 
 SMALLEST_DIAGONAL, SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-3, 1e-4, 1e6
@@ -67,11 +67,10 @@ class Tuning(NamedTuple):
     inverse: np.ndarray
 
 
-@jit
-def start(dim, scale, diagonal, terms=3, rank=0):
+def start(dim: int, scale: float, diagonal: bool, terms: int = 3, rank: int = 0) -> Tuning:
     """Start from L = scale / sqrt(n) * I and beta = 1, with room for `terms` outer products."""
     factor = factors.initial(dim, scale / np.sqrt(dim), diagonal, rank)
-    low, rows = factors.has_low_rank(factor), factor.shape[0]
+    low, rows = once(factors.has_low_rank)(factor), factor.shape[0]
     coarse = dim if rows == dim and dim >= SINGLE_FROM else 0
     return Tuning(
         factor, np.zeros((0 if coarse else rows, dim)), np.zeros((coarse, dim), np.float32), 1.0, 0,

@@ -36,7 +36,7 @@ from stanadapt.engine.density import (
     gradient_of_program,
 )
 from stanadapt.engine.inverse_hessian import inner_product
-from stanadapt.engine.points import GradientPoint
+from stanadapt.engine.points import GradientPoint, start_at
 
 SUFFICIENT, FLATTER, TRIES = 1e-4, 0.9, 30
 LONGER, SHORTER, LONGEST = 4.0, 0.25, 1e20
@@ -118,13 +118,6 @@ def climb(
             curvature = curvature_at(density, end, metric, plan.sides)
             force = metric.transposed_times(end.gradient)
     return end, plan._replace(gradients=0, begin=np.empty(0), curvature=curvature, force=force)
-
-
-def start_at(density: Density, position: np.ndarray) -> GradientPoint:
-    """Return the GradientPoint at a copy of position."""
-    gradient = np.empty(density.dim)
-    position = np.array(position, order="C")
-    return GradientPoint(position, gradient_of_program(density, position, gradient), gradient)
 
 
 # --- the climb ------------------------------------------------------------------------------------

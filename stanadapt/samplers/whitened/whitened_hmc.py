@@ -35,6 +35,7 @@ from stanadapt.engine.leapfrog import (
 from stanadapt.engine.points import (
     GradientPoint,
     acceptance_probability,
+    start_at,
     unused_gradient,
 )
 from stanadapt.engine.protocol import Pooling, Sampler, Traits
@@ -64,7 +65,7 @@ from stanadapt.samplers.whitened.block import (
     Tuning,
     no_block,
 )
-from stanadapt.samplers.whitened.climb import Climb, climb_if_due, no_climb, start_at
+from stanadapt.samplers.whitened.climb import Climb, climb_if_due, no_climb
 from stanadapt.samplers.whitened.fisher_metric import Metric
 from stanadapt.samplers.whitened.next_block import NUTS_CENTER
 from stanadapt.samplers.whitened.progress import Trajectory

@@ -6,10 +6,10 @@ import pytest
 import stanadapt as sa
 from stanadapt.engine.chain import run
 from stanadapt.engine.density import FAILED_CALLS, FAILED_IN_A_ROW
-from stanadapt.engine.points import gradient_at
+from stanadapt.engine.points import gradient_at, start_at
 from stanadapt.results import attribute
 from stanadapt.samplers.whitened.block import NUMBERS, Window
-from stanadapt.samplers.whitened.climb import climb, climb_if_due, no_climb, start_at
+from stanadapt.samplers.whitened.climb import climb, climb_if_due, no_climb
 from stanadapt.samplers.whitened.climb_rounds import mean_metric, rough_metric
 from stanadapt.samplers.whitened.fisher_metric import FisherMetric
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
