@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine import adaptation
-from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.jit import inlined, jit, once
 from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
 from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR
 from stanadapt.engine.points import ValuePoint, acceptance_probability
@@ -134,13 +134,12 @@ class ExcursionInfo(NamedTuple):
     round_trips: int
 
 
-@jit
-def no_walker(path, atom):
+def no_walker(path: TemperingPath, atom: float) -> Walker:
     """Return a Walker without a position."""
     dim = path.target.dim
     return Walker(
-        path, coordinates.no_coordinate(atom), no_replicas(2, dim), np.zeros(dim), np.ones(dim),
-        np.zeros(7), np.zeros(4), np.zeros(TENTHS), np.zeros(2), np.zeros(9),
+        path, coordinates.no_coordinate(atom), once(no_replicas)(2, dim), np.zeros(dim),
+        np.ones(dim), np.zeros(7), np.zeros(4), np.zeros(TENTHS), np.zeros(2), np.zeros(9),
     )  # fmt: skip
 
 

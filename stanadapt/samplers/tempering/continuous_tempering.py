@@ -21,8 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import jit, seldom
+from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.density import Density
 from stanadapt.engine.messages import INVALID_SETTING
 from stanadapt.engine.points import ValuePoint
 from stanadapt.engine.protocol import Preset, Sampler, Tempering, Traits
@@ -43,7 +44,7 @@ from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z
 from stanadapt.samplers.tempering.level_walk import COLD, HOT, log_ratio_error
 from stanadapt.samplers.tempering.messages import IMPROPER_POWERS, LOG_ZETA_UNUSED
 from stanadapt.samplers.tempering.moves import MoveKernel, Options
-from stanadapt.samplers.tempering.path import DISTRIBUTION
+from stanadapt.samplers.tempering.path import DISTRIBUTION, TemperingPath
 from stanadapt.samplers.tempering.settings import (
     LEAPFROGS,
     RATE_OF_TRAJECTORIES,
@@ -211,20 +212,29 @@ def check(settings: Settings) -> None:
         raise StanadaptError(problems[0].code, problems[0])
 
 
-@seldom
-def init(density, settings, position, rng):
+def init(
+    density: Density, settings: Settings, position: np.ndarray, rng: np.random.Generator
+) -> State:
     """Start the parallel tempering, the first of its chains at position, shape (dim,)."""
     return init_from_path(density, settings, position, rng, first_path(density, settings), True)
 
 
-@jit
-def init_from_path(density, settings, position, rng, path, learns_reference):
+def init_from_path(
+    density: Density,
+    settings: Settings,
+    position: np.ndarray,
+    rng: np.random.Generator,
+    path: TemperingPath,
+    learns_reference: bool,
+) -> State:
     """As `init`, on a path with a given reference, which is not learned."""
-    leapfrogs = max(int(np.round(LEAPFROGS * density.dim**0.25)), 1)
+    leapfrogs = max(round(LEAPFROGS * density.dim**0.25), 1)
     options = Options(TRAJECTORIES, leapfrogs, 1)
-    tempering = rounds.begin(path, options, _design(settings, learns_reference), position, rng)
+    tempering, current = rounds.begin(
+        path, options, settings.levels, settings.step_size, position, rng
+    )
     return State(
-        current=path_engine.coldest_point(tempering, np.empty(density.dim)),
+        current=current,
         walker=engine.no_walker(path, settings.atom),
         tempering=tempering,
         phase=ON_THE_PATH,
@@ -239,7 +249,7 @@ def _design(settings, learns_reference):
     """Design of the first part of warm-up."""
     return rounds.WarmupDesign(
         settings.levels, rounds.LEVELS_PER_BARRIER, 0.0, learns_reference, settings.inflation,
-        RATE_OF_TRAJECTORIES, settings.step_size, True, rounds.NO_LEVELS,
+        True, rounds.NO_LEVELS,
     )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.jit import inlined, jit, once
 from stanadapt.engine.compiled.softmax import NEGLIGIBLE, decay
 from stanadapt.samplers.tempering.ladder import BARRIER, LOG_Z, B
 from stanadapt.samplers.tempering.pseudo_gibbs import IMPOSSIBLE
@@ -74,14 +74,13 @@ class Place(NamedTuple):
 B_AT, C_AT = 0, 1
 
 
-@jit
-def no_coordinate(atom):
+def no_coordinate(atom: float) -> Coordinate:
     """Return a Coordinate without constants: b = s."""
     coordinate = Coordinate(
         np.zeros((2, CELLS + 1)), np.zeros(1, np.int64), atom, np.zeros(CELLS + 1),
         np.zeros(CELLS + 2),
     )  # fmt: skip
-    set_uniform(coordinate, 0.0)
+    once(set_uniform)(coordinate, 0.0)
     return coordinate
 
 
@@ -112,7 +111,10 @@ def monotone_slopes(x, y):
     that of the parabola through three points, truncated if it would not be monotone.
     """
     last = x.shape[0] - 1
-    width, rise = np.diff(x), np.diff(y) / np.diff(x)
+    width, rise = np.empty(last), np.empty(last)
+    for k in range(last):
+        width[k] = x[k + 1] - x[k]
+        rise[k] = (y[k + 1] - y[k]) / width[k]
     slopes = np.empty(last + 1)
     for k in range(1, last):
         slopes[k] = 0.0

@@ -26,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.vectors import sort
 from stanadapt.engine.points import acceptance_probability
 from stanadapt.samplers.tempering import swaps
 from stanadapt.samplers.tempering.ladder import B
@@ -60,8 +61,7 @@ class EnergyRings(NamedTuple):
 RING, PARTNERS = 0, 1
 
 
-@jit
-def no_rings(count, room):
+def no_rings(count: int, room: int) -> EnergyRings:
     """Return EnergyRings to be learned, for at most `room` levels; with 0, there are no rings."""
     boundaries = np.full(count - 1 if room > 0 else 0, np.inf)
     seen = np.zeros(max(KEPT, room) if room > 0 else 0)
@@ -87,8 +87,11 @@ def learn(rings, tempering, t, iter_warmup):
 @jit
 def set_boundaries(boundaries, seen):
     """Write quantiles of the finite values of `seen`, so that all rings get equally many."""
-    values = np.sort(seen)
-    values = values[np.searchsorted(values, -np.inf, side="right") :]
+    values, first = seen.copy(), 0
+    sort(values)
+    while first < values.shape[0] and values[first] == -np.inf:
+        first += 1
+    values = values[first:]
     count = boundaries.shape[0] + 1
     for r in range(boundaries.shape[0] if values.shape[0] > 0 else 0):
         boundaries[r] = values[(r + 1) * values.shape[0] // count]

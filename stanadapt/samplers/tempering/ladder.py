@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.vectors import copy
 
 # lower bound on rejection rates: at 0 two levels would coincide
 SMALLEST_REJECTION = 1e-3
@@ -136,6 +137,7 @@ def _interpolate(old, coordinate, position, first, new, k):
 def copy_ladder(source, target):
     """Copy a ladder into another that has room for it."""
     count = source.size[0]
-    target.levels[:count] = source.levels[:count]
-    target.scale[:count] = source.scale[:count]
+    for k in range(count):
+        copy(source.levels[k], target.levels[k])
+        copy(source.scale[k], target.scale[k])
     target.size[0] = count

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.jit import inlined, jit, once
 from stanadapt.engine.compiled.softmax import categorical, softmax
 from stanadapt.engine.compiled.vectors import copy
 from stanadapt.engine.compiled.work_queue import no_queue
@@ -37,6 +37,7 @@ from stanadapt.samplers.tempering.moves import (
     DIVERGING,
     STEPS,
     Mover,
+    Options,
     make_mover,
     move,
 )
@@ -103,13 +104,13 @@ class ExcursionInfo(NamedTuple):
     round_trips: int
 
 
-@jit
-def no_walker(path, options, ladder):
+def no_walker(path: TemperingPath, options: Options, ladder: Ladder) -> Walker:
     """Return a Walker without a position."""
     room, dim = ladder.scale.shape
     return Walker(
-        path, make_mover(ONE_ROW, dim, options, no_queue()), ladder, no_replicas(ONE_ROW, dim),
-        np.zeros(room), np.zeros(2, np.int64), np.zeros((2, room + 1)), np.zeros(9),
+        path, make_mover(ONE_ROW, dim, options, once(no_queue)()), ladder,
+        once(no_replicas)(ONE_ROW, dim), np.zeros(room), np.zeros(2, np.int64),
+        np.zeros((2, room + 1)), np.zeros(9),
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from stanadapt.engine import nuts_tree
 from stanadapt.engine.compiled import work_queue
-from stanadapt.engine.compiled.jit import inlined, jit, never_inline
+from stanadapt.engine.compiled.jit import inlined, jit, never_inline, once
 from stanadapt.engine.compiled.splitmix import SplitMix64
 from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
 from stanadapt.engine.density import (
@@ -195,13 +195,12 @@ ACCEPTANCE_RATE, STEPS, DIVERGING, NUMBERS = 5, 6, 7, 8
 SEED, INTEGERS = 4, 5
 
 
-@jit
-def make_mover(slots, dim, options, queue):
+def make_mover(slots: int, dim: int, options: Options, queue: np.ndarray) -> Mover:
     """Return memory for moves of up to `slots` rows in `dim` dimensions, with a given queue."""
     depth = options.max_treedepth if options.kernel == NUTS else 1
     return Mover(
         options, np.zeros((slots, VECTORS, dim)), np.zeros((slots, NUMBERS)),
-        np.zeros((slots, INTEGERS), np.int64), nuts_tree.make_tree(dim, depth), queue,
+        np.zeros((slots, INTEGERS), np.int64), once(nuts_tree.make_tree)(dim, depth), queue,
     )  # fmt: skip
 
 

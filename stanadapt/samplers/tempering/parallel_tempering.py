@@ -19,8 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import jit, seldom
+from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.density import Density
 from stanadapt.engine.points import ValuePoint
 from stanadapt.engine.protocol import Numbers, Preset, Sampler, Tempering, Threading, Traits
 from stanadapt.engine.registry import register, require_at_least, require_at_most
@@ -29,6 +30,7 @@ from stanadapt.samplers.tempering import swaps as engine
 from stanadapt.samplers.tempering import warmup_rounds as rounds
 from stanadapt.samplers.tempering.evidence import describe_path
 from stanadapt.samplers.tempering.moves import MoveKernel
+from stanadapt.samplers.tempering.path import TemperingPath
 from stanadapt.samplers.tempering.settings import (
     ReferenceFamily,
     add_common_settings,
@@ -137,19 +139,27 @@ def check(settings: Settings) -> None:
     require_at_most(settings, LARGEST_RINGS, "rings")
 
 
-@seldom
-def init(density, settings, position, rng):
+def init(
+    density: Density, settings: Settings, position: np.ndarray, rng: np.random.Generator
+) -> State:
     """Start all chains at b = 1, the first at position, shape (dim,), the others at random."""
     return init_from_path(density, settings, position, rng, first_path(density, settings), True)
 
 
-@jit
-def init_from_path(density, settings, position, rng, path, learns_reference):
+def init_from_path(
+    density: Density,
+    settings: Settings,
+    position: np.ndarray,
+    rng: np.random.Generator,
+    path: TemperingPath,
+    learns_reference: bool,
+) -> State:
     """As `init`, on a path with a given reference, which is not learned."""
-    options = options_of(settings, density.dim)
-    design = _design(settings, learns_reference)
-    tempering = rounds.begin(path, options, design, position, rng)
-    current = engine.coldest_point(tempering, np.empty(density.dim))
+    given = settings.inverse_temperatures
+    tempering, current = rounds.begin(
+        path, options_of(settings, density.dim), len(given) or settings.levels, settings.step_size,
+        position, rng,
+    )  # fmt: skip
     levels = tempering.order.shape[1] if settings.swaps == ENERGY_RINGS else 0
     return State(
         current=current,

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.jit import inlined, jit, once
 from stanadapt.engine.compiled.vectors import copy
 from stanadapt.engine.points import RANDOM_WALK_SCALE, ValuePoint
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z, B, Ladder, no_ladder
@@ -38,6 +38,7 @@ from stanadapt.samplers.tempering.moves import (
     STEPS,
     VECTORS,
     Mover,
+    Options,
     make_mover,
     move,
     mover_of_worker,
@@ -119,7 +120,10 @@ def reweigh(delta, log_weights, step):
 @jit
 def log_sum(logs):
     """Return log(sum(exp(logs))), or -inf if all of them are."""
-    peak = np.max(logs)
+    peak = logs[0]
+    for n in range(1, logs.shape[0]):
+        if not logs[n] <= peak:  # also if it is not a number
+            peak = logs[n]
     if not peak > -np.inf:
         return -np.inf
     total = 0.0
@@ -195,13 +199,18 @@ class SweepInfo(NamedTuple):
     diverging: bool  # for a move of one particle; always false for a sweep
 
 
-@jit
-def no_population(path, options, particles, queue, stages=MOST_STAGES):
+def no_population(
+    path: TemperingPath,
+    options: Options,
+    particles: int,
+    queue: np.ndarray,
+    stages: int = MOST_STAGES,
+) -> Population:
     """Return a Population without positions, with room for this many stages."""
     dim = path.target.dim
     return Population(
-        path, make_mover(particles, dim, options, queue), no_ladder(stages + 1, dim),
-        no_replicas(particles, dim), no_replicas(particles + 1, dim),
+        path, make_mover(particles, dim, options, queue), once(no_ladder)(stages + 1, dim),
+        once(no_replicas)(particles, dim), once(no_replicas)(particles + 1, dim),
         np.zeros(particles), np.zeros(particles), np.zeros((3, particles), np.int64),
         np.zeros(3, np.int64),
     )  # fmt: skip

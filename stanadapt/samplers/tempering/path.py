@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.engine.compiled.by_reference import by_reference
 from stanadapt.engine.compiled.jit import inlined, jit
 from stanadapt.engine.compiled.vectors import copy
 from stanadapt.engine.density import (
@@ -115,6 +116,10 @@ def log_density_of(replicas, row, temperature):
     return mix(temperature, replicas.logs[row, TARGET], replicas.logs[row, REFERENCE])
 
 
+class _Held(NamedTuple):
+    prior: Density
+
+
 @inlined
 def _prior(path):
     """Density with the prior-only data, and with separate counters."""
@@ -131,7 +136,8 @@ def reference_log_density(path, position, gradient):
     if path.kind == DISTRIBUTION:
         return reference_distribution.log_density_and_gradient(path.reference, position, gradient)
     if path.kind == PRIOR:
-        return gradient_of_program(_prior(path), position, gradient)
+        held = by_reference(_Held(_prior(path)))  # as the target, so that the call is compiled once
+        return gradient_of_program(held.prior, position, gradient)
     gradient[:] = 0.0
     return 0.0
 
@@ -140,7 +146,9 @@ def reference_log_density(path, position, gradient):
 def _reference_value(path, position):
     if path.kind == DISTRIBUTION:
         return reference_distribution.log_density(path.reference, position)
-    return value_of_program(_prior(path), position) if path.kind == PRIOR else 0.0
+    if path.kind == PRIOR:
+        return value_of_program(by_reference(_Held(_prior(path))).prior, position)
+    return 0.0
 
 
 @jit

@@ -18,8 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import jit, seldom
+from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.density import Density
 from stanadapt.engine.points import ValuePoint
 from stanadapt.engine.protocol import ExtraOutput, Preset, Sampler, Tempering, Threading, Traits
 from stanadapt.engine.registry import register, require_at_least
@@ -29,7 +30,7 @@ from stanadapt.samplers.tempering import warmup_rounds as rounds
 from stanadapt.samplers.tempering.evidence import describe_path
 from stanadapt.samplers.tempering.ladder import B
 from stanadapt.samplers.tempering.moves import MoveKernel
-from stanadapt.samplers.tempering.path import POSITION, copy_replica
+from stanadapt.samplers.tempering.path import POSITION, TemperingPath, copy_replica
 from stanadapt.samplers.tempering.settings import (
     ReferenceFamily,
     add_common_settings,
@@ -123,21 +124,27 @@ def check(settings: Settings) -> None:
     check_tempering(settings)
 
 
-@seldom
-def init(density, settings, position, rng):
+def init(
+    density: Density, settings: Settings, position: np.ndarray, rng: np.random.Generator
+) -> State:
     """Start the parallel tempering, the first of its chains at position, shape (dim,)."""
     return init_from_path(density, settings, position, rng, first_path(density, settings), True)
 
 
-@jit
-def init_from_path(density, settings, position, rng, path, learns_reference):
+def init_from_path(
+    density: Density,
+    settings: Settings,
+    position: np.ndarray,
+    rng: np.random.Generator,
+    path: TemperingPath,
+    learns_reference: bool,
+) -> State:
     """As `init`, on a path with a given reference, which is not learned."""
     options = options_of(settings, density.dim)
-    tempering = rounds.begin(path, options, _design(settings, learns_reference), position, rng)
+    tempering, current = rounds.begin(path, options, 0, settings.step_size, position, rng)
     ladder = rounds.no_finer_ladder(settings.levels, density.dim)
     queue = tempering.mover.queue
     pseudo = engine.no_pseudo_samples(path, options, ladder, settings.pseudo_samples, queue)
-    current = path_engine.coldest_point(tempering, np.empty(density.dim))
     return State(
         current=current,
         pseudo=pseudo,

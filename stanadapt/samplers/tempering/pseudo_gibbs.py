@@ -25,9 +25,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.jit import inlined, jit, once
 from stanadapt.engine.compiled.softmax import categorical, softmax
-from stanadapt.engine.compiled.vectors import copy
+from stanadapt.engine.compiled.vectors import copy, largest
 from stanadapt.engine.points import ValuePoint
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z, B, Ladder
 from stanadapt.samplers.tempering.moves import (
@@ -35,6 +35,7 @@ from stanadapt.samplers.tempering.moves import (
     DIVERGING,
     STEPS,
     Mover,
+    Options,
     make_mover,
     move,
     mover_of_worker,
@@ -104,12 +105,13 @@ class SweepInfo(NamedTuple):
     round_trips: int
 
 
-@jit
-def no_pseudo_samples(path, options, ladder, count, queue):
+def no_pseudo_samples(
+    path: TemperingPath, options: Options, ladder: Ladder, count: int, queue: np.ndarray
+) -> PseudoSamples:
     """Return `count` pseudo-samples without positions; ladder and queue are shared with others."""
     room, dim = ladder.scale.shape
     return PseudoSamples(
-        path, make_mover(count, dim, options, queue), ladder, no_replicas(count, dim),
+        path, make_mover(count, dim, options, queue), ladder, once(no_replicas)(count, dim),
         np.zeros((count, room + 1)), np.zeros((2, count), np.int64), np.zeros((2, room + 1)),
         np.zeros(1, np.int64),
     )  # fmt: skip
@@ -183,7 +185,7 @@ def sweep(pseudo, target_accept, learning, rng):
 def weigh(pseudo):
     """Compute `probabilities` for the current positions; returns the largest weight."""
     levels, count = pseudo.ladder.levels, pseudo.ladder.size[0]
-    probabilities, total, largest = pseudo.probabilities, 0.0, 0.0
+    probabilities, total, heaviest = pseudo.probabilities, 0.0, 0.0
     weights = probabilities[:, WEIGHT]
     for j in range(probabilities.shape[0]):
         delta, shares = log_ratio(pseudo.replicas, j), probabilities[j, :count]
@@ -191,14 +193,14 @@ def weigh(pseudo):
         for k in range(count):
             shares[k] = levels[k, B] * finite_delta - levels[k, LOG_Z]
         weights[j] = delta - softmax(shares)
-    peak = np.max(weights)
+    peak = largest(weights)
     for j in range(probabilities.shape[0]):
         weights[j] = np.exp(weights[j] - peak)
         total += weights[j]
     for j in range(probabilities.shape[0]):
         weights[j] /= total
-        largest = max(largest, weights[j])
-    return largest
+        heaviest = max(heaviest, weights[j])
+    return heaviest
 
 
 @inlined

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled import triangular as factors
-from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.jit import inlined, jit, once
 from stanadapt.engine.compiled.vectors import fill_normal, squared_norm, vector_sum
 from stanadapt.errors import Code, StanadaptError, is_real
 from stanadapt.samplers.tempering.messages import INVALID_REFERENCE, REFERENCE_SIZE
@@ -45,14 +45,13 @@ class CompiledReference(NamedTuple):
     work: np.ndarray
 
 
-@jit
-def make_reference(mean, factor, degrees):
+def make_reference(mean: np.ndarray, factor: np.ndarray, degrees: float) -> CompiledReference:
     """Return a CompiledReference with copies of mean and factor."""
     dim = mean.shape[0]
     reference = CompiledReference(
         mean.copy(), factor.copy(), np.empty(dim), np.array([degrees, 0.0]), np.empty(dim)
     )  # fmt: skip
-    normalize(reference)
+    once(normalize)(reference)
     return reference
 
 

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.density import Density
 from stanadapt.engine.nuts_tree import LARGEST_DEPTH
 from stanadapt.engine.registry import (
     find_name,
@@ -120,23 +120,19 @@ def add_common_settings(settings: Class) -> Class:
     return settings
 
 
-@jit
-def first_path(density, settings):
+def first_path(density: Density, settings: Any) -> TemperingPath:
     """Return the path with a reference to be learned during warm-up."""
     dim = density.dim
     degrees = DEGREES if settings.reference_family == STUDENT_T else np.inf
-    reference = make_reference(np.zeros(dim), factors.initial(dim, FIRST_SCALE, True), degrees)
+    reference = make_reference(np.zeros(dim), np.full((1, dim), FIRST_SCALE), degrees)
     return TemperingPath(
         density, reference, POWER if settings.reference_family == POWER_ONLY else DISTRIBUTION, 0
     )
 
 
-@jit
-def options_of(settings, dim):
+def options_of(settings: Any, dim: int) -> Options:
     """Return how the chains move."""
-    leapfrogs = settings.leapfrogs
-    if leapfrogs == 0:
-        leapfrogs = max(int(np.round(LEAPFROGS * dim**0.25)), 1)
+    leapfrogs = settings.leapfrogs or max(round(LEAPFROGS * dim**0.25), 1)
     return Options(settings.kernel, leapfrogs, settings.max_treedepth)
 
 
@@ -157,7 +153,7 @@ def warmup_design(settings, levels, learns_reference, hottest, given):
     learns = learns_reference and settings.reference_family != POWER_ONLY
     return WarmupDesign(
         levels, LEVELS_PER_BARRIER, hottest, learns, settings.inflation,
-        target_rate(settings), settings.step_size, settings.kernel != RANDOM_WALK, given,
+        settings.kernel != RANDOM_WALK, given,
     )  # fmt: skip
 
 

@@ -19,8 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import jit, seldom
+from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.density import Density
 from stanadapt.engine.points import ValuePoint
 from stanadapt.engine.protocol import Numbers, Preset, Sampler, Tempering, Traits
 from stanadapt.engine.registry import register, require_at_least
@@ -30,7 +31,7 @@ from stanadapt.samplers.tempering import warmup_rounds as rounds
 from stanadapt.samplers.tempering.evidence import describe_path
 from stanadapt.samplers.tempering.ladder import place
 from stanadapt.samplers.tempering.moves import MoveKernel
-from stanadapt.samplers.tempering.path import copy_replica
+from stanadapt.samplers.tempering.path import TemperingPath, copy_replica
 from stanadapt.samplers.tempering.settings import (
     EQUAL_STEPS,
     ReferenceFamily,
@@ -133,22 +134,29 @@ def check(settings: Settings) -> None:
     check_tempering(settings)
 
 
-@seldom
-def init(density, settings, position, rng):
+def init(
+    density: Density, settings: Settings, position: np.ndarray, rng: np.random.Generator
+) -> State:
     """Start the parallel tempering, the first of its chains at position, shape (dim,)."""
     return init_from_path(density, settings, position, rng, first_path(density, settings), True)
 
 
-@jit
-def init_from_path(density, settings, position, rng, path, learns_reference):
+def init_from_path(
+    density: Density,
+    settings: Settings,
+    position: np.ndarray,
+    rng: np.random.Generator,
+    path: TemperingPath,
+    learns_reference: bool,
+) -> State:
     """As `init`, on a path with a given reference, which is not learned."""
     options = options_of(settings, density.dim)
-    tempering = rounds.begin(path, options, _design(settings, learns_reference), position, rng)
-    levels = max(settings.levels, settings.inverse_temperatures.shape[0])
+    tempering, current = rounds.begin(path, options, 0, settings.step_size, position, rng)
+    levels = max(settings.levels, len(settings.inverse_temperatures))
     ladder = rounds.no_finer_ladder(levels, density.dim)
     walker = engine.no_walker(path, options, ladder)
     return State(
-        current=path_engine.coldest_point(tempering, np.empty(density.dim)),
+        current=current,
         walker=walker,
         tempering=tempering,
         phase=ON_THE_PATH,

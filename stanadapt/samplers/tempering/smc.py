@@ -19,8 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import jit, seldom
+from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
+from stanadapt.engine.density import Density
 from stanadapt.engine.points import ValuePoint
 from stanadapt.engine.protocol import Memory, Numbers, Preset, Sampler, Tempering, Threading, Traits
 from stanadapt.engine.registry import (
@@ -37,6 +38,7 @@ from stanadapt.samplers.tempering.evidence import describe_particles
 from stanadapt.samplers.tempering.ladder import B
 from stanadapt.samplers.tempering.messages import IMPROPER_POWERS, INVALID_TEMPERATURES
 from stanadapt.samplers.tempering.moves import RANDOM_WALK, MoveKernel
+from stanadapt.samplers.tempering.path import TemperingPath
 from stanadapt.samplers.tempering.settings import (
     EQUAL_STEPS,
     ReferenceFamily,
@@ -175,20 +177,27 @@ def check(settings: Settings) -> None:
         )
 
 
-@seldom
-def init(density, settings, position, rng):
+def init(
+    density: Density, settings: Settings, position: np.ndarray, rng: np.random.Generator
+) -> State:
     """Start the parallel tempering, the first of its chains at position, shape (dim,)."""
     return init_from_path(density, settings, position, rng, first_path(density, settings), True)
 
 
-@jit
-def init_from_path(density, settings, position, rng, path, learns_reference):
+def init_from_path(
+    density: Density,
+    settings: Settings,
+    position: np.ndarray,
+    rng: np.random.Generator,
+    path: TemperingPath,
+    learns_reference: bool,
+) -> State:
     """As `init`, on a path with a given reference, which is not learned."""
     options = options_of(settings, density.dim)
-    tempering = rounds.begin(path, options, _design(settings, learns_reference), position, rng)
-    queue, stages = tempering.mover.queue, max(settings.inverse_temperatures.shape[0] - 1, 0)
+    tempering, current = rounds.begin(path, options, 0, settings.step_size, position, rng)
+    queue, stages = tempering.mover.queue, max(len(settings.inverse_temperatures) - 1, 0)
     return State(
-        current=path_engine.coldest_point(tempering, np.empty(density.dim)),
+        current=current,
         population=engine.no_population(
             path, options, settings.particles, queue, stages if stages > 0 else engine.MOST_STAGES
         ),
@@ -204,7 +213,7 @@ def _design(settings, learns_reference):
     """Design of the first part of warm-up."""
     return rounds.WarmupDesign(
         0, rounds.LEVELS_PER_BARRIER, 0.0, learns_reference, settings.inflation,
-        target_rate(settings), settings.step_size, settings.kernel != RANDOM_WALK,
+        settings.kernel != RANDOM_WALK,
         rounds.NO_LEVELS,
     )  # fmt: skip
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.jit import inlined, jit, once
 from stanadapt.engine.compiled.vectors import copy
 from stanadapt.engine.points import ValuePoint, acceptance_probability
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z, B, Ladder
@@ -106,13 +106,12 @@ class SweepInfo(NamedTuple):
     round_trips: int
 
 
-@jit
-def no_statistics(room, dim):
+def no_statistics(room: int, dim: int) -> RoundStatistics:
     """Return RoundStatistics without sweeps."""
     statistics = RoundStatistics(
         np.empty((room, 3)), np.empty((room, 3, dim)), np.empty(2, np.int64)
     )
-    reset(statistics)
+    once(reset)(statistics)
     return statistics
 
 

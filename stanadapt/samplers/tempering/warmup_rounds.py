@@ -21,16 +21,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.by_reference import by_reference
+from stanadapt.engine.compiled.jit import jit, once, seldom
+from stanadapt.engine.compiled.vectors import copy, vector_mean
 from stanadapt.engine.compiled.work_queue import no_queue
+from stanadapt.engine.points import ValuePoint
 from stanadapt.samplers.tempering import ladder as ladders
 from stanadapt.samplers.tempering import reference_distribution
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z, B
-from stanadapt.samplers.tempering.moves import make_mover
+from stanadapt.samplers.tempering.moves import RANDOM_WALK, Options, make_mover
 from stanadapt.samplers.tempering.path import (
     DISTRIBUTION,
     POSITION,
     TARGET,
+    Replicas,
+    TemperingPath,
     copy_replica,
     evaluate,
     evaluate_reference,
@@ -82,8 +87,6 @@ class WarmupDesign(NamedTuple):
     fits_reference, inflation
         Whether the reference is learned; ratio of its scales to the standard deviations of the
         draws, 0: see `_inflation`.
-    target_accept, step_size
-        Acceptance rate of the moves; initial step size.
     uses_gradient
         Whether the moves use the gradient.
     given
@@ -97,41 +100,66 @@ class WarmupDesign(NamedTuple):
     min_inverse_temperature: float
     fits_reference: bool
     inflation: float
-    target_accept: float
-    step_size: float
     uses_gradient: bool
     given: np.ndarray
 
 
-@jit
-def begin(path, options, design, position, rng):
-    """Return a Tempering with all chains at b = 1, the first of them at position."""
-    dim, room = path.target.dim, ROOM if design.levels == 0 else design.levels
-    replicas, ladder = no_replicas(room, dim), ladders.no_ladder(room, dim)
-    count = FIRST_LEVELS if design.levels == 0 else room
-    ladders.first_ladder(ladder, count, 1.0, np.log(design.step_size))
-    for row in range(count):
-        _start(path, replicas, row, position, design.uses_gradient, rng)
+def begin(
+    path: TemperingPath,
+    options: Options,
+    levels: int,
+    step_size: float,
+    position: np.ndarray,
+    rng: np.random.Generator,
+) -> tuple[Tempering, ValuePoint]:
+    """Return a Tempering, all chains at b = 1 and the first at position, and its coldest point.
+
+    levels
+        As in `WarmupDesign`.
+    step_size
+        Initial step size of all chains.
+
+    """
+    dim, room = path.target.dim, levels or ROOM
+    count = levels or FIRST_LEVELS
+    replicas, ladder = once(no_replicas)(room, dim), once(ladders.no_ladder)(room, dim)
+    once(ladders.first_ladder)(ladder, count, 1.0, np.log(step_size))
+    start(_Start(path, replicas), count, position, options.kernel != RANDOM_WALK, rng)
     order = np.zeros((2, room), np.int64)
     order[0] = np.arange(room)
-    mover = make_mover(room, dim, options, no_queue())
-    short_chain_ends = np.full((count, dim + 1), np.nan)
-    return Tempering(
-        path, mover, ladder, replicas, order, no_statistics(room, dim), short_chain_ends
-    )
+    tempering = Tempering(
+        path, make_mover(room, dim, options, once(no_queue)()), ladder, replicas, order,
+        no_statistics(room, dim), np.full((count, dim + 1), np.nan),
+    )  # fmt: skip
+    coldest = replicas.vectors[count - 1, POSITION].copy()
+    return tempering, ValuePoint(coldest, replicas.logs[count - 1, TARGET])
 
 
-@jit
-def _start(path, replicas, row, position, with_gradient, rng):
-    """Start row 0 at position, other rows at random as in Stan, or at position if that fails."""
-    for _ in range(ATTEMPTS if row > 0 else 0):
-        for i in range(position.shape[0]):
-            replicas.vectors[row, POSITION, i] = RADIUS * (2.0 * rng.random() - 1.0)
-        evaluate(path, replicas, row, with_gradient)
-        if replicas.logs[row, TARGET] > -np.inf:
-            return
-    replicas.vectors[row, POSITION] = position
-    evaluate(path, replicas, row, with_gradient)
+class _Start(NamedTuple):
+    """What `start` passes by reference."""
+
+    path: TemperingPath
+    replicas: Replicas
+
+
+@seldom
+def start(chains, count, position, with_gradient, rng):
+    """Start row 0 at position, others at random as in Stan, or at position if that fails."""
+    # by reference, as in the loop: otherwise `evaluate`, and all that it calls, is compiled twice
+    held = by_reference(chains)
+    path, replicas = held.path, held.replicas
+    for row in range(count):
+        failed = True
+        for _ in range(ATTEMPTS if row > 0 else 0):
+            for i in range(position.shape[0]):
+                replicas.vectors[row, POSITION, i] = RADIUS * (2.0 * rng.random() - 1.0)
+            evaluate(path, replicas, row, with_gradient)
+            if replicas.logs[row, TARGET] > -np.inf:
+                failed = False
+                break
+        if failed:
+            copy(position, replicas.vectors[row, POSITION])
+            evaluate(path, replicas, row, with_gradient)
 
 
 @jit
@@ -178,10 +206,9 @@ def conclude(tempering, design):
     return ladders.measure(tempering.ladder, np.ones(tempering.ladder.size[0]))
 
 
-@jit
-def no_finer_ladder(levels, dim):
+def no_finer_ladder(levels: int, dim: int) -> ladders.Ladder:
     """Return a ladder without levels, with room for this many or, if 0, for `FINER_ROOM`."""
-    return ladders.no_ladder(FINER_ROOM if levels == 0 else levels, dim)
+    return once(ladders.no_ladder)(FINER_ROOM if levels == 0 else levels, dim)
 
 
 @jit
@@ -199,16 +226,19 @@ def end_short_chains(tempering, design):
     ladder, reference, count = tempering.ladder, tempering.path.reference, tempering.ladder.size[0]
     if tempering.statistics.counts[SWEEPS] > 0:
         for row in range(count):
-            tempering.short_chain_ends[row, :-1] = tempering.replicas.vectors[row, POSITION]
+            copy(tempering.replicas.vectors[row, POSITION], tempering.short_chain_ends[row, :-1])
             tempering.short_chain_ends[row, -1] = tempering.replicas.logs[row, TARGET]
         _learn_scales(tempering, design)
         _refit(tempering, design, EARLY_INFLATION)
-    log_step = np.mean(ladder.levels[:count, LOG_STEP])
+    log_step = vector_mean(ladder.levels[:count, LOG_STEP])
     ladders.first_ladder(ladder, count, design.min_inverse_temperature, log_step)
     if design.given.shape[0] > 0:
         ladders.set_levels(ladder, design.given)
     for i in range(ladder.scale.shape[1]):
-        target = np.mean(ladder.scale[:count, i] ** -2.0)
+        target = 0.0
+        for k in range(count):
+            target += ladder.scale[k, i] ** -2.0
+        target /= count
         hot = reference.factor[min(i, reference.factor.shape[0] - 1), i] ** -2.0
         for k in range(count):
             # on a path between Gaussians the precisions are averaged with weights b and 1 - b
@@ -328,7 +358,7 @@ def _refit(tempering, design, least):
     while first > 0 and ladder.levels[first - 1, B] >= SMALLEST_COLD_B:
         first -= 1
     for i in range(reference.mean.shape[0]):
-        mean, square = np.mean(statistics.vectors[first:count, MEAN, i]), 0.0
+        mean, square = vector_mean(statistics.vectors[first:count, MEAN, i]), 0.0
         for k in range(first, count):
             square += (
                 statistics.vectors[k, DEVIATIONS, i] / n
