@@ -83,6 +83,40 @@ def largest(vector):
 
 
 @jit
+def median(vector):
+    """Return the median of one number or more, by Hoare's selection; changes their order."""
+    middle = vector.shape[0] // 2
+    upper = _select(vector, middle)
+    if vector.shape[0] % 2 == 1:
+        return upper
+    return 0.5 * (largest(vector[:middle]) + upper)
+
+
+@jit
+def _select(vector, k):
+    """Move the number that sorting would move to entry k there, smaller ones before it."""
+    first, last = 0, vector.shape[0] - 1
+    while first < last:
+        pivot, i, j = vector[(first + last) // 2], first, last
+        while i <= j:
+            while vector[i] < pivot:
+                i += 1
+            while vector[j] > pivot:
+                j -= 1
+            if i <= j:
+                vector[i], vector[j] = vector[j], vector[i]
+                i += 1
+                j -= 1
+        if k <= j:
+            last = j
+        elif k >= i:
+            first = i
+        else:
+            break
+    return vector[k]
+
+
+@jit
 def sort(vector):
     """Sort in place, by a heap."""
     n = vector.shape[0]

@@ -6,7 +6,7 @@ import numpy as np
 
 from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.vectors import copy, sort
+from stanadapt.engine.compiled.vectors import copy, median
 
 # the number of distances is quadratic in that of positions; fewer suffice for a stable median
 POSITIONS_FOR_MEDIAN = 500
@@ -111,7 +111,4 @@ def median_distance(rows, units):
             if total > 0.0:
                 squares[count] = total
                 count += 1
-    if count == 0:
-        return 0.0
-    sort(squares[:count])
-    return np.sqrt(0.5 * (squares[(count - 1) // 2] + squares[count // 2]))
+    return np.sqrt(median(squares[:count])) if count else 0.0

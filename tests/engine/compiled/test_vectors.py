@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stanadapt.engine.compiled.vectors import largest, sort, vector_mean, vector_sum
+from stanadapt.engine.compiled.vectors import largest, median, sort, vector_mean, vector_sum
 
 
 def vector_of(count, seed=0):
@@ -19,6 +19,15 @@ def test_sorted_as_by_numpy(count):
         expected = np.sort(vector)
         sort(vector)
         np.testing.assert_array_equal(vector, expected)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 31, 32, 33, 1000, 1001])
+def test_median_as_by_numpy(count):
+    for seed in range(20):
+        vector = vector_of(count, seed)
+        assert median(vector.copy()) == np.median(vector)
+        assert median(np.sort(vector)) == median(np.sort(vector)[::-1].copy()) == np.median(vector)
+    assert median(np.full(count, 3.0)) == 3.0
 
 
 @pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)])
