@@ -1,4 +1,4 @@
-// Eight schools, centred: the effects are parameters themselves, which makes a funnel. For seeing
+// Eight schools, centered: the effects are parameters themselves, which makes a funnel. For seeing
 // how a sampler fails, or does not, where the scale of eight parameters depends on a ninth.
 //
 // Data: Rubin (1981); Gelman et al., "Bayesian Data Analysis", third edition, section 5.5.

@@ -1,5 +1,5 @@
-// Eight schools, non-centred: the effects are made from standard normal parameters, which removes
-// the funnel. The usual first example of a hierarchical model, and the cure of the centred one.
+// Eight schools, non-centered: the effects are made from standard normal parameters, which removes
+// the funnel. The usual first example of a hierarchical model, and the cure of the centered one.
 //
 // Data: Rubin (1981); Gelman et al., "Bayesian Data Analysis", third edition, section 5.5.
 data {

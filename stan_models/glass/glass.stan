@@ -73,14 +73,14 @@ transformed data {
   // product and one exponential
   matrix[N * N, D] squared_differences;
   {
-    matrix[N, D] centred;
+    matrix[N, D] centered;
     matrix[D, D] L;
     matrix[N, D] Z;
     for (d in 1 : D) {
-      centred[ : , d] = X[ : , d] - mean(X[ : , d]);
+      centered[ : , d] = X[ : , d] - mean(X[ : , d]);
     }
-    L = cholesky_decompose(crossprod(centred) / (N - 1));
-    Z = mdivide_left_tri_low(L, centred')';
+    L = cholesky_decompose(crossprod(centered) / (N - 1));
+    Z = mdivide_left_tri_low(L, centered')';
     for (d in 1 : D) {
       squared_differences[ : , d] = to_vector(
         square(rep_matrix(Z[ : , d], N) - rep_matrix(Z[ : , d]', N)));

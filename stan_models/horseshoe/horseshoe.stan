@@ -3,7 +3,7 @@
 // and many modes are a hard test in hundreds of dimensions, judged by prediction of unseen rows.
 //
 // Piironen and Vehtari (2017), "Sparsity information and regularization in the horseshoe and other
-// shrinkage priors". Inputs come raw; those of both parts are standardised here with the means and
+// shrinkage priors". Inputs come raw; those of both parts are standardized here with the means and
 // standard deviations of the training rows. Nemeth et al. (2019), "Pseudo-extended Markov chain
 // Monte Carlo", use this model with slab_df = 3 on other data.
 data {
@@ -25,13 +25,13 @@ transformed data {
   matrix[N, P] Z;
   matrix[N_test, P] Z_test;
   for (p in 1 : P) {
-    real centre = mean(X[ : , p]);
+    real center = mean(X[ : , p]);
     real spread = sd(X[ : , p]);
     if (spread == 0) {
-      reject("Column ", p, " of X is constant and cannot be standardised.");
+      reject("Column ", p, " of X is constant and cannot be standardized.");
     }
-    Z[ : , p] = (X[ : , p] - centre) / spread;
-    Z_test[ : , p] = (X_test[ : , p] - centre) / spread;
+    Z[ : , p] = (X[ : , p] - center) / spread;
+    Z_test[ : , p] = (X_test[ : , p] - center) / spread;
   }
 }
 parameters {

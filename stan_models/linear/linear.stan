@@ -1,7 +1,7 @@
 // Linear regression on inputs in their own units, pupils, dollars and shares: the slopes' standard
 // deviations reach from 1e-4 to 3, and the intercept is 650.
 //
-// Nothing is centred or standardised, as in most programs that people write first. The priors'
+// Nothing is centered or standardized, as in most programs that people write first. The priors'
 // standard deviations are data, because they have the units of the data.
 data {
   int<lower=1> N;

@@ -1,7 +1,7 @@
 // Bayesian logistic regression with independent standard normal priors: w[1] is the intercept,
 // w[d + 1] belongs to input d. For comparing samplers on real posteriors of 3 to 86 parameters.
 //
-// As in Titsias and Dellaportas (2019): the inputs come raw and are standardised here, column by
+// As in Titsias and Dellaportas (2019): the inputs come raw and are standardized here, column by
 // column, with the sample standard deviation. There are no generated quantities, so that timings
 // are those of the density alone.
 data {
@@ -15,7 +15,7 @@ transformed data {
   Z[ : , 1] = rep_vector(1, N);
   for (d in 1 : D) {
     if (sd(X[ : , d]) == 0) {
-      reject("Column ", d, " of X is constant and cannot be standardised.");
+      reject("Column ", d, " of X is constant and cannot be standardized.");
     }
     Z[ : , d + 1] = (X[ : , d] - mean(X[ : , d])) / sd(X[ : , d]);
   }

@@ -1,5 +1,5 @@
-// Negative binomial regression of counts with an exposure: the fish caught per square metre of sea
-// floor that a net swept, by depth in metres.
+// Negative binomial regression of counts with an exposure: the fish caught per square meter of sea
+// floor that a net swept, by depth in meters.
 //
 // The variance of a count with mean m is m + (dispersion m)^2, so that zero dispersion is Poisson.
 data {

@@ -1,4 +1,4 @@
-// Concentric rings in the plane, each a thin band around a circle. Between neighbours the density
+// Concentric rings in the plane, each a thin band around a circle. Between neighbors the density
 // falls to 1/500, and outer rings hold more mass than inner ones, in proportion to their radius.
 //
 // "Lord of the rings", or ring5, of Song, Zhao and Ermon (2017), "A-NICE-MC: Adversarial Training

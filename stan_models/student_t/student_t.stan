@@ -1,5 +1,5 @@
 // Robust regression with Student's t distribution, whose degrees of freedom are estimated: weight
-// in kilograms by height in centimetres and sex, where one person's two numbers were swapped.
+// in kilograms by height in centimeters and sex, where one person's two numbers were swapped.
 //
 // Juarez and Steel (2010), "Model-based clustering of non-Gaussian panel data based on skew-t
 // distributions", propose this prior of the degrees of freedom.

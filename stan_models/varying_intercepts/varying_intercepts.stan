@@ -1,4 +1,4 @@
-// Varying intercepts, centred: radon in houses of 85 counties, of which some have a single
+// Varying intercepts, centered: radon in houses of 85 counties, of which some have a single
 // house and some a hundred. The usual first multilevel regression.
 //
 // Gelman and Hill (2007), "Data analysis using regression and multilevel/hierarchical models",

@@ -1,4 +1,4 @@
-// Varying intercepts and slopes with a correlation between them, not centred: reaction times in
+// Varying intercepts and slopes with a correlation between them, not centered: reaction times in
 // milliseconds over ten days with little sleep, for 18 drivers.
 //
 // The correlation has an LKJ prior, on its Cholesky factor. Belenky et al. (2003), "Patterns of
