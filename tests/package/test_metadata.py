@@ -15,7 +15,7 @@ WORKFLOW = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
 MAKEFILE = (ROOT / "Makefile").read_text()
 
 
-def test_the_citation_has_the_version_and_licence_of_the_package():
+def test_the_citation_has_the_version_and_license_of_the_package():
     citation = (ROOT / "CITATION.cff").read_text()
     assert re.findall(r"^version: (.+)$", citation, re.M) == [PROJECT["version"]]
     assert re.findall(r"^license: (.+)$", citation, re.M) == [PROJECT["license"]]
