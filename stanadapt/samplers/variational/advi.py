@@ -126,10 +126,9 @@ class Climber(NamedTuple):
 
 
 @jit
-def climber_at(location, diagonal, draws):
-    """Start an ascent at N(location, I), with this number of draws per iteration."""
+def climber_at(location, factor, draws):
+    """Start an ascent at N(location, L L^T), with this number of draws per iteration."""
     n = location.shape[0]
-    factor = triangular.initial(n, 1.0, diagonal)
     shape = (1 + factor.shape[0], n)
     return Climber(
         location.copy(), factor, np.zeros(shape), np.zeros(shape), np.zeros(shape), np.zeros(n),
@@ -140,7 +139,8 @@ def climber_at(location, diagonal, draws):
 @jit
 def ascend(density, diagonal, iterations, draws, learning_rate, rng):
     """Return the Ascent from N(0, I) after `iterations`, with `draws` draws in each."""
-    climber = climber_at(np.zeros(density.dim), diagonal, draws)
+    factor = triangular.initial(density.dim, 1.0, diagonal)
+    climber = climber_at(np.zeros(density.dim), factor, draws)
     elbo, failed, count = np.empty(iterations), 0, 0
     for t in range(iterations):
         draw_noise(climber, rng)

@@ -78,19 +78,17 @@ class PathWork(NamedTuple):
     solved: np.ndarray
 
 
-@jit
-def path_model(location, transitions, diagonal):
-    """Return the model for paths that end at their start, with q_0 = N(location, I)."""
-    n = location.shape[0]
+def path_model(location: np.ndarray, factor: np.ndarray, transitions: int) -> PathModel:
+    """Return the model for paths that end at their start, with q_0 = N(location, L L^T)."""
+    n = len(location)
     return PathModel(
-        location.copy(), triangular.initial(n, 1.0, diagonal), np.ones(n),
+        location.copy(), factor, np.ones(n),
         np.zeros((transitions, n, n)), np.zeros((transitions, n)), np.zeros((transitions, n, n)),
         np.zeros(2),
     )  # fmt: skip
 
 
-@jit
-def path_work(dim, transitions):
+def path_work(dim: int, transitions: int) -> PathWork:
     """Return the memory for a path."""
     return PathWork(
         np.zeros((transitions + 1, dim)), np.zeros((transitions, 2, dim)), np.empty(dim),

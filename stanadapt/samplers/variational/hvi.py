@@ -24,11 +24,12 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.adaptation import window_end
-from stanadapt.engine.compiled.jit import jit, seldom
+from stanadapt.engine.compiled import triangular
+from stanadapt.engine.compiled.jit import jit, once
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import fill_normal
-from stanadapt.engine.density import value_and_gradient
-from stanadapt.engine.points import acceptance_probability
+from stanadapt.engine.density import Density
+from stanadapt.engine.points import acceptance_probability, start_at
 from stanadapt.engine.protocol import Memory, Sampler
 from stanadapt.engine.registry import register, require_at_least, require_probability
 from stanadapt.samplers.variational import advi, hamiltonian_path
@@ -137,22 +138,22 @@ def check(settings: Settings) -> None:
     require_probability(settings, "learning_rate")
 
 
-@seldom
-def init(density, settings, position, rng):
+def init(
+    density: Density, settings: Settings, position: np.ndarray, rng: np.random.Generator
+) -> State:
     """Start at position, shape (dim,), with q_0 = N(position, I) and paths that end there."""
-    n, diagonal = density.dim, settings.approximation == 1
-    work = hamiltonian_path.path_work(n, settings.transitions)
-    log_density = value_and_gradient(density, position, work.gradient)
+    n, point = density.dim, start_at(density, position)
+    factor = once(triangular.initial)(n, 1.0, settings.approximation == 1)
     return State(
         # a start is not the end of a path: its weight is 0, and the first proposal is accepted
-        current=Weighed(position.copy(), log_density, -np.inf),
+        current=Weighed(point.position, point.log_density, -np.inf),
         scratch=Weighed(np.empty(n), -np.inf, -np.inf),
-        model=hamiltonian_path.path_model(position, settings.transitions, diagonal),
-        climber=advi.climber_at(position, diagonal, settings.grad_samples),
+        model=hamiltonian_path.path_model(position, factor, settings.transitions),
+        climber=once(advi.climber_at)(position, factor.copy(), settings.grad_samples),
         averaged=0,
         fitting=True,
         training_due=False,
-        work=work,
+        work=hamiltonian_path.path_work(n, settings.transitions),
     )
 
 

@@ -25,10 +25,10 @@ import numpy as np
 
 from stanadapt.engine.adaptation import rescaled, window_end
 from stanadapt.engine.compiled import triangular
-from stanadapt.engine.compiled.jit import jit, seldom
+from stanadapt.engine.compiled.jit import jit, once
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.density import value_and_gradient
-from stanadapt.engine.points import RANDOM_WALK_SCALE, acceptance_probability
+from stanadapt.engine.density import Density, value_and_gradient
+from stanadapt.engine.points import RANDOM_WALK_SCALE, acceptance_probability, start_at
 from stanadapt.engine.protocol import Memory, Sampler, Traits
 from stanadapt.engine.registry import register, require_at_least, require_probability
 from stanadapt.samplers.variational import advi
@@ -42,6 +42,7 @@ from stanadapt.samplers.variational.proposal import (
     log_approximation,
     log_local,
     log_mixture,
+    log_shape,
     update_precision,
     workspace,
 )
@@ -148,27 +149,23 @@ def check(settings: Settings) -> None:
     require_at_least(settings, 0, "degrees")
 
 
-@seldom
-def init(density, settings, position, rng):
+def init(
+    density: Density, settings: Settings, position: np.ndarray, rng: np.random.Generator
+) -> State:
     """Start at position, shape (dim,), with q = N(position, I)."""
-    n, diagonal = density.dim, settings.approximation == 1
-    factor = triangular.initial(n, 1.0, diagonal)
-    blocks = settings.kernel == 2 and not diagonal
-    q = Approximation(position.copy(), factor, triangular.initial(n, 1.0, not blocks))
-    work, gradient = workspace(n, min(settings.block_size, n)), np.empty(n)
-    log_density = value_and_gradient(density, position, gradient)
+    n, diagonal, point = density.dim, settings.approximation == 1, start_at(density, position)
+    unit, blocks = once(triangular.initial), settings.kernel == 2 and not diagonal
+    log_q = once(log_shape)(0.0, n, settings.degrees)
     return State(
-        current=Weighed(
-            position.copy(), log_density, log_approximation(q, settings.degrees, position, work)
-        ),
+        current=Weighed(point.position, point.log_density, log_q),
         scratch=Weighed(np.empty(n), -np.inf, -np.inf),
-        q=q,
-        climber=advi.climber_at(position, diagonal, settings.grad_samples),
+        q=Approximation(position.copy(), unit(n, 1.0, diagonal), unit(n, 1.0, not blocks)),
+        climber=once(advi.climber_at)(position, unit(n, 1.0, diagonal), settings.grad_samples),
         averaged=0,
         fitting=True,
         local_scale=RANDOM_WALK_SCALE / np.sqrt(n),
-        gradient=gradient,
-        work=work,
+        gradient=point.gradient,
+        work=once(workspace)(n, min(settings.block_size, n)),
     )
 
 
