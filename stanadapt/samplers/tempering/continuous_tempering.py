@@ -220,13 +220,9 @@ def init(
 
 
 def init_from_path(
-    density: Density,
-    settings: Settings,
-    position: np.ndarray,
-    rng: np.random.Generator,
-    path: TemperingPath,
-    learns_reference: bool,
-) -> State:
+    density: Density, settings: Settings, position: np.ndarray, rng: np.random.Generator,
+    path: TemperingPath, learns_reference: bool,
+) -> State:  # fmt: skip
     """As `init`, on a path with a given reference, which is not learned."""
     leapfrogs = max(round(LEAPFROGS * density.dim**0.25), 1)
     options = Options(TRAJECTORIES, leapfrogs, 1)
