@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.jit import inlined, jit, once
-from stanadapt.engine.compiled.vectors import copy
+from stanadapt.engine.compiled.vectors import copy, largest
 from stanadapt.engine.points import RANDOM_WALK_SCALE, ValuePoint
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z, B, Ladder, no_ladder
 from stanadapt.samplers.tempering.moves import (
@@ -119,17 +119,13 @@ def reweigh(delta, log_weights, step):
 
 @jit
 def log_sum(logs):
-    """Return log(sum(exp(logs))), or -inf if all of them are."""
-    peak = logs[0]
-    for n in range(1, logs.shape[0]):
-        if not logs[n] <= peak:  # also if it is not a number
-            peak = logs[n]
+    """Return log(sum(exp(logs))), or -inf if all of them are, or if one is not a number."""
+    peak, total = largest(logs), 0.0
     if not peak > -np.inf:
         return -np.inf
-    total = 0.0
     for n in range(logs.shape[0]):
         total += np.exp(logs[n] - peak)
-    return peak + np.log(total)
+    return peak + np.log(total) if total > 0.0 else -np.inf
 
 
 @jit

@@ -35,6 +35,16 @@ def make_population(rng, wall=np.inf, particles=PARTICLES, kernel=MoveKernel.hmc
     return population
 
 
+@pytest.mark.parametrize("unknown", [0, 1, 4])
+def test_the_log_of_a_sum_with_an_unknown_term_is_that_of_nothing(unknown):
+    """Otherwise a weight that is not a number would be the evidence."""
+    logs = np.array([3.0, -np.inf, 800.0, 799.0, 1.0])
+    assert engine.log_sum(logs) == pytest.approx(logsumexp(logs), rel=1e-14)
+    assert engine.log_sum(np.full(5, -np.inf)) == -np.inf
+    logs[unknown] = np.nan
+    assert engine.log_sum(logs) == -np.inf
+
+
 @jit
 def _finish(population, threshold, resamples, rng):
     while not population.counts[DONE]:
