@@ -37,19 +37,23 @@ def main() -> None:
         print(f"error in {error}", file=sys.stderr)
         sys.exit(1)
 
-    with interruption.interruptible():
-        try:
-            sys.exit(_flushed(app))
-        except OSError as error:
-            if error.errno not in FAULTS_OF_OUTPUT or error.filename is not None:
-                raise
-            sys.exit(_not_written(error))
+    sys.exit(interruption.run(lambda: _run(app)))
 
 
 def _as_note(message: Any, category: type[Warning], *place: Any, **options: Any) -> None:
     """Print a warning of an import as commands print theirs, without a line of code."""
     if sys.stderr is not None:
         print(f"note: {message}", file=sys.stderr)
+
+
+def _run(app: object) -> int:
+    """Run the app and return its exit code."""
+    try:
+        return _flushed(app)
+    except OSError as error:
+        if error.errno not in FAULTS_OF_OUTPUT or error.filename is not None:
+            raise
+        return _not_written(error)
 
 
 def _flushed(app: object) -> int:

@@ -13,7 +13,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,12 @@ NOTHING_WRITTEN = "interrupted; nothing was written"
 written: list[Path] = []  # files that the command has written
 incomplete: list[Path] = []  # names of these files until they are complete
 runs: list[Path] = []  # run folders of the command
+told = threading.Event()  # the message has been printed
 _handled = threading.Event()  # the main thread has raised KeyboardInterrupt
 _repeated = threading.Event()  # the next signal is sent by this module, not by a key
-_nothing_to_lose = threading.Event()  # no draws or files yet: modules are being imported
+_started = threading.Event()  # there may be processes or incomplete files
+_nothing_to_lose = threading.Event()  # the command has not begun, or has ended
+_telling = threading.Lock()
 
 
 def describe() -> str:
@@ -55,22 +58,30 @@ def listen() -> None:
     threading.Thread(target=_watch, args=(reading,), daemon=True).start()
 
 
-@contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """Let the body end by KeyboardInterrupt, or by an exception that a module made of it."""
-    _nothing_to_lose.clear()
+def run(command: Callable[[], int]) -> int:
+    """Run a command that KeyboardInterrupt, or an exception that a module made of it, may end.
+
+    No exception of a signal is raised before the first `try` or after this function has returned.
+    """
     try:
-        yield
-    except SystemExit as end:
-        if end.code == CODE or (_handled.is_set() and end.code != 0):
-            _end()
+        try:
+            _started.set()
+            _nothing_to_lose.clear()
+            code = command()
+            if code == CODE and _handled.is_set():
+                _leave()
+            if code == CODE or (_handled.is_set() and code != 0):
+                _end()
+            return code
+        except BaseException:
+            if _handled.is_set():
+                _leave()
+            raise
+        finally:
+            _nothing_to_lose.set()
+    except KeyboardInterrupt:  # as the command ended
+        _leave()
         raise
-    except BaseException:
-        if _handled.is_set():
-            _leave()
-        raise
-    finally:
-        _nothing_to_lose.set()
 
 
 def _handle(number: int, frame: Any) -> None:
@@ -114,14 +125,22 @@ def _press() -> None:
         _leave()
 
 
+def tell(show: Callable[[str], object] | None = None) -> None:
+    """Print what the interruption leaves, once: either thread may be the first to do so."""
+    with _telling:
+        if not told.is_set():
+            (show or _print)(describe())
+            told.set()
+
+
 def _leave() -> None:
-    _print(describe())
+    tell()
     _end()
 
 
 def _end() -> None:
     """End the process at once: the normal exit of the interpreter takes half a second or more."""
-    if not _nothing_to_lose.is_set():  # something was started and has not ended
+    if _started.is_set():
         _kill_children()
         sys.modules["stanadapt.engine.compiled.cache_folder"].remove_stand_ins()
         for path in incomplete:

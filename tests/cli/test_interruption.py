@@ -18,7 +18,16 @@ import sys
 def report(event, arguments):
     if event == "import" and arguments[0] == {{module!r}}:
         print({READY!r}, flush=True)
+        time.sleep({{seconds}})
 sys.addaudithook(report)
+"""
+# typer makes an exit code of the exception, without a word
+WHEN_READ = f"""
+import typer.core
+def read(*arguments, **keywords):
+    print({READY!r}, flush=True)
+    time.sleep(60)
+typer.core.TyperGroup.make_context = read
 """
 
 
@@ -30,7 +39,14 @@ def test_the_main_thread_has_less_than_a_second():
 @pytest.mark.parametrize("module", ["numba.core.typing", "stanadapt.cli.draw"])
 def test_ctrl_c_while_modules_are_imported_is_one_line(module):
     """Python's own exception would end in a traceback, or a module would swallow it."""
-    seconds, code, errors = interrupt(WHEN_IMPORTED.format(module=module), "samplers")
+    seconds, code, errors = interrupt(WHEN_IMPORTED.format(module=module, seconds=60), "samplers")
+    assert (code, errors) == (130, NOTHING)
+    assert seconds < SOON
+
+
+@pytest.mark.thorough
+def test_ctrl_c_while_the_command_line_is_read_is_one_line():
+    seconds, code, errors = interrupt(WHEN_READ, "samplers")
     assert (code, errors) == (130, NOTHING)
     assert seconds < SOON
 
@@ -38,7 +54,7 @@ def test_ctrl_c_while_modules_are_imported_is_one_line(module):
 @pytest.mark.soak
 @pytest.mark.parametrize("after", np.linspace(0.05, 0.6, 12).round(2))
 def test_at_a_dozen_moments(after):
-    prepare = WHEN_IMPORTED.format(module="stanadapt.cli.commands")
+    prepare = WHEN_IMPORTED.format(module="stanadapt.cli.commands", seconds=0)
     seconds, code, errors = interrupt(prepare, "samplers", after=after)
     assert (code, errors) == (130, NOTHING)
     assert seconds < SOON
