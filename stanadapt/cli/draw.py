@@ -140,11 +140,11 @@ def sample(
 ) -> None:
     """Draw from the posterior of a Stan program with one sampler, and save the fit."""
     with report_errors():
-        path = require_output(out, format, force, float32)
         interruption.runs += [] if run is None else [run]
         coordinates = _coordinates(standardize, straighten)
         settings: Any = read_settings(choices)
         require_sampler(sampler, **settings)
+        path = require_output(out, format, force, float32)
         options = target_options(include, backend, unsafe, noise, rho, labels, exclude, quiet)
         target = make_target(model, data, posteriordb, **options)
         if prior_data is not None:
@@ -228,9 +228,9 @@ def approximate(
 ) -> None:
     """Approximate the posterior of a Stan program in seconds, and judge the approximation."""
     with report_errors():
-        (path,) = require_writable([out], force)
         settings: Any = read_settings(choices)
         choose_method(method, settings)
+        (path,) = require_writable([out], force)
         target = make_target(
             model, data, posteriordb, include_paths=include or (), backend=backend, unsafe=unsafe,
             labels=labels, show_progress=not quiet,
@@ -271,13 +271,14 @@ def resume(
 ) -> None:
     """Continue a run that was stopped, or make it longer."""
     with report_errors():
+        folder = RunFolder.open(run)
         path = require_output(out, format, force, float32)
         interruption.runs.append(run)
         limits: Any = {
             "max_minutes": max_minutes, "parallel_chains": parallel_chains,
             "show_progress": not quiet,
         }  # fmt: skip
-        target, prior_data, notes = _prior_of_run(RunFolder.open(run), prior_data, not quiet)
+        target, prior_data, notes = _prior_of_run(folder, prior_data, not quiet)
         fit = continue_run(run, target, iter_sampling=iter_sampling, until_ess=until_ess, **limits)
         if notes:
             results.add_notes(fit, notes)

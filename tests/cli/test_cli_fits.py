@@ -83,6 +83,13 @@ def test_a_file_is_overwritten_only_if_asked_for(saved):
     assert sa.load(saved / "one.nc").attrs["sampler"] == "rwm"
 
 
+def test_other_mistakes_come_before_the_question_whether_to_overwrite(saved):
+    out = ["--out", "one.nc"]
+    refused("unknown_setting", "sample", "my.stan", "-s", "rwm", "--set", "a=1", *out)
+    refused("unknown_method_setting", "approximate", "my.stan", "--set", "a=1", *out)
+    refused("no_run", "resume", "nowhere", *out)
+
+
 @pytest.mark.parametrize("answer", [True, False])
 def test_in_a_terminal_it_is_asked(saved, monkeypatch, answer):
     asked = []
