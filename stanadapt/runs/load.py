@@ -19,7 +19,7 @@ from stanadapt.results.read_cmdstan_csv import chains_in, load_csv
 from stanadapt.results.zarr_store import is_store, load_store
 from stanadapt.runs.checkpoint import newest, summary_of
 from stanadapt.runs.folder import MANIFEST, RunFolder
-from stanadapt.runs.messages import NO_DRAWS, NO_DRAWS_YET
+from stanadapt.runs.messages import FOLDER_OF_FITS, NO_DRAWS, NO_DRAWS_YET
 from stanadapt.runs.result import common_length, short_chains, statistics
 from stanadapt.runs.spec import DATA
 
@@ -42,8 +42,9 @@ def load(path: str | PathLike | Sequence[str | PathLike]) -> Fit:
     Raises
     ------
     StanadaptError
-        Stage "files" if the file cannot be read as one of these. Code "no_draws_yet" if all chains
-        of a run are still in warm-up, and "no_draws" if all chains were stopped.
+        Stage "files" if the file cannot be read as one of these. Code "folder_of_fits" for a folder
+        of netCDF files, "no_draws_yet" if all chains of a run are still in warm-up, and "no_draws"
+        if all chains were stopped.
 
     Examples
     --------
@@ -63,8 +64,15 @@ def load(path: str | PathLike | Sequence[str | PathLike]) -> Fit:
         return _load_csv([path]) if path.suffix == ".csv" else results.load(path)
     if is_store(path):
         return load_store(path)
-    files = [] if (path / MANIFEST).exists() else chains_in(path)
-    return _load_csv(files) if files else _load_run(path)
+    if (path / MANIFEST).exists():
+        return _load_run(path)
+    if files := chains_in(path):
+        return _load_csv(files)
+    if fits := sorted(str(path / file.name) for file in path.glob("*.nc")):
+        raise StanadaptError(
+            FOLDER_OF_FITS, f"{path} is a folder of fits: read one of {', '.join(fits)}."
+        )
+    return _load_run(path)
 
 
 def _load_csv(paths: Sequence[Any]) -> Fit:

@@ -216,6 +216,12 @@ NO_RUN = Code(
     "The folder contains no run, or one that ended before its first iteration.",
     "Check the path. If the run ended that early, remove the folder and sample again.",
 )
+FOLDER_OF_FITS = Code(
+    "folder_of_fits",
+    "files",
+    "The folder holds files of fits, as `compare --out` writes them, and one fit is needed.",
+    "Give the path of one of the files that the message lists.",
+)
 OTHER_FORMAT = Code(
     "other_format",
     "files",

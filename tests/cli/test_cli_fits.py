@@ -71,6 +71,10 @@ def test_table(saved):
     refused("unknown_variable", "table", "one.nc", "two.nc", "--vars", "q", facts=["'q'"])
 
 
+def test_a_folder_of_fits_is_not_one(saved):
+    refused("folder_of_fits", "diagnose", "other", facts=["other/one.nc"])
+
+
 # --- files that exist ----------------------------------------------------------------------------
 
 
