@@ -26,12 +26,12 @@ NOTHING_WRITTEN = "interrupted; nothing was written"
 written: list[Path] = []  # files that the command has written
 incomplete: list[Path] = []  # names of these files until they are complete
 runs: list[Path] = []  # run folders of the command
-told = threading.Event()  # the message has been printed
+reported = threading.Event()  # the message has been printed
 _handled = threading.Event()  # the main thread has raised KeyboardInterrupt
 _repeated = threading.Event()  # the next signal is sent by this module, not by a key
 _started = threading.Event()  # there may be processes or incomplete files
 _nothing_to_lose = threading.Event()  # the command has not begun, or has ended
-_telling = threading.Lock()
+_reporting = threading.Lock()
 
 
 def describe() -> str:
@@ -125,16 +125,16 @@ def _press() -> None:
         _leave()
 
 
-def tell(show: Callable[[str], object] | None = None) -> None:
+def report(show: Callable[[str], object] | None = None) -> None:
     """Print what the interruption leaves, once: either thread may be the first to do so."""
-    with _telling:
-        if not told.is_set():
+    with _reporting:
+        if not reported.is_set():
             (show or _print)(describe())
-            told.set()
+            reported.set()
 
 
 def _leave() -> None:
-    tell()
+    report()
     _end()
 
 

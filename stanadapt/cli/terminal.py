@@ -165,7 +165,7 @@ def report_errors() -> Iterator[None]:
     console = Console(stderr=True, soft_wrap=True)
     interruption.written.clear()
     interruption.runs.clear()
-    interruption.told.clear()
+    interruption.reported.clear()
 
     def show(message: Any, *args: Any, **kwargs: Any) -> None:
         console.print(f"[yellow]note:[/yellow] {plain(str(message))}", highlight=False)
@@ -181,7 +181,7 @@ def report_errors() -> Iterator[None]:
             console.print(f"[red]error in {plain(str(error))}[/red]", highlight=False)
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
-            interruption.tell(functools.partial(console.print, highlight=False, markup=False))
+            interruption.report(functools.partial(console.print, highlight=False, markup=False))
             raise typer.Exit(interruption.CODE) from None
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 DEFAULT_DEPTH = 10  # CmdStan's
-# attributes with which a sampler tells how its draws are to be judged
+# attributes by which a sampler describes how its draws are to be judged
 JUDGED = (
     "acceptance_target", "acceptance_range", "fixed_trajectories", "hard_edges", "share_at_edges",
     "unsettled", "warmup_cut_short",

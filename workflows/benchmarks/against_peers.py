@@ -5,7 +5,7 @@
     python -m workflows.benchmarks.against_peers --peers nutpie_low_rank --samplers auto,nuts
     python -m workflows.benchmarks.against_peers --quick         # does it run?
 
-`peers.py` tells how the density is shared and how each peer's gradients are counted. A peer that is
+`peers.py` shows how the density is shared and how each peer's gradients are counted. A peer that is
 not installed is left out, and a line below the tables says so. The measures are those of
 `against_nuts.py`: the smallest bulk, square and tail effective sample size of the parameters, here
 per 1,000 gradients, warm-up included. All samplers have 1,000 iterations of warm-up and 1,000 draws

@@ -100,8 +100,8 @@ def main() -> None:
         data, notes = images(options.quick)
     target = sa.Target(PROGRAM, data)
     budgets = QUICK if options.quick else WHOLE if options.full else BUDGETS
-    told = notes if options.data_file is not None else [*notes, PUBLISHED]
-    caption = " ".join([*told, *([] if options.full else [SHORTER]), FOUR])
+    shown = notes if options.data_file is not None else [*notes, PUBLISHED]
+    caption = " ".join([*shown, *([] if options.full else [SHORTER]), FOUR])
     study.conduct(
         NAME, {"digits": target}, options, caption,
         {("digits", method): length for method, length in budgets.items()},

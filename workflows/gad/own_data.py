@@ -72,11 +72,11 @@ def note(table: LabeledTable, path: Path, images: bool = False) -> str:
     one, zero = table.classes
     others = f"; rows of other classes, left out: {table.left_out:,}" if table.left_out else ""
     scaled = f"divided by {BRIGHTEST:.0f}, if they exceeded 1"
-    said = (PIXELS if images else STANDARDIZED).format(
+    text = (PIXELS if images else STANDARDIZED).format(
         path=path.name, rows=rows, columns=columns, one=one, zero=zero, others=others,
         scaled=scaled,
     )  # fmt: skip
-    return said if images else said + _equal_inputs(table.inputs)
+    return text if images else text + _equal_inputs(table.inputs)
 
 
 def _equal_inputs(inputs: np.ndarray) -> str:

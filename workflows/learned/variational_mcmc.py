@@ -4,8 +4,8 @@
     python -m workflows.learned.variational_mcmc            # a few minutes
 
 After de Freitas, Højen-Sørensen, Jordan and Russell (2001), "Variational MCMC", UAI: proposals from
-a mean-field approximation fail, since it is too narrow; blocks and a mixture with random walks mend
-a part of that. With all correlations, nearly every proposal is accepted.
+a mean-field approximation fail, since it is too narrow; blocks and a mixture with random walks
+correct a part of that. With all correlations, nearly every proposal is accepted.
 """
 
 import argparse

@@ -84,12 +84,12 @@ def _on_mixture(
     for index, name in enumerate(ON_MIXTURES):
         if name not in TABLE[scenario]:
             continue
-        rows, said = _rows(
+        rows, remarks = _rows(
             known.target, name, ITERATIONS, args, (number, index),
             lambda chain: {"scenario": scenario, **mixture.measured(known, chain)},
         )  # fmt: skip
         parts.append(rows)
-        notes += said
+        notes += remarks
         lines.append({
             "method": method_name(name), "from": "here", "repeats": str(len(rows)),
             **{moment: study.spread(rows[moment], 3) for moment in MOMENTS},
@@ -107,12 +107,12 @@ def _on_machine(
     """Run the rivals of figure 5; rows, table and notes."""
     system, parts, notes, lines = boltzmann.known(SYSTEM, args.seed), [], [], []
     for index, name in enumerate(ON_MACHINES):
-        rows, said = _rows(
+        rows, remarks = _rows(
             system.target, name, POSTER_DRAWS, args, (number, index),
             lambda chain: {"scenario": SYSTEM, **boltzmann.measured(system, chain)},
         )  # fmt: skip
         parts.append(rows)
-        notes += said
+        notes += remarks
         lines.append(boltzmann.ours(method_name(name), rows))
         if name in BOLTZMANN:
             known = f"{BOLTZMANN[name]:.2f}"

@@ -185,7 +185,7 @@ class CalleeDispatcher(CPUDispatcher):
     def compile(self, sig: Any) -> Any:
         """Compile for a signature, or load from the cache, as Numba does, without its timers.
 
-        There are four for each level of calls, which would be told of every call of LLVM.
+        There are four for each level of calls, which would be called at every call of LLVM.
         """
         arguments, result = normalize_signature(sig)
         if tuple(arguments) in self.overloads:

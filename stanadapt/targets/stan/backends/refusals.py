@@ -86,8 +86,8 @@ def _refused_by(installed: toolchain.CmdStan, code: str, name: str) -> str:
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
-    said = (done.stderr + done.stdout).strip().replace(source.name, name)
-    return (said or "no reason given") if done.returncode else ""
+    output = (done.stderr + done.stdout).strip().replace(source.name, name)
+    return (output or "no reason given") if done.returncode else ""
 
 
 def accepted_by_newest(program: Program) -> bool:

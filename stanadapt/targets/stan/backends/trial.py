@@ -153,7 +153,7 @@ def require_bindable(
             f"the embedded backend crashes while it binds {program.name} (exit code {ended.code}). "
             f"{elsewhere(program)}.",
         )
-    found, marker = summary(ended.said.splitlines()), markers[len(builds)]
+    found, marker = summary(ended.output.splitlines()), markers[len(builds)]
     with contextlib.suppress(OSError):  # in a read-only cache, the next process tries again
         marker.parent.mkdir(parents=True, exist_ok=True)
         marker.write_text(found)
@@ -171,7 +171,7 @@ class _Ended(NamedTuple):
 
     exceeded: str
     code: int
-    said: str
+    output: str
 
 
 def _try(
@@ -179,13 +179,13 @@ def _try(
 ) -> _Ended:
     """Run a trial up to its limits; whatever ends it, the process ends too."""
     job = {"library": str(library), "data": text, "builds": [dict(build) for build in builds]}
-    with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as said:
+    with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as output:
         json.dump(job, given)
         given.seek(0)
         with uninterrupted() as pressed:  # until there is a process that can be ended
             child = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", CHILD], stdin=given, stdout=subprocess.DEVNULL,
-                stderr=said,
+                stderr=output,
             )  # fmt: skip
             try:
                 with released():
@@ -195,8 +195,8 @@ def _try(
                 child.wait()
         if pressed:  # just as it ended
             raise KeyboardInterrupt
-        said.seek(0)
-        return _Ended(exceeded, child.returncode, said.read())
+        output.seek(0)
+        return _Ended(exceeded, child.returncode, output.read())
 
 
 def _watch(child: subprocess.Popen, allowed: Limits) -> str:
