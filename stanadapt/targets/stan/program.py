@@ -146,15 +146,15 @@ def block(code: str, name: str) -> str:
     if name not in BLOCKS:
         raise ValueError(f"a block is one of {', '.join(BLOCKS)}, got {name!r}")
     stripped = strip(code)
-    start, end = _spans(stripped).get(name, (0, 0))
+    start, end = spans(stripped).get(name, (0, 0))
     return stripped[start:end]
 
 
 def without_blocks(code: str, names: Iterable[str]) -> str:
     """Replace the bodies of blocks by blanks; line numbers stay the same."""
-    spans = _spans(strip(code))
+    places = spans(strip(code))
     for name in names:
-        start, end = spans.get(name, (0, 0))
+        start, end = places.get(name, (0, 0))
         blank = re.sub(r"[^\n]", " ", code[start:end])
         code = code[:start] + blank + code[end:]
     return code
@@ -168,7 +168,7 @@ def branches(code: str) -> list[tuple[int, str]]:
     may be passed to them. Each line is listed once, without indentation.
     """
     stripped = strip(code)
-    for name, (start, end) in _spans(stripped).items():
+    for name, (start, end) in spans(stripped).items():
         if name in ("data", "transformed data"):
             blank = _NOT_NEWLINE.sub(" ", stripped[start:end])
             stripped = stripped[:start] + blank + stripped[end:]
@@ -262,7 +262,7 @@ def _find_include(name: str, open_files: tuple[Path, ...], folders: tuple[Path, 
     return file
 
 
-def _spans(stripped: str) -> dict[str, tuple[int, int]]:
+def spans(stripped: str) -> dict[str, tuple[int, int]]:
     """Return start and end of the body of each top-level block."""
     spans, position = {}, 0
     while match := _BLOCK.search(stripped, position):

@@ -5,10 +5,11 @@ programs. It is therefore used only with the following guards:
 
 1. its version is pinned; three passes of its optimizer are off at every construction; a self-test
    verifies, once per installed version, that the switches still work;
-2. a program is refused if its control flow may depend on parameters;
-3. at construction the guarded build is compared with the default build, and its gradient with
+2. rows of integer arrays are assigned in the form that it reads (`row_assignments.py`);
+3. a program is refused if its control flow may depend on parameters;
+4. at construction the guarded build is compared with the default build, and its gradient with
    finite differences, at several random points;
-4. `data.py` has checked the data.
+5. `data.py` has checked the data.
 
 The programs of the self-test are minimal examples of two known faults, written for this file.
 """
@@ -17,6 +18,7 @@ import contextlib
 import importlib.metadata
 import json
 import os
+import re
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
@@ -38,9 +40,10 @@ from stanadapt.targets.stan.backends.messages import (
 )
 from stanadapt.targets.stan.backends.native import bind, require_parameters
 from stanadapt.targets.stan.backends.refusals import elsewhere, older_syntax, reason_of_stanli
+from stanadapt.targets.stan.backends.row_assignments import complete_rows
 from stanadapt.targets.stan.backends.trial import in_thread, may_be_large, require_bindable
 from stanadapt.targets.stan.messages import SYNTAX_ERROR
-from stanadapt.targets.stan.program import Program, branches
+from stanadapt.targets.stan.program import Program, block, branches
 
 VERSION = "0.24.0"
 SWITCHES = ("STANLI_NO_REROLL", "STANLI_NO_PARTITION", "STANLI_NO_INTERPRETER")
@@ -52,8 +55,9 @@ WITH_REGIONS, WITHOUT_REGIONS = "regions", "no regions"
 POINTS, TRIES, RADIUS = 3, 30, 1.0
 # parts of messages about a construct; one that begins with "mir:" is about a form of statement
 UNSUPPORTED = ("unsupported", "stanli compile", "runtime-control region")
-# the value of an integer that was never set, as messages print it
-UNSET_INTEGER = ("-2147483648", "-2.14748e+09")
+OUT_OF_BOUNDS = "out of bounds for size"
+FOREACH = re.compile(r"\bfor\s*\(\s*\w+\s+in\s[^:;{}]*\)")
+BOUND = ("functions", "transformed data")  # blocks that are evaluated when data are bound
 BUILD_TOLERANCE, GRADIENT_TOLERANCE = 1e-9, 1e-3
 # relative error of a density that is a sum of many terms
 ROUNDING = 8 * np.finfo(float).eps
@@ -97,7 +101,7 @@ Remarks = tuple[Message, ...]
 def construct(program: Program, data: str, unsafe: bool = False) -> tuple[Any, Remarks]:
     """Bind a program to its data (JSON text), with the guards.
 
-    With unsafe=True, guards 2 and 3 are omitted.
+    With unsafe=True, guards 3 and 4 are omitted.
 
     Returns
     -------
@@ -123,7 +127,7 @@ def construct(program: Program, data: str, unsafe: bool = False) -> tuple[Any, R
 
 
 def second_opinion(program: Program, data: str) -> Any:
-    """Bind a program for a comparison with another backend, which replaces guard 3.
+    """Bind a program for a comparison with another backend, which replaces guard 4.
 
     Raises
     ------
@@ -153,8 +157,19 @@ def _require_version() -> None:
 def _translate(program: Program) -> str:
     import stanli  # loads a 41 MB library, hence not at import
 
+    code = complete_rows(program.code)
     try:
-        return stanli.stan_to_mir(program.code)
+        if code != program.code:
+            with contextlib.suppress(RuntimeError):  # errors are those of the user's text
+                return stanli.stan_to_mir(code)
+            stanli.stan_to_mir(program.code)
+            raise StanadaptError(
+                UNSUPPORTED_CONSTRUCT,
+                f"the embedded backend may misread {program.name}, which assigns rows of an array "
+                "of integers in its transformed data and has another variable of that name: "
+                f"rename one of them. {elsewhere(program)}.",
+            )
+        return stanli.stan_to_mir(code)
     except RuntimeError as error:
         text = str(error).replace("'string'", f"'{program.path or program.name}'")
         message = f"{program.name} is not a valid Stan program.{older_syntax(program)}"
@@ -249,11 +264,19 @@ def _refusal(program: Program, text: str) -> StanadaptError:
             f"construct. {elsewhere(program)}, or rewrite the program without it."
         )
         return StanadaptError(UNSUPPORTED_CONSTRUCT, message, reason)
+    # of arrays of arrays or vectors, stanli visits as many elements as these have numbers
+    if OUT_OF_BOUNDS in text and any(FOREACH.search(block(program.code, name)) for name in BOUND):
+        message = (
+            f"the embedded backend may not be able to run a loop of {program.name} over the "
+            "elements of an array: write `for (i in 1:size(x))` instead of `for (element in x)` in "
+            f"its transformed data and functions. {elsewhere(program)}."
+        )
+        return StanadaptError(UNSUPPORTED_CONSTRUCT, message, reason)
     return StanadaptError(DATA_REJECTED, f"{program.name} does not accept these data.", reason)
 
 
 def _refuse_branches(program: Program, regions: bool) -> None:
-    """Apply guard 2: no switch corrects the treatment of branches on parameters."""
+    """Apply guard 3: no switch corrects the treatment of branches on parameters."""
     if not regions:
         return
     lines = branches(program.code)
@@ -270,14 +293,13 @@ def _refuse_branches(program: Program, regions: bool) -> None:
 
 @np.errstate(all="ignore")  # numbers beyond the largest float are compared, or not, by `isfinite`
 def _compare(binding: Binding, model: Any) -> Remarks:
-    """Apply guard 3: refuse a wrong gradient; return a warning if the default build is wrong."""
+    """Apply guard 4: refuse a wrong gradient; return a warning if the default build is wrong."""
     program, points = binding.program, finite_points(model)
     default = binding.build(passes_off=False)
     rng = np.random.default_rng(20)
     directions = [rng.standard_normal(point.size) for point in points]
     checked = [_check_gradient(program, model, *at) for at in zip(points, directions, strict=True)]
     if not any(checked):
-        _refuse_unread_integers(program, model)
         where = "next to the" if points else "at"
         text = (
             f"the embedded backend's density of {program.name} could not be checked: it is finite "
@@ -291,25 +313,6 @@ def _compare(binding: Binding, model: Any) -> Remarks:
         "faulty pass is used. To be certain, compare with CmdStan (`stanadapt install-cmdstan`)."
     )
     return (Message(OPTIMIZER_FAULT, text),)
-
-
-def _refuse_unread_integers(program: Program, model: Any) -> None:
-    """Refuse a program in which observed integers were never set, rather than blame its data.
-
-    stanli loses integers that transformed data assign by rows, where a distribution observes them.
-    """
-    try:
-        model.log_density_gradient(np.zeros(model.param_unc_num()))
-    except RuntimeError as error:
-        if not any(number in str(error) for number in UNSET_INTEGER):
-            return
-        raise StanadaptError(
-            UNSUPPORTED_CONSTRUCT,
-            f"the embedded backend does not read some integers that {program.name} computes: if "
-            "the transformed data assign an integer array by rows, assign its elements in a loop "
-            f"instead (z[k, i] = ...). {elsewhere(program)}.",
-            str(error),
-        ) from None
 
 
 def finite_points(model: Any) -> list[np.ndarray]:

@@ -275,24 +275,6 @@ def test_another_process_that_dies_is_told_from_one_that_fails(monkeypatch, chil
 
 # --- the embedded backend by itself --------------------------------------------------------------
 
-ROWS = """
-data { array[6] int y; }
-transformed data { array[2, 3] int z; for (k in 1:2) ASSIGN }
-parameters { real<lower=0> a; }
-model { for (k in 1:2) z[k] ~ poisson(a); }
-"""
-ELEMENTS = ROWS.replace("ASSIGN", "for (i in 1:3) z[k, i] = y[3 * k - 3 + i];")
-
-
-@pytest.mark.parametrize("distribution", ["poisson(a)", "binomial_logit(9, a)"])
-def test_integers_that_the_embedded_backend_loses_are_a_refusal(distribution):
-    by_rows = ROWS.replace("ASSIGN", "z[k] = y[(3 * k - 2):(3 * k)];")
-    data = {"y": [1, 2, 3, 4, 5, 6]}
-    with raises("unsupported_construct", "z[k, i]"):
-        sa.Target(by_rows.replace("poisson(a)", distribution), data, backend="stanli")
-    value, _, _ = sa.Target(ELEMENTS, data, backend="stanli").evaluate([np.log(2.0)])
-    np.testing.assert_allclose(value, 21 * np.log(2) - 12 + np.log(2), rtol=1e-12)
-
 
 def test_a_guard_that_compared_nothing_says_so():
     code = "parameters { real x; } model { x ~ uniform(5, 6); }"

@@ -212,7 +212,7 @@ def test_without_an_execution_report_programs_with_branches_are_refused(monkeypa
         sa.Target("parameters { real x; } model { if (1 > 0) x ~ normal(0, 1); }")
 
 
-# --- guard 3: the default build and the derivative -----------------------------------------------
+# --- guard 4: the default build and the derivative -----------------------------------------------
 
 
 @pytest.mark.parametrize("code", [NESTED, STORE])
