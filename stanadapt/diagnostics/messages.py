@@ -48,6 +48,13 @@ HARD_EDGES = Code(
     "draws are right, but cost more.",
     "Declare the bounds, such as real<lower=0, upper=1> theta.",
 )
+NO_GRADIENT = Code(
+    "no_gradient",
+    VERDICT,
+    "The gradient is not finite in a region where the density is, and the sampler, which follows "
+    "gradients, rejected all positions there.",
+    "Use a sampler without gradients (am), or correct the gradient.",
+)
 MAX_TREEDEPTH = Code(
     "max_treedepth",
     VERDICT,

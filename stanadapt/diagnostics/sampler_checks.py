@@ -49,6 +49,7 @@ def check_sampler_statistics(fit: Fit) -> Iterator[Reason]:
     yield from _check_warmup(fit)
     yield from _check_acceptance(fit, stats)
     yield from _check_divergences(fit, stats)
+    yield from _check_gradient(fit)
     yield from _check_tree_depth(fit, stats)
     yield from _check_energy(stats)
 
@@ -244,6 +245,19 @@ def _target_setting(fit: Fit) -> str:
     if "target_accept" in settings:
         return "target_accept"
     return "adapt_delta (target_accept for the sampler nuts)"
+
+
+def _check_gradient(fit: Fit) -> Iterator[Reason]:
+    """Yield a region that draws belong to, and lack since the gradient is not finite there."""
+    share = float(results.attribute(fit, "share_without_gradient", 0.0))
+    if share > FEW_DIVERGENCES:
+        yield reason(
+            SUSPECT,
+            messages.NO_GRADIENT,
+            f"{share:.2g} evaluations per iteration failed, some of them where the density is "
+            "finite and only its gradient is not: the draws lack that region. Use a sampler that "
+            "needs no gradient (am), or correct the gradient.",
+        )
 
 
 def _check_tree_depth(fit: Fit, stats: Statistics) -> Iterator[Reason]:

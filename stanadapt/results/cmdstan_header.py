@@ -18,7 +18,7 @@ DEFAULT_DEPTH = 10  # CmdStan's
 # attributes by which a sampler describes how its draws are to be judged
 JUDGED = (
     "acceptance_target", "acceptance_range", "fixed_trajectories", "hard_edges", "share_at_edges",
-    "unsettled", "warmup_cut_short",
+    "share_without_gradient", "unsettled", "warmup_cut_short",
 )  # fmt: skip
 FIRST_LINE = b"# stan_version_major"
 # an entry of the header, as CmdStan writes it: indentation, name, value, its default

@@ -33,6 +33,7 @@ from stanadapt.targets.target import Samplable
 
 VALUES_SHOWN = 6  # of the point at which a density failed
 EDGES_FROM = 400  # draws from which hard edges are sought
+FEW_POINTS = 100  # draws with which a position is compared
 # share of evaluations up to which failures in warm-up alone are not worth a note
 FEW_FAILURES = 0.01
 
@@ -77,10 +78,11 @@ def stan_message_at(target: Samplable, chain: Chain) -> str:
 
 
 def failures(
-    target: Samplable, chains: list[Chain], kept: list[int], at_edges: bool
+    target: Samplable, chains: list[Chain], kept: list[int], at_edges: bool, cut_off: bool
 ) -> Iterator[str]:
     """Yield one note per kind of failure, however many there were.
 
+    With `cut_off`, gradients were not finite in a region to which draws belong.
     If the density fails `at_edges`, the verdict names these. A few failures in warm-up alone are
     steps that were tried and found too long, and need no note.
     """
@@ -91,12 +93,18 @@ def failures(
     if failed and not trials and not at_edges:
         worst = max(chains, key=lambda chain: chain.calls["failed"])
         message = " ".join(stan_message_at(target, worst).split())
+        lacking = "density, or its gradient was not finite," if cut_off else "density"
+        remedy = (
+            "Some are as probable as the draws, which lack that region."
+            if cut_off
+            else "If there are many, bound the parameters in the program, or give them tighter "
+            "priors."
+        )
         yield Message(
             FAILED_EVALUATIONS,
             f"{failed} of {evaluations} evaluations of {target.name} ({failed / evaluations:.2%}) "
-            f"had no finite density and were rejected{quoted(message)}"
-            f"{_point(target, chains.index(worst), worst.density.failed_position)} If there are "
-            "many, bound the parameters in the program, or give them tighter priors.",
+            f"had no finite {lacking} and were rejected{quoted(message)}"
+            f"{_point(target, chains.index(worst), worst.density.failed_position)} {remedy}",
         )
     quantities = sum(chain.failed_quantities for chain in chains)
     if quantities:
@@ -187,10 +195,14 @@ def pack_result(
         "interrupted": record.interrupted,
         "chains_kept": [number + 1 for number in numbers],
     }
-    notes = [*record.notes, *failures(target, chains, numbers, at_edges=bool(edges))]
-    notes += short_chains([chain.stopped for chain in chains], numbers, length)
     sampler = chains[0].sampler
     view = RunView(target, kept, length, stats, frozenset(edge.coordinate for edge in edges))
+    cut_off = _lacks_gradient(target, kept, view)
+    if cut_off:
+        attributes["share_without_gradient"] = _share_that_failed(kept)
+    failed = failures(target, chains, numbers, at_edges=bool(edges), cut_off=cut_off)
+    notes = [*record.notes, *failed]
+    notes += short_chains([chain.stopped for chain in chains], numbers, length)
     hooks = [sampler.after_run, None if target.map_rows is None else _report_map]
     for hook in (hook for hook in hooks if hook is not None):
         reported = report_of(
@@ -228,6 +240,23 @@ def _edges(
         return []
     view = RunView(target, chains, length, stats)
     return find_edges(program, view.positions(EDGES_FROM))
+
+
+def _lacks_gradient(target: Samplable, chains: list[Chain], view: RunView) -> bool:
+    """Whether a gradient was not finite at a position as probable as the draws.
+
+    Samplers that follow gradients reject each such position, so the draws lack its region. Far out,
+    where a trajectory diverges, a gradient may be too large for a float without harm.
+    """
+    program = target.target
+    places = [chain.density.failed_position for chain in chains if chain.calls["failed"]]
+    places = [target.original(place) for place in places if place.size == program.dim]
+    evaluated = [program.evaluate(place)[:2] for place in places]
+    lost = [value for value, slope in evaluated if not np.isfinite(slope).all()]
+    if not np.isfinite(lost).any():
+        return False
+    draws = [program.evaluate(draw)[0] for draw in view.positions(FEW_POINTS)]
+    return bool(np.nanmax(lost) >= np.nanmin(draws))
 
 
 def _share_that_failed(chains: list[Chain]) -> float:

@@ -62,6 +62,20 @@ DENSITIES = {
         lambda x: slope(x) * [1, 1, 0],
         "the gradient is zero where the log density is not constant",
     ),
+    # as high at the position with another's third coordinate, and jumps of less than 0.5
+    "symmetric staircase": (
+        lambda x: smooth([x[0], x[1], 0.0]) - 0.4 * (np.abs(x[2]) > 2.5),
+        lambda x: slope(x) * [1, 1, 0],
+        "the gradient is zero where the log density is not constant",
+    ),
+    "no gradient in a region": (
+        smooth,
+        lambda x: slope(x) if x[0] < 0.5 else np.full(3, np.nan),
+        "not finite at 10 of 17 random positions",
+    ),
+    "no gradient at one place": (
+        smooth, lambda x: slope(x) if x[0] < 1.5 else np.full(3, np.inf), "",
+    ),
 }  # fmt: skip
 
 
