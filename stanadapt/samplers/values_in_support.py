@@ -37,6 +37,8 @@ def unconstrained(
 
     """
     for name, value in values.items():
+        if _is_other(value):
+            raise _refused(target, name, f"{name} = {value!r}, which is not a number")
         for label, number in _elements(name, value):
             if not np.isfinite(number):
                 raise _refused(target, name, f"{label} = {number}, which is not a finite number")
@@ -54,7 +56,23 @@ def unconstrained(
         if not _has_position(target, alone, finite=True):
             text = f"{label} = {number} is on a bound, where the density has no position"
             raise _refused(target, name, text)
+    for name, value in values.items():  # a simplex, say, whose elements depend on each other
+        if not _has_position(target, {**inside, name: value}, finite=True):
+            text = f"{name} = {_short(value)} is on a bound, where the density has no position"
+            raise _refused(target, name, text)
     return position
+
+
+def _is_other(value: Any) -> bool:
+    """Whether it is a truth value, a text or nothing, or has one of these as an element."""
+    if isinstance(value, list | tuple):
+        return any(map(_is_other, value))
+    kind = getattr(getattr(value, "dtype", None), "kind", "")
+    return value is None or isinstance(value, bool | str | bytes) or kind in ("b", "S", "U")
+
+
+def _short(value: Any) -> str:
+    return np.array2string(np.asarray(value, dtype=float), precision=3, threshold=8, edgeitems=3)
 
 
 def _refused(
@@ -78,7 +96,7 @@ def _one_by_one(
     bounded = {one.name for one in target.declared_parameters if one.lower or one.upper}
     base: dict[str, Any] = dict(inside)
     for name, value in values.items():
-        if name not in bounded and _has_position(target, {**base, name: value}):
+        if name not in bounded and _has_position(target, {**base, name: value}, finite=True):
             base[name] = value
     for name, value in values.items():
         given = np.asarray(value)
