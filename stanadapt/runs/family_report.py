@@ -1,18 +1,19 @@
 """What a sampler adds to the result of its run, such that it cannot cost a finished draw.
 
 A sampler's `after_run` may be a user's own. It is called after the last draw, so that its errors,
-Ctrl-C while it works, and groups that the result cannot hold are remarks on a result without them.
+Ctrl-C while it works, and parts that the result cannot hold are remarks on a result without them.
 
 A file of its own, because it is the only code of the package that calls a hook after the last draw.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from reprlib import repr as shortened
 from typing import Any
 
 from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.engine.interrupts import interruptible
 from stanadapt.engine.protocol import Sampler
-from stanadapt.errors import Message, StanadaptError
+from stanadapt.errors import Message
 from stanadapt.results.rehearsal import rehearse
 from stanadapt.runs.messages import REPORT_LEFT_OUT
 
@@ -35,7 +36,7 @@ def report_of(sampler: Sampler, view: RunView, taken: Collection[str]) -> Findin
     assert sampler.after_run is not None
     try:
         with interruptible():
-            found = Findings(*sampler.after_run(view))
+            found, faults = _read(sampler.after_run(view))
     except KeyboardInterrupt:
         return _nothing(f"interrupted: the report of {sampler.name} on the run is {LEFT_OUT}.")
     except Exception as error:  # the draws are done, and the hook may be a user's
@@ -45,18 +46,56 @@ def report_of(sampler: Sampler, view: RunView, taken: Collection[str]) -> Findin
     attributes = {n: x for n, x in own.items() if not _misfit({}, {n: x})}
     groups = {n: x for n, x in found.groups.items() if n not in taken and not _misfit({n: x}, {})}
     lost = sorted({*map(str, {*found.attributes, *found.groups} - {*attributes, *groups})})
-    if not lost:
-        return found
-    parts = f"{', '.join(map(repr, lost))} {'is' if len(lost) == 1 else 'are'}"
-    text = f"of the report of {sampler.name}, {parts} {LEFT_OUT}."
-    return Findings(attributes, [*found.messages, Message(REPORT_LEFT_OUT, text)], groups)
+    if lost:
+        faults.append(
+            f"{', '.join(map(repr, lost))} {'is' if len(lost) == 1 else 'are'} {LEFT_OUT}"
+        )
+    texts = [f"of the report of {sampler.name}, {fault}." for fault in faults]
+    notes = [Message(REPORT_LEFT_OUT, text) for text in texts]
+    return Findings(attributes, [*found.messages, *notes], groups)
+
+
+def _read(returned: Any) -> tuple[Findings, list[str]]:
+    """Return the findings of a hook, and a text for each part of another type, which is left out.
+
+    An author may forget `return`, return a dict, or give one text as messages, of which each letter
+    would become a warning.
+    """
+    if not isinstance(returned, Findings):
+        kind = type(returned).__name__
+        raise TypeError(
+            f"`after_run` must return Findings(attributes={{...}}, messages=[...]), got {kind}"
+        )
+    faults = []
+    parts: dict[str, Any] = {"attributes": {}, "groups": {}}
+    for part in parts:
+        value = getattr(returned, part)
+        if isinstance(value, Mapping):
+            parts[part] = dict(value)
+        else:
+            faults.append(f"{part} must be a dict, got {shortened(value)}: they are {LEFT_OUT}")
+    given = returned.messages
+    if isinstance(given, str):
+        given = [given]
+    elif not isinstance(given, Iterable):
+        faults.append(
+            f"messages must be a list of texts, got {shortened(given)}: they are {LEFT_OUT}"
+        )
+        given = []
+    messages = []
+    for text in given:
+        if isinstance(text, str):
+            messages.append(text)
+        else:
+            faults.append(f"a message must be a text, got {shortened(text)}: it is {LEFT_OUT}")
+    return Findings(messages=messages, **parts), faults
 
 
 def _misfit(groups: Mapping[str, Any], attributes: Mapping[str, Any]) -> bool:
     """Return whether no result and no file can hold a group or an attribute."""
     try:
         rehearse(dict(groups), attributes)
-    except StanadaptError:
+    except Exception:  # of whatever the author put there: the draws are done
         return True
     return False
 

@@ -5,9 +5,10 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.engine import authoring
 from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.engine.registry import find
-from stanadapt.runs.family_report import report_of
+from stanadapt.runs.family_report import LEFT_OUT, report_of
 from stanadapt.runs.messages import REPORT_LEFT_OUT
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution
 from stanadapt.targets.pseudo_samples import empty_group, pseudo_group
@@ -74,9 +75,41 @@ def test_a_report_that_fails_leaves_the_rest(error):
     assert note.code == REPORT_LEFT_OUT
 
 
-def test_what_is_no_report():
-    (note,) = reported(lambda view: {"a": 1, "b": 2, "c": 3, "d": 4}).messages
+@pytest.mark.parametrize(
+    ("returned", "kind"), [(None, "NoneType"), ({"rate": 0.5}, "dict"), (({}, [], {}), "tuple")]
+)
+def test_what_is_no_report(returned, kind):
+    found = reported(lambda view: returned)
+    (note,) = found.messages
+    assert (found.attributes, found.groups, note.code) == ({}, {}, REPORT_LEFT_OUT)
+    assert "must return Findings(" in note
+    assert f"got {kind}" in note
+
+
+@pytest.mark.parametrize(
+    ("change", "fact"),
+    [
+        ({"attributes": None}, "attributes must be a dict, got None"),
+        ({"groups": [DRAWS]}, "groups must be a dict, got [{"),
+        ({"messages": None}, "messages must be a list of texts, got None"),
+        ({"messages": ["said", 0.5]}, "a message must be a text, got 0.5"),
+    ],
+)
+def test_a_part_of_another_type_is_left_out_alone(change, fact):
+    whole = Findings({"rate": 0.5}, ["said"], {"own": DRAWS})
+    found = reported(lambda view: whole._replace(**change))
+    assert found.attributes == ({} if "attributes" in change else whole.attributes)
+    assert list(found.groups) == ([] if "groups" in change else ["own"])
+    *kept, note = found.messages
+    assert kept == ([] if change.get("messages", ()) is None else ["said"])
     assert note.code == REPORT_LEFT_OUT
+    assert fact in note
+
+
+@pytest.mark.parametrize("text", ["the step was small", authoring.note("the step was small")])
+def test_one_text_is_one_message(text):
+    """A text is a sequence too: of letters, each of which became a warning."""
+    assert reported(lambda view: Findings(messages=text)).messages == [text]
 
 
 @pytest.mark.parametrize(
@@ -108,15 +141,13 @@ def test_a_report_without_fault_is_unchanged():
 
 
 @pytest.mark.filterwarnings(r"ignore:.*\[report_left_out\]")
-def test_the_run_is_kept(monkeypatch, tmp_path):
-    def after_run(view):
-        raise ValueError("of a user")
-
+@pytest.mark.parametrize("returned", [None, {"of a": "user"}, Findings(attributes=None)])
+def test_the_run_is_kept(monkeypatch, tmp_path, returned):
     sampler, settings = find("rwm")
-    changed = sampler._replace(after_run=after_run)
+    changed = sampler._replace(after_run=lambda view: returned)
     monkeypatch.setattr("stanadapt.runs.sample.find", lambda *names, **kept: (changed, settings))
     target = sa.Target("parameters{real x;} model{x~normal(0,1);}", backend="stanli",
                        show_progress=False)  # fmt: skip
     fit = sa.load(sa.save(sa.sample(target, "rwm", standardize=False, **QUIET), tmp_path / "a.nc"))
     assert results.dataset(fit, "posterior")["x"].shape == (2, 30)
-    assert "of a user" in str(fit.attrs["notes"])
+    assert LEFT_OUT in str(fit.attrs["notes"])
