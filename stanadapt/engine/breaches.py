@@ -19,9 +19,23 @@ from stanadapt.engine.messages import (
     SAMPLER_NAME_TAKEN,
 )
 from stanadapt.engine.protocol import PRESET, Numbers, Sampler, keep
-from stanadapt.errors import Message
+from stanadapt.engine.starts import START_OPTIONS
+from stanadapt.errors import Message, StanadaptError, require_whole
 
 SETTING_TYPES = "float, int, bool, Numbers or an IntEnum"
+# what `sample` takes besides settings and the names in START_OPTIONS; it is out of reach from here
+ARGUMENTS = frozenset({
+    "target", "sampler", "chains", "iter_warmup", "iter_sampling", "seed", "inits", "warm_start",
+    "until_ess", "max_minutes", "thin", "parallel_chains", "standardize", "save_warmup", "save",
+    "run", "executor", "show_progress", "threads_per_chain",
+})  # fmt: skip
+# statistics that a result has of every sampler, and names of its dimensions
+STATISTICS = {
+    "lp": "every result has it, the log density of the draw",
+    "n_evaluations": "every result has it, the number of evaluations of an iteration",
+    "chain": "it is a dimension of the result",
+    "draw": "it is a dimension of the result",
+}
 # compiled functions and their arguments
 SIGNATURES = {
     "init": ("density", "settings", "position", "rng"),
@@ -53,12 +67,23 @@ def breaches(sampler: Sampler, registered: Mapping[str, Sampler]) -> list[Messag
         return wrong
     texts = {
         SAMPLER_NAME_TAKEN: [*_name(sampler, registered)],
-        INVALID_SAMPLER_TUPLE: [*_settings(sampler), *_info(sampler), *_state(sampler)],
+        INVALID_SAMPLER_TUPLE: [
+            *_settings(sampler),
+            *_keywords(sampler),
+            *_info(sampler),
+            *_statistics(sampler),
+            *_state(sampler),
+        ],
         INVALID_SAMPLER_FUNCTION: [
             *(text for part in SIGNATURES for text in _function(sampler, part)),
             *_check(sampler),
         ],
-        INVALID_SAMPLER_OPTION: [*_coordinates(sampler), *_exactness(sampler)],
+        INVALID_SAMPLER_OPTION: [
+            *_coordinates(sampler),
+            *_exactness(sampler),
+            *_gradient(sampler),
+            *_lengths(sampler),
+        ],
     }
     return [
         Message(code, f"{sampler.name}: {text}.") for code, wrong in texts.items() for text in wrong
@@ -115,6 +140,13 @@ def _settings(sampler: Sampler) -> Iterator[str]:
             yield f"Settings.{name} must be {SETTING_TYPES}, not {_shown(kind)}"
 
 
+def _keywords(sampler: Sampler) -> Iterator[str]:
+    """Refuse settings that no call could set: `sample` would take the keyword for itself."""
+    for name in (*sampler.settings._fields, *sampler.setting_aliases):
+        if name in ARGUMENTS or name in START_OPTIONS:
+            yield f"a setting must have another name than {name}, which is an argument of `sample`"
+
+
 def _is_int_enum(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, IntEnum)
 
@@ -127,6 +159,12 @@ def _info(sampler: Sampler) -> Iterator[str]:
     for name, kind in declared.items():
         if kind not in (float, int, bool):
             yield f"Info.{name} must be float, int or bool, not {_shown(kind)}"
+
+
+def _statistics(sampler: Sampler) -> Iterator[str]:
+    for name in sampler.info._fields:
+        if name in STATISTICS:
+            yield f"Info.{name} must have another name: {STATISTICS[name]}"
 
 
 def _state(sampler: Sampler) -> Iterator[str]:
@@ -187,6 +225,22 @@ def _coordinates(sampler: Sampler) -> Iterator[str]:
 def _exactness(sampler: Sampler) -> Iterator[str]:
     if not isinstance(sampler.exact, bool) and not callable(sampler.exact):
         yield f"exact must be True, False or a function of settings, got {sampler.exact!r}"
+
+
+def _gradient(sampler: Sampler) -> Iterator[str]:
+    if not isinstance(sampler.uses_gradient, bool) and not callable(sampler.uses_gradient):
+        yield (
+            "uses_gradient must be True, False or a function of settings, "
+            f"got {sampler.uses_gradient!r}"
+        )
+
+
+def _lengths(sampler: Sampler) -> Iterator[str]:
+    for name, least in (("iter_warmup", 0), ("iter_sampling", 1)):
+        try:
+            require_whole(name, getattr(sampler, name), least)
+        except StanadaptError as error:
+            yield error.message.rstrip(".")
 
 
 def _arity(part: str, function: Callable, expected: tuple[str, ...]) -> Iterator[str]:

@@ -36,11 +36,13 @@ from stanadapt.engine.density import (
 )
 from stanadapt.engine.messages import (
     ALLOCATES_MEMORY,
+    CHAINS_DO_NOT_MOVE,
     CHANGES_AFTER_WARMUP,
     DRAWS_NOT_REPRODUCIBLE,
     FAILURES_NOT_REJECTED,
     MIXES_TOO_SLOWLY,
     NOT_INVARIANT,
+    STATISTICS_NOT_FINITE,
     UNDECLARED_EVALUATIONS,
 )
 from stanadapt.engine.plan import make_plan
@@ -301,12 +303,29 @@ def same_bits(case: Case) -> str:
         )
     for other in runs[1:]:
         for one, two in zip(runs[0], other, strict=True):
-            if not all(np.array_equal(a, b) for a, b in zip(one, two, strict=True)):
+            # a number that is not one differs from itself; `finite_statistics` finds these
+            same = [np.array_equal(a, b, equal_nan=True) for a, b in zip(one, two, strict=True)]
+            if not all(same):
                 return Message(
                     DRAWS_NOT_REPRODUCIBLE,
                     "draws differ with the number of threads or the size of chunks: something is "
                     "kept outside State, or drawn without `rng`",
                 )
+    return ""
+
+
+def finite_statistics(case: Case) -> str:
+    """Every field of Info is finite, where no evaluation of the density fails."""
+    (chain,) = _finish(make_chains(case, Awkward(), Length()))
+    wrong = ~np.isfinite(np.concatenate([chain.warmup.stats, chain.sampling.stats]))
+    for name, rows in zip(chain.stat_names, wrong.T, strict=True):
+        if rows.any():
+            part = "the log density of State.current" if name == "lp" else f"Info.{name}"
+            text = (
+                f"{part} is not finite in {rows.sum()} of {len(rows)} iterations, first in number "
+                f"{rows.argmax()}: give a number in every iteration"
+            )
+            return Message(STATISTICS_NOT_FINITE, text)
     return ""
 
 
@@ -316,6 +335,10 @@ def own_randomness(case: Case) -> str:
     position = one.state.current.position.copy()
     two.state = two.sampler.init(two.density, two.compiled_settings, position, two.rng)
     _finish([one, two])
+    draws = np.concatenate([one.sampling.constrained, two.sampling.constrained])
+    if np.all(draws == position):
+        text = "neither chain moves from its start: `step` returns no proposal, or accepts none"
+        return Message(CHAINS_DO_NOT_MOVE, text)
     if np.array_equal(one.sampling.constrained, two.sampling.constrained):
         text = "two chains with the same start have the same draws: `rng` is not used"
         return Message(DRAWS_NOT_REPRODUCIBLE, text)
@@ -414,6 +437,7 @@ INVARIANCE = "leaves the target invariant"
 CHECKS: dict[str, Callable[[Case], str]] = {
     INVARIANCE: invariance,
     "same draws for any threads and chunks": same_bits,
+    "statistics are finite": finite_statistics,
     "takes its randomness from rng": own_randomness,
     "failed evaluations are rejections": failures_are_rejections,
     "frozen after warm-up": frozen_after_warmup,

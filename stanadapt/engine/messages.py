@@ -103,6 +103,18 @@ DRAWS_NOT_REPRODUCIBLE = Code(
     "seed.",
     "Keep everything that the next step needs in State, and draw random numbers only from `rng`.",
 )
+CHAINS_DO_NOT_MOVE = Code(
+    "chains_do_not_move",
+    "sampler",
+    "The chains of a check end where they started: no draw differs from the first.",
+    "Return an accepted proposal as `current` of the state, and check the size of the steps.",
+)
+STATISTICS_NOT_FINITE = Code(
+    "statistics_not_finite",
+    "sampler",
+    "A statistic of the sampler, a field of Info, is infinite or not a number.",
+    "Give a number for each iteration, also after a failed evaluation and where a ratio is 0/0.",
+)
 FAILURES_NOT_REJECTED = Code(
     "failures_not_rejected",
     "sampler",

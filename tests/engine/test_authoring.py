@@ -7,8 +7,13 @@ import sys
 
 import pytest
 
+import stanadapt as sa
 from stanadapt.engine import authoring
+from stanadapt.engine.breaches import ARGUMENTS
+from stanadapt.engine.protocol import PRESET
+from stanadapt.engine.starts import START_OPTIONS
 from stanadapt.errors import NOTE, Code, StanadaptError
+from stanadapt.runs.sample import family_options
 from tests.helpers.authoring_page import SAMPLER_OF_THE_PAGE as PAGE
 from tests.helpers.authoring_page import SMALLEST_SAMPLER
 
@@ -72,7 +77,7 @@ def test_the_smallest_sampler_of_the_page_draws(tmp_path):
 @pytest.mark.slow
 def test_the_sampler_of_the_page_passes_the_checks(tmp_path):
     body = 'report = sa.check_sampler("barker")\n    print(report.passed, len(report.problems))'
-    assert run(tmp_path, "barker", PAGE, body) == "True 7\n"
+    assert run(tmp_path, "barker", PAGE, body) == "True 8\n"
 
 
 @pytest.mark.slow
@@ -160,6 +165,55 @@ MISTAKES = {
         "invalid_sampler_option",
         ["when_standardized", "step"],
     ),
+    "a setting with the name of an argument": (
+        "barker",
+        changed("step_size: float = 0.5", "step_size: float = 0.5\n    seed: int = 1"),
+        "invalid_sampler_tuple",
+        ["seed", "argument of `sample`"],
+    ),
+    "a setting with the name of a family's argument": (
+        "barker",
+        changed("step_size: float = 0.5", "step_size: float = 0.5\n    prior_data: int = 1"),
+        "invalid_sampler_tuple",
+        ["prior_data", "argument of `sample`"],
+    ),
+    "another name of a setting that is an argument": (
+        "barker",
+        changed("adapt=adapt,\n", "adapt=adapt, setting_aliases={'thin': 'step_size'},\n"),
+        "invalid_sampler_tuple",
+        ["thin", "argument of `sample`"],
+    ),
+    "gradients that are neither used nor not": (
+        "barker",
+        changed("adapt=adapt,\n", "adapt=adapt, uses_gradient='yes',\n"),
+        "invalid_sampler_option",
+        ["uses_gradient", "True, False or a function of settings", "'yes'"],
+    ),
+    "a fraction of an iteration": (
+        "barker",
+        changed("adapt=adapt,\n", "adapt=adapt, iter_warmup=1e3,\n"),
+        "invalid_sampler_option",
+        ["iter_warmup", "whole number", "1000.0"],
+    ),
+    "no iteration": (
+        "barker",
+        changed("adapt=adapt,\n", "adapt=adapt, iter_sampling=0,\n"),
+        "invalid_sampler_option",
+        ["iter_sampling", "at least 1", "0"],
+    ),
+} | {
+    f"a statistic {name}": (
+        "barker",
+        changed("    accepted: bool\n", f"    accepted: bool\n    {name}: float\n"),
+        "invalid_sampler_tuple",
+        [f"Info.{name}", fact],
+    )
+    for name, fact in (
+        ("lp", "every result has it"),
+        ("n_evaluations", "every result has it"),
+        ("chain", "dimension"),
+        ("draw", "dimension"),
+    )
 }
 
 
@@ -186,6 +240,12 @@ def test_a_mistake_is_one_line_at_registration(refusal, mistake):
     assert error.message.startswith(f"{name}: ")
     assert "\n" not in error.message
     assert [fact for fact in facts if fact not in error.message] == []
+
+
+def test_all_arguments_of_sample_are_reserved():
+    """The list is a copy: the engine does not import `sample`."""
+    taken = {*inspect.signature(sa.sample).parameters, *family_options(), PRESET} - {"settings"}
+    assert taken == {*ARGUMENTS, *START_OPTIONS, PRESET}
 
 
 def test_names_are_taken_before_any_sampler_is_imported(tmp_path):
