@@ -191,6 +191,8 @@ def _state(sampler: Sampler) -> Iterator[str]:
 
 def _function(sampler: Sampler, part: str) -> Iterator[str]:
     function = getattr(sampler, part)
+    if function is None and part in Sampler._fields:
+        yield f"{part} is missing: write Sampler(..., {part}={part})"
     if function is None or function is keep:
         return
     by_python = part in ("init", "freeze")  # called once per chain: a plain function will do
@@ -201,6 +203,9 @@ def _function(sampler: Sampler, part: str) -> Iterator[str]:
 
 
 def _check(sampler: Sampler) -> Iterator[str]:
+    if sampler.check is None:
+        yield "check is missing: write Sampler(..., check=check)"
+        return
     if not callable(sampler.check):
         yield f"check must be a function of settings, got {sampler.check!r}"
         return

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stanadapt.engine.compile_errors import running
 from stanadapt.engine.compiled.jit import jit, jit_with
 from stanadapt.engine.compiled.replace import write_fields
 from stanadapt.engine.compiled.vectors import copy
@@ -31,12 +32,14 @@ from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import (
     Sampler,
     adapt,
+    require_step,
     restored_state,
     state_by_reference,
     step,
     write_extra,
 )
 from stanadapt.engine.registry import as_compiled
+from stanadapt.engine.state_types import require_state
 from stanadapt.engine.threads import ThreadPool
 
 Constrain = Callable[[np.ndarray, np.ndarray], int]
@@ -130,7 +133,9 @@ def _advance(density, settings, owned, rng, span, adapting, out):
     draws, stats = out
     row, accepted, state = 0, 0.0, state_by_reference(settings, owned)
     for i in range(span.t, span.stop):
-        state, info = step(density, settings, state, rng)
+        moved = step(density, settings, state, rng)
+        require_step(settings, moved)  # types alone, as this is compiled
+        state, info = moved
         accepted += info.acceptance_rate
         if adapting:
             state = adapt(density, settings, state, info, i, span.iter_warmup)
@@ -227,7 +232,9 @@ class Chain:
         self.warmup = Recording(plan.warmup_draws, make_constrain(True), (*widths, 0))
         self.sampling = Recording(plan.draws, make_constrain(False), (*widths, n_extra))
         init = design.init or sampler.init
-        self.state = init(density, self.compiled_settings, position, rng)
+        with running(sampler):
+            self.state = init(density, self.compiled_settings, position, rng)
+        require_state(sampler, self.state, density.size)
         self.thread_pool = ThreadPool(sampler, self.compiled_settings, self.state, workers)
         self.n_done, self.stopped, self.acceptance_rate = 0, False, np.nan
         self.abandoned, self._recording = False, threading.Lock()
@@ -321,7 +328,7 @@ class Chain:
         draws, stats = self._draws[:rows], self._stats[:rows]
         adapting = warming_up or self.sampler.adapts_forever
         span = Span(start, t, stop, self.iter_warmup, self.plan.thin)
-        with self.thread_pool.running():
+        with running(self.sampler), self.thread_pool.running():
             self.state, done, accepted = self._advance(
                 self.density, self.compiled_settings, self.state, self.rng, span, adapting,
                 (draws, stats),
@@ -355,7 +362,8 @@ class Chain:
         """Begin sampling, with the tuning as it is now."""
         self.iter_warmup, self.warming_up = self.n_done, False
         self.warmup.trim()
-        self.state = self.sampler.freeze(self.compiled_settings, self.state)
+        with running(self.sampler):
+            self.state = self.sampler.freeze(self.compiled_settings, self.state)
         self._chunk = 1  # draws are constrained from now on, which may take much longer than moves
         self.warmup_calls[:] = self.density.calls[:3]
         self.density.calls[RECORDED_CALLS] = self.warmup_calls[:2].sum()

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 import scipy
 from numba import carray
+from numba.core.errors import NumbaError
 from numba.core.runtime import _nrt_python, rtsys  # type: ignore[attr-defined]
 from scipy.special import digamma, polygamma
 
@@ -42,13 +43,15 @@ from stanadapt.engine.messages import (
     FAILURES_NOT_REJECTED,
     MIXES_TOO_SLOWLY,
     NOT_INVARIANT,
+    SAMPLER_NOT_COMPILED,
+    SAMPLER_RAISED,
     STATISTICS_NOT_FINITE,
     UNDECLARED_EVALUATIONS,
 )
 from stanadapt.engine.plan import make_plan
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import find
-from stanadapt.errors import Message, codes_of
+from stanadapt.errors import Message, StanadaptError, codes_of
 
 
 def check_sampler(sampler: Any, **settings: Any) -> "CheckReport":
@@ -85,8 +88,27 @@ def check_sampler(sampler: Any, **settings: Any) -> "CheckReport":
     """
     entry, values = find(sampler, **settings)
     with explained(entry):
-        results = {name: check(Case(values, {})) for name, check in checks_of(entry).items()}
+        results = {
+            name: _result(check, Case(values, {})) for name, check in checks_of(entry).items()
+        }
     return CheckReport(entry.name, bool(entry.exact), results)
+
+
+def _result(check: Callable[["Case"], str], case: "Case") -> str:
+    """Return the result of a check, of which an error is a fault: the others are made all the same.
+
+    A sampler that does not compile, or does not fit into memory, fails none: there is no report.
+    """
+    try:
+        return check(case)
+    except (NumbaError, MemoryError):
+        raise
+    except StanadaptError as error:
+        if error.code == SAMPLER_NOT_COMPILED:
+            raise
+        return Message(error.code, error.message)
+    except Exception as error:
+        return Message(SAMPLER_RAISED, f"the check ended with {type(error).__name__}: {error}")
 
 
 @dataclass(frozen=True, repr=False)

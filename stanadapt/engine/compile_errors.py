@@ -1,16 +1,17 @@
-"""Numba's errors about the file of a sampler, as one message with that file and line."""
+"""Errors about the file of a sampler, of Numba's or its own, as one message with file and line."""
 
 import ast
 import contextlib
 import re
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
 from numba.core.errors import NumbaError
 
 from stanadapt.engine.compiled.jit import PACKAGE
-from stanadapt.engine.messages import OUT_OF_MEMORY, SAMPLER_NOT_COMPILED
+from stanadapt.engine.messages import OUT_OF_MEMORY, SAMPLER_NOT_COMPILED, SAMPLER_RAISED
 from stanadapt.engine.protocol import Sampler
 from stanadapt.errors import StanadaptError
 
@@ -18,6 +19,13 @@ from stanadapt.errors import StanadaptError
 PLACE = re.compile(r"at (\S.*?\.py) \((\d+)\)")
 # the line after the innermost of these is the reason
 FAILURE = re.compile(r"Failed in nopython mode pipeline.*\n\s*(?!Failed)(\S.*)")
+# the same, raised by the package as it is compiled with the file: it says what to write
+OWN_REASON = re.compile(
+    rf"^\s*\w*Error: (\S.*)\n\s*raised from {re.escape(str(PACKAGE))}", re.MULTILINE
+)
+# the state of the loop has two types: that of `init`, and another one
+DIFFERENT = re.compile(r"Cannot unify (.*) and (.*) for 'state\b")
+PART = re.compile(r"`(init|step|adapt)` must return")
 UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 
 
@@ -37,18 +45,60 @@ def explained(sampler: Sampler) -> Iterator[None]:
             "the numbers of chains, levels, pseudo-samples or draws.",
         ) from None
     except NumbaError as error:
-        module = sys.modules[sampler.settings.__module__]
-        file = Path(getattr(module, "__file__", None) or "a notebook or prompt")
+        file = _file(sampler)
         if file.is_relative_to(PACKAGE):
             raise
-        text = _summary(sampler.name, file, str(error))
+        text = _summary(sampler, file, str(error))
         raise StanadaptError(SAMPLER_NOT_COMPILED, text) from error
 
 
-def _summary(name: str, file: Path, text: str) -> str:
+@contextlib.contextmanager
+def running(sampler: Sampler) -> Iterator[None]:
+    """Turn an error that an author's function raises as it runs into a StanadaptError.
+
+    Numba, too, may end with an error that is none of its own, often without a text.
+    """
+    try:
+        yield
+    except (NumbaError, MemoryError, StanadaptError):
+        raise
+    except Exception as error:
+        file = _file(sampler)
+        if file.is_relative_to(PACKAGE):
+            raise
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame for frame in frames if Path(frame.filename) == file]
+        kind = f"{type(error).__name__}: {error}".rstrip(": .")
+        if own:
+            raise StanadaptError(
+                SAMPLER_RAISED,
+                f"{sampler.name}: {file}, line {own[-1].lineno}, in {own[-1].name}: {kind}. "
+                "`step` and `adapt` must not raise: give -inf as log density for a rejection.",
+            ) from error
+        if "numba" not in Path(frames[-1].filename).parts:
+            raise
+        raise StanadaptError(
+            SAMPLER_NOT_COMPILED,
+            f"{sampler.name} does not compile. {file}: Numba stopped with {kind}. Compare the "
+            "types of State with what `init`, `step` and `adapt` return.",
+        ) from error
+
+
+def _file(sampler: Sampler) -> Path:
+    module = sys.modules[sampler.settings.__module__]
+    return Path(getattr(module, "__file__", None) or "a notebook or prompt")
+
+
+def _summary(sampler: Sampler, file: Path, text: str) -> str:
     """Return the place and the reason of an error, from the text of Numba's message."""
-    reasons = FAILURE.findall(text)
+    reasons = OWN_REASON.findall(text)[:1] or FAILURE.findall(text)
     reason = (reasons[-1] if reasons else text.splitlines()[0]).strip()
+    different = DIFFERENT.match(reason)
+    if different:
+        one, other = different.groups()
+        reason = (
+            f"`step` must return a state as `init` does, and so must `adapt`: {one} is not {other}"
+        )
     places = [
         (Path(path), int(line))
         for path, line in PLACE.findall(text)
@@ -57,9 +107,13 @@ def _summary(name: str, file: Path, text: str) -> str:
     undefined = UNDEFINED.search(reason)
     if undefined:  # Numba's message has no place then
         places = [(file, _first_use(undefined.group(1), file))]
+    part = PART.match(reason)
+    if part:  # the place is in our loop then
+        code = getattr(getattr(sampler, part.group(1)), "py_func", _summary).__code__
+        places = [(Path(code.co_filename), code.co_firstlineno)]
     path, line = places[0] if places else (file, 0)
     place = f"{path}, line {line}" if line else str(path)
-    return f"{name} does not compile. {place}: {reason.rstrip('.')}."
+    return f"{sampler.name} does not compile. {place}: {reason.rstrip('.')}."
 
 
 def _first_use(name: str, file: Path) -> int:

@@ -75,6 +75,19 @@ SAMPLER_NOT_COMPILED = Code(
     "Numba cannot compile the code of a sampler.",
     "Correct the line that the message names.",
 )
+SAMPLER_RAISED = Code(
+    "sampler_raised",
+    "sampler",
+    "A function of a sampler raised an error while it ran.",
+    "Let `step` and `adapt` never raise: give a log density of minus infinity for a rejection, or "
+    "a field of Info such as diverging.",
+)
+INVALID_STATE = Code(
+    "invalid_state",
+    "sampler",
+    "The state with which `init` of a sampler begins lacks the declared types or the right shape.",
+    "Give each field of State the type that the message names.",
+)
 SAMPLER_NOTE = Code(
     "sampler_note",
     NOTE,

@@ -10,8 +10,9 @@
    A State is built by keyword and changed by `replace(state, scale=...)`.
 4. `check(settings)` is plain Python and raises StanadaptError for values out of range.
 5. `step` and `adapt` are compiled (`jit`). They neither raise nor print: a failure is a value
-   (`-inf` is a rejection, `diverging` is a field of Info). `init` and `freeze` may be compiled:
-   Python calls them once per chain, and short ones would take longer to compile than to run.
+   (`-inf` is a rejection, `diverging` is a field of Info), since an exception ends the run. `init`
+   and `freeze` may be compiled: Python calls them once per chain, and short ones would take longer
+   to compile than to run.
 6. `step` does not allocate. Arrays of `State` that hold the rejected point are overwritten in
    the next step; large tuning arrays are updated in place in `adapt`. Nothing else is edited.
 7. Randomness comes from `rng` alone, a numpy Generator.
@@ -35,11 +36,14 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from numba import types
+from numba.core.errors import TypingError
 from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic, overload
 
 from stanadapt.engine.compiled.by_reference import referring, restoring
 from stanadapt.engine.compiled.jit import OVERLOAD_OPTIONS, jit
+from stanadapt.engine.compiled.replace import NAMED_TUPLES, shown
 
 # keyword by which a user chooses a preset
 PRESET = "preset"
@@ -256,6 +260,10 @@ class Pooling(NamedTuple):
     rows_of_chains: tuple[str, ...] = ()
 
 
+# without a default, Python would raise a TypeError before `register` can say what is missing
+MISSING: Any = None
+
+
 class Sampler(NamedTuple):
     """The parts of a sampler; a plain one gives the first six, and `adapt` if it tunes.
 
@@ -313,12 +321,12 @@ class Sampler(NamedTuple):
 
     """
 
-    settings: Any
-    state: Any
-    info: Any
-    check: Callable[[Any], None]
-    init: Callable
-    step: Callable
+    settings: Any = MISSING
+    state: Any = MISSING
+    info: Any = MISSING
+    check: Callable[[Any], None] = MISSING
+    init: Callable = MISSING
+    step: Callable = MISSING
     adapt: Callable = never_adapt
     freeze: Callable = keep
     iter_warmup: int = 20_000
@@ -434,6 +442,26 @@ def restored_state(typing: Any, settings: Any, state: Any, owned: Any) -> Any:
     return owned(settings, state, owned), _without_settings(emit)
 
 
+@intrinsic
+def require_step(typing: Any, settings: Any, moved: Any) -> Any:
+    """Only for compiled code: refuse what `step` returns; nothing is done at run time."""
+    remedy = "write `return state, info`"
+    info = REGISTRY[settings.instance_class].info
+    if isinstance(moved, types.Optional):
+        raise TypingError(f"`step` must return (state, info) in every case: {remedy}.")
+    parts = () if isinstance(moved, NAMED_TUPLES) else tuple(getattr(moved, "types", ()))
+    if len(parts) != 2:
+        raise TypingError(f"`step` must return (state, info), got {shown(moved)}: {remedy}.")
+    if getattr(parts[-1], "instance_class", None) is not info:
+        got = shown(parts[-1])
+        raise TypingError(f"`step` must return {info.__name__} second, got {got}: {remedy}.")
+    return types.none(settings, moved), _emit_nothing
+
+
+def _emit_nothing(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return context.get_dummy_value()
+
+
 def _without_settings(emit: Callable) -> Callable:
     return lambda context, builder, signature, arguments: emit(
         context, builder, signature, arguments[1:]
@@ -458,6 +486,12 @@ def _run_task(settings, state, kind, slot):
 
 @overload(step, strict=False, jit_options=OVERLOAD_OPTIONS)
 def _step(density, settings, state, rng):
+    if not isinstance(state, NAMED_TUPLES):  # Numba has unified the state with what `adapt` returns
+        name = REGISTRY[settings.instance_class].state.__name__
+        raise TypingError(
+            f"`adapt` must return a {name} in every case, and `step` a {name} first: "
+            f"write `return`, got {shown(state)}."
+        )
     return _source(REGISTRY[settings.instance_class].step)
 
 

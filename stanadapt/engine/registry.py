@@ -43,7 +43,7 @@ def register(sampler: Sampler) -> None:
         Stage "sampler": a line for each breach of the protocol.
 
     """
-    if not sampler.settings.__module__.startswith(f"{SAMPLERS}."):
+    if not str(getattr(sampler.settings, "__module__", "")).startswith(f"{SAMPLERS}."):
         import_module(SAMPLERS)  # their names are taken, whether or not they were needed so far
     problems = breaches(sampler, registered())
     if problems:

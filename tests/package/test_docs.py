@@ -259,7 +259,7 @@ def test_command_of_the_page_for_authors(folder):
     )
     (folder / "barker.py").write_text(SAMPLER_OF_THE_PAGE)
     printed = run([sys.executable, *shlex.split(command)[1:]], folder)
-    assert "7 of 7 checks passed" in printed
+    assert "8 of 8 checks passed" in printed
     assert "FAILED" not in printed
     assert "FAILED" not in printed
 

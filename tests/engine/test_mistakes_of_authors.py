@@ -1,0 +1,232 @@
+"""Mistakes in the file of a sampler that show as it is compiled or run: each says what to write."""
+
+import importlib
+import sys
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt.engine import checks, protocol
+from stanadapt.engine.checks import CHECKS, Awkward, Case, Length, make_chains
+from stanadapt.engine.compile_errors import explained
+from stanadapt.engine.registry import find
+from stanadapt.engine.state_types import require_state
+from stanadapt.errors import StanadaptError
+from stanadapt.samplers import registered
+from tests.helpers.authoring_page import SAMPLER_OF_THE_PAGE as PAGE
+
+POINT = "current=sampler_api.gradient_at(density, position)"
+ADAPT = "    return replace(state, step_size=state.step_size"
+STEP = "    x, y = state.current, state.scratch\n"
+
+
+MOVED = "return replace(state, current=y, scratch=x), info"
+STAYED = "return replace(state, scratch=y), info"
+LAST_FIELD = "    step_size: float\n\nclass Info"
+
+
+def changed(*pairs):
+    source = PAGE
+    for old, new in pairs:
+        assert source.count(old) == 1, old
+        source = source.replace(old, new)
+    return source
+
+
+def at(position):
+    return (POINT, f"current=GradientPoint({position}, 0.0, np.zeros(density.dim))")
+
+
+# mistake: source, facts in the message
+AT_INIT = {
+    "a position of single precision": (
+        changed(at("position.astype(np.float32)")),
+        ["State.current.position", "float64", "got float32"],
+    ),
+    "a strided position": (
+        changed(at("np.zeros(2 * density.dim)[::2]")),
+        ["State.current.position", "not contiguous", "position.copy()"],
+    ),
+    "a position of another length": (
+        changed(at("np.zeros(density.dim + 2)")),
+        ["State.current.position", "(3,)", "(5,)"],
+    ),
+    "an integer for a float": (
+        changed(("step_size=settings.step_size", "step_size=3")),
+        ["State.step_size", "float", "got 3", "3.0"],
+    ),
+    "no state": (
+        changed(("    return State(\n", "    State(\n")),
+        ["must return a State", "NoneType"],
+    ),
+}
+# mistake: source, text at which its line begins, facts in the message
+AS_IT_COMPILES = {
+    "adapt returns nothing": (
+        changed((ADAPT, ADAPT.replace("return ", ""))),
+        "@jit\ndef adapt",
+        ["`adapt` must return a State", "None"],
+    ),
+    "step returns the state alone": (
+        changed((MOVED, "return replace(state, current=y)"), (STAYED, "return state")),
+        "@jit\ndef step",
+        ["`step` must return (state, info)", "got State"],
+    ),
+    "step returns nothing in one case": (
+        changed(("    return replace(state, scratch=y), info", "    pass")),
+        "@jit\ndef step",
+        ["`step` must return (state, info) in every case"],
+    ),
+    "step returns its parts in another order": (
+        changed((MOVED, "return info, state"), (STAYED, "return info, state")),
+        "@jit\ndef step",
+        ["must return a state as `init` does", "Info("],
+    ),
+    "step returns a number for Info": (
+        changed((MOVED, "return state, rate"), (STAYED, "return state, rate")),
+        "@jit\ndef step",
+        ["`step` must return Info second", "got float64"],
+    ),
+    "a field that State does not have": (
+        changed(("replace(state, current=y", "replace(state, currant=y")),
+        "        return replace(state, currant=y",
+        ["State has no field currant", "current, scratch, step_size"],
+    ),
+    "a number in place of a state": (
+        changed((ADAPT, ADAPT.replace("replace(state,", "replace(state.step_size,"))),
+        "    return replace(state.step_size,",
+        ["replace takes a named tuple", "got float64"],
+    ),
+    "an integer for a float in adapt": (
+        changed((ADAPT, "    return State(state.current, state.scratch, 2)\n" + ADAPT)),
+        "@jit\ndef step",
+        ["must return a state as `init` does", "int64"],
+    ),
+    "a float for an integer": (
+        changed(
+            (LAST_FIELD, f"    n: int\n{LAST_FIELD}"),
+            ("step_size=settings.step_size", "n=1, step_size=settings.step_size"),
+            ("replace(state, step_size=state", "replace(state, n=0.5, step_size=state"),
+        ),
+        "    return replace(state, n=0.5",
+        ["State.n is int64", "float64", "float(n)"],
+    ),
+    "an array for a number": (
+        changed(("replace(state, current=y, sc", "replace(state, step_size=x.position, sc")),
+        "        return replace(state, step_size=x",
+        ["State.step_size is float64", "array(float64"],
+    ),
+    "an array as statistic": (
+        changed(("step_size=state.step_size)\n", "step_size=x.position)\n")),
+        "@jit\ndef step",
+        ["`step` must return Info.step_size as a float, int or bool", "array(float64"],
+    ),
+}
+
+
+@pytest.fixture
+def imported(tmp_path, monkeypatch):
+    """Import a file as a user does, and forget its sampler after the test."""
+    before = dict(protocol.REGISTRY)
+
+    def load(source):
+        (tmp_path / "mistaken.py").write_text(source)
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.delitem(sys.modules, "mistaken", raising=False)
+        importlib.invalidate_caches()
+        return importlib.import_module("mistaken")
+
+    yield load
+    protocol.REGISTRY.clear()
+    protocol.REGISTRY.update(before)
+    sys.modules.pop("mistaken", None)
+
+
+def refused():
+    """Compile the sampler; return the error."""
+    with pytest.raises(StanadaptError) as caught, explained(find("mistaken")[0]):
+        make_chains(Case("mistaken", {}), Awkward(), Length())[0].compile()
+    error = caught.value
+    assert error.stage == "sampler"
+    assert error.message.startswith("mistaken")
+    assert "\n" not in error.message
+    return error
+
+
+@pytest.mark.parametrize("mistake", AT_INIT)
+def test_a_state_of_init_that_is_not_as_declared(imported, mistake):
+    source, facts = AT_INIT[mistake]
+    imported(source.replace("@jit\ndef init", "def init"))
+    error = refused()
+    assert error.code == "invalid_state"
+    assert [fact for fact in facts if fact not in error.message] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", AS_IT_COMPILES)
+def test_a_mistake_that_shows_as_it_is_compiled(imported, mistake):
+    source, place, facts = AS_IT_COMPILES[mistake]
+    imported(source)
+    error = refused()
+    line = source[: source.index(place)].count("\n") + 1
+    assert error.code == "sampler_not_compiled"
+    assert f"mistaken.py, line {line}: " in error.message
+    assert [fact for fact in facts if fact not in error.message] == []
+
+
+@pytest.mark.slow
+def test_an_exception_in_step_fails_each_check_and_ends_a_run(imported, monkeypatch):
+    raising = "    if state.step_size > 0:\n        raise ValueError('small')\n"
+    source = changed((STEP, STEP + raising))
+    imported(source)
+    line = source[: source.index("        raise ValueError")].count("\n") + 1
+    facts = [f"mistaken.py, line {line}, in step: ValueError: small", "must not raise"]
+    names = ["takes its randomness from rng", "frozen after warm-up"]
+    monkeypatch.setattr(checks, "CHECKS", {name: CHECKS[name] for name in names})
+    problems = sa.check_sampler("mistaken").problems
+    assert list(problems) == names
+    target = sa.Target("parameters { real x; } model { x ~ normal(0, 1); }", backend="stanli",
+                       show_progress=False)  # fmt: skip
+    with pytest.raises(StanadaptError) as caught:
+        sa.sample(target, "mistaken", chains=1, iter_warmup=9, iter_sampling=9, standardize=False,
+                  show_progress=False)  # fmt: skip
+    for code, text in [(x.code, x) for x in problems.values()] + [
+        (caught.value.code, caught.value.message)
+    ]:
+        assert code == "sampler_raised"
+        assert [fact for fact in facts if fact not in text] == []
+
+
+def test_an_error_of_a_check_is_its_result(monkeypatch):
+    def fails(case):
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr(checks, "CHECKS", {"first": fails, "second": lambda case: ""})
+    report = sa.check_sampler("rwm")
+    assert report.table["code"].tolist() == ["sampler_raised", ""]
+    assert "ZeroDivisionError: by zero" in report.problems["first"]
+
+
+@pytest.mark.parametrize("part", ["check=check", "init=init", "step=step"])
+def test_a_part_that_is_missing_is_named(imported, part):
+    with pytest.raises(StanadaptError) as caught:
+        imported(changed((f"{part},", "")))
+    assert caught.value.code == "invalid_sampler_function"
+    assert f"write Sampler(..., {part})" in caught.value.message
+
+
+def test_a_class_that_is_missing_is_named(imported):
+    with pytest.raises(StanadaptError) as caught:
+        imported(changed(("settings=Settings,", "")))
+    assert caught.value.code == "invalid_sampler_tuple"
+    assert "settings must be a NamedTuple class, got None" in caught.value.message
+
+
+def test_numbers_of_numpy_are_numbers():
+    """What compiled code returns, and what Python's `init` may give, are numbers alike."""
+    sampler = registered()["rwm"]
+    (chain,) = make_chains(Case("rwm", {}), Awkward(), Length())
+    numbers = {n: np.float64(x) for n, x in chain.state._asdict().items() if isinstance(x, float)}
+    assert numbers
+    require_state(sampler, chain.state._replace(**numbers), 3)
