@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from stanadapt.engine.breaches import breaches
+from stanadapt.engine.compiled.jit import remember_sources
+from stanadapt.engine.compiled.sources import remember_class
 from stanadapt.engine.messages import (
     INVALID_SAMPLER,
     INVALID_SETTING,
@@ -49,6 +51,9 @@ def register(sampler: Sampler) -> None:
     if problems:
         code = problems[0].code if len(problems) == 1 else INVALID_SAMPLER
         raise StanadaptError(code, "\n".join(problems))
+    # their files may be edited before they are run
+    remember_class(sampler.settings)
+    remember_sources(sampler.compiled_parts)
     REGISTRY[sampler.settings] = sampler
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt.engine.chain import Chain, ChainDesign
+from stanadapt.engine.compiled.sources import hashes_of_class
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import as_chosen
@@ -278,6 +279,9 @@ def record_changes(folder: RunFolder, target: Samplable) -> None:
 
 def source_hash(sampler: Sampler) -> str:
     """Hash of a sampler's file: another version of it would continue differently."""
+    remembered = hashes_of_class(sampler.settings)
+    if remembered is not None:  # of a user; the file may have been edited since it was imported
+        return remembered[0][:16]
     source = inspect.getsource(inspect.getmodule(sampler.settings))  # type: ignore[arg-type]
     return sha256(source.encode()).hexdigest()[:16]
 

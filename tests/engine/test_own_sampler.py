@@ -1,8 +1,10 @@
 """A sampler of a user: one file that follows the protocol, with any names of arguments."""
 
+import importlib
 import os
 import subprocess
 import sys
+from hashlib import sha256
 from typing import NamedTuple
 
 import numpy as np
@@ -18,6 +20,7 @@ from stanadapt.engine.points import (
     value_at,
 )
 from stanadapt.engine.registry import register
+from stanadapt.runs.spec import source_hash
 from tests.helpers.chains import finish, make_chains
 from tests.helpers.targets import Awkward
 
@@ -168,6 +171,61 @@ def test_an_edited_sampler_is_recompiled(tmp_path):
         # none of it is kept with the machine code of the package
         assert not list((tmp_path / "cache" / "compiled").rglob("chain._advance*.nbi"))
     assert len(loops) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("edited", ["helper.py", "changing.py"])
+def test_an_edit_between_import_and_run_does_not_reach_later_processes(tmp_path, edited):
+    """The first process runs what it imported, and keeps no code of it under the new text."""
+    environment = {**os.environ, "STANADAPT_CACHE": str(tmp_path / "cache")}
+    environment["PYTHONPATH"] = str(tmp_path)
+    (tmp_path / "helper.py").write_text(HELPER)
+    (tmp_path / "changing.py").write_text(SAMPLER)
+    edit = (
+        f"import pathlib; path = pathlib.Path({str(tmp_path / edited)!r}); text = path.read_text()"
+        "; text = text.replace('version())', 'version() + 30)').replace('return 1', 'return 31')"
+        "; path.write_text(text)"
+    )
+    for program, printed in (
+        (PROGRAM.replace("target =", f"{edit}\ntarget =", 1), "1 1 1 1"),
+        (PROGRAM, "31 31 31 31"),
+    ):
+        command = [sys.executable, "-W", "ignore", "-c", program]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (0, printed + "\n"), done.stderr
+
+
+@pytest.fixture
+def import_sampler(tmp_path, monkeypatch):
+    """Return a function that writes a sampler and its helper to files, and registers it anew."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    made = []
+
+    def forget():
+        for name in ("changing", "helper"):
+            sys.modules.pop(name, None)
+        for settings in made:
+            protocol.REGISTRY.pop(settings, None)
+        importlib.invalidate_caches()
+
+    def written(sampler=SAMPLER, helper=HELPER):
+        forget()
+        (tmp_path / "helper.py").write_text(helper)
+        (tmp_path / "changing.py").write_text(sampler)
+        made.append(importlib.import_module("changing").Settings)
+        return protocol.REGISTRY[made[-1]]
+
+    yield written
+    forget()
+
+
+def test_a_run_has_the_hash_of_the_text_that_was_imported(import_sampler, tmp_path):
+    sampler = import_sampler()
+    before = source_hash(sampler)
+    (tmp_path / "changing.py").write_text(SAMPLER.replace("width", "length"))
+    assert source_hash(sampler) == before
+    assert before.startswith(sha256(SAMPLER.encode()).hexdigest()[:16])
 
 
 def test_a_function_typed_at_a_prompt_is_compiled():

@@ -10,16 +10,12 @@ and the loop around them (`jit_with`), are kept in another folder, named after i
 and after those that they import: Numba compiles the values of globals as constants.
 """
 
-import ast
 import contextlib
 import functools
 import hashlib
-import importlib.util
 import os
 import re
 import shutil
-import sys
-import sysconfig
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -44,10 +40,10 @@ from stanadapt.engine.compiled.callees import (
 from stanadapt.engine.compiled.compilations import HISTORY, names_in
 from stanadapt.engine.compiled.machine_code import CalleeCode, MachineCode
 from stanadapt.engine.compiled.messages import JIT_CANNOT_BE_DISABLED
+from stanadapt.engine.compiled.sources import is_of_package, remembered
 from stanadapt.errors import Message, warn
 
 PACKAGE = Path(__file__).parents[2]
-INSTALLED = {PACKAGE, *map(Path, map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))}
 IMPORTED = re.compile(
     rb"^\s*(?:from|import) stanadapt\.([\w.]+)(?: import (\([^)]*\)|[^\n]*))?", re.MULTILINE
 )
@@ -141,66 +137,45 @@ CACHE = _cache_folder("compiled", FINGERPRINT)
 
 
 def _folder_for(functions: Iterable[Callable]) -> Path:
-    """Return the cache folder for functions: a separate one if any source is not the package's."""
-    sources = {}
-    pending = list(functions)
+    """Return the cache folder for functions: a separate one if any source is not the package's.
+
+    It is named after the text that the functions came from, whatever is in their files by now.
+    """
+    sources: set[tuple[str, str]] = set()
+    pending, searched = list(functions), set()
     while pending:
         function = pending.pop()
-        file = function.__code__.co_filename
-        if file in sources or Path(file).is_relative_to(PACKAGE):
+        if is_of_package(function.__code__.co_filename):
             continue
-        sources[file] = _source(function)
-        _add_imports(sources, file, function.__globals__.get("__package__") or "")
-        pending += [callee.py_func for callee in _compiled_functions(function.__globals__)]
+        sources |= _sources(function)
+        if id(function.__globals__) not in searched:
+            searched.add(id(function.__globals__))
+            pending += [callee.py_func for callee in _compiled_functions(function.__globals__)]
     if not sources:
         return CACHE
     digest = hashlib.sha256(FINGERPRINT.encode())
-    for file in sorted(sources):
-        digest.update(file.encode() + sources[file])
+    for file, text in sorted(sources):
+        digest.update(f"{file}\n{text}\n".encode())
     return _user_folder(digest.hexdigest()[:12])
 
 
 _user_folder = functools.cache(functools.partial(_cache_folder, "own"))
 
 
-def _source(function: Callable) -> bytes:
-    """Return the source file of a function; the bytecode of one typed at a prompt."""
+def _sources(function: Callable) -> set[tuple[str, str]]:
+    """Return the files that a function depends on, with hashes; its bytecode if it has no file."""
+    file = function.__code__.co_filename
     try:
-        return Path(function.__code__.co_filename).read_bytes()
+        package = function.__globals__.get("__package__") or ""
+        found = remembered(function, file, package)
     except OSError:
         code, values = function.__code__, []
         for name in sorted(names_in(code) & function.__globals__.keys()):
             value = function.__globals__[name]
             if isinstance(value, (bool, int, float, complex, str)):
                 values.append((name, value))
-        return repr((code.co_code, code.co_consts, values)).encode()
-
-
-def _add_imports(sources: dict[str, bytes], file: str, package: str) -> None:
-    """Add the files of the user's modules that a source imports, and that those import."""
-    try:
-        tree = ast.parse(sources[file])
-    except (SyntaxError, ValueError):  # of a function that was typed at a prompt
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            name = "." * node.level + (node.module or "")
-            name = importlib.util.resolve_name(name, package) if node.level else name
-            names = [name, *(f"{name}.{alias.name}" for alias in node.names)]
-        else:
-            continue
-        for module in (sys.modules[name] for name in names if name in sys.modules):
-            other = getattr(module, "__file__", None)
-            if other is None or other in sources or not other.endswith(".py"):
-                continue
-            # packages that are installed are not edited; looking at all would take long
-            if any(Path(other).is_relative_to(place) for place in INSTALLED):
-                continue
-            with contextlib.suppress(OSError):  # of a module within an archive
-                sources[other] = Path(other).read_bytes()
-                _add_imports(sources, other, module.__package__ or "")
+        return {(file, repr((code.co_code, code.co_consts, values)))}
+    return {(path, source.hash) for path, source in found.items()}
 
 
 def _compiled_functions(names: dict[str, Any]) -> Iterator[Dispatcher]:
@@ -253,6 +228,11 @@ def never_inline(context: Any) -> Any:
         return context.get_dummy_value()
 
     return types.none(), emit
+
+
+def remember_sources(functions: Iterable[Callable]) -> None:
+    """Remember the files of functions that Numba's own decorators compile, or that Python runs."""
+    _folder_for(getattr(function, "py_func", function) for function in functions)
 
 
 def jit_with(compiled: Callable, others: Iterable[Callable]) -> Callable:

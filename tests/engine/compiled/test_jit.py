@@ -74,6 +74,41 @@ def test_a_users_functions_are_kept_apart_by_all_files_that_they_depend_on(
     assert folder() != first
 
 
+@pytest.mark.parametrize("edited", ["its_constants.py", "further_away.py", "its_steps.py"])
+@pytest.mark.parametrize("decorator", ["numba.njit", "stanadapt.engine.compiled.jit.jit"])
+def test_machine_code_is_kept_under_the_text_that_was_imported(
+    tmp_path, monkeypatch, decorator, edited
+):
+    """Whatever is on disk by then: the next process would run the old code for the new file."""
+    module, _, name = decorator.rpartition(".")
+    steps = STEPS.format(name="step").replace("numba import njit", f"{module} import {name}")
+    texts = {
+        "its_constants.py": "STEP = 1.0\n",
+        "further_away.py": "from its_constants import STEP\nSTART = 2 * STEP\n",
+        "its_steps.py": steps.replace("njit", name),
+    }
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+
+    def imported():
+        for name in texts:
+            sys.modules.pop(name.removesuffix(".py"), None)
+        importlib.invalidate_caches()
+        function = importlib.import_module("its_steps").step
+        jit.remember_sources([function])
+        return function.py_func
+
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    old = imported()
+    folder = jit._folder_for([old])
+    (tmp_path / edited).write_text(texts[edited] + "\n# another\n")
+    assert jit._folder_for([old]) == folder
+    new = imported()
+    assert jit._folder_for([new]) != folder
+    assert jit._folder_for([old]) == folder
+
+
 @pytest.mark.slow
 def test_numba_disable_jit_has_no_effect_on_compiled_code():
     code = (
