@@ -96,11 +96,20 @@ def _is_named_tuple(value: Any) -> bool:
 
 def _name(sampler: Sampler, registered: Mapping[str, Sampler]) -> Iterator[str]:
     other = registered.get(sampler.name)
-    # the same file may be imported again, after an edit
-    if other is not None and other.settings.__module__ != sampler.settings.__module__:
+    if other is None:
+        return
+    if other.settings.__module__ != sampler.settings.__module__:
         yield (
             f"the name is taken by the sampler of {other.settings.__module__}; a sampler is named "
             "after its file: rename the file"
+        )
+    # the same file may be imported again, after an edit; another sampler in it would replace this
+    # one by name, and continue its runs
+    elif other.settings.__qualname__ != sampler.settings.__qualname__:
+        yield (
+            f"the name is taken by the sampler of {other.settings.__qualname__} in the same file, "
+            f"and a file holds one sampler: put that of {sampler.settings.__qualname__} into a "
+            "file of its own, or start Python again if you renamed the class"
         )
 
 

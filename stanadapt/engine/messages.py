@@ -48,8 +48,8 @@ INVALID_SAMPLER = Code(
 SAMPLER_NAME_TAKEN = Code(
     "sampler_name_taken",
     "sampler",
-    "Another sampler has the same name.",
-    "Rename the file: a sampler is named after its file.",
+    "Another sampler has the same name, that of its file.",
+    "Rename the file: a sampler is named after its file. A file, or notebook, holds one sampler.",
 )
 INVALID_SAMPLER_TUPLE = Code(
     "invalid_sampler_tuple",

@@ -19,9 +19,10 @@ from stanadapt.engine.points import (
     unused_value,
     value_at,
 )
-from stanadapt.engine.registry import register
+from stanadapt.engine.registry import find, register
 from stanadapt.runs.spec import source_hash
 from tests.helpers.chains import finish, make_chains
+from tests.helpers.codes import raises
 from tests.helpers.targets import Awkward
 
 
@@ -226,6 +227,25 @@ def test_a_run_has_the_hash_of_the_text_that_was_imported(import_sampler, tmp_pa
     (tmp_path / "changing.py").write_text(SAMPLER.replace("width", "length"))
     assert source_hash(sampler) == before
     assert before.startswith(sha256(SAMPLER.encode()).hexdigest()[:16])
+
+
+def test_a_second_sampler_in_a_file_is_refused(import_sampler):
+    """It would replace the first by name, and `resume` would continue a run with the other."""
+    sampler = import_sampler()
+    other = type("Others", sampler.settings.__bases__, dict(vars(sampler.settings)))
+    other.__qualname__ = "Others"
+    with raises("sampler_name_taken", "Settings in the same file", "that of Others"):
+        register(sampler._replace(settings=other))
+    assert find("changing")[0].settings is sampler.settings
+
+
+def test_a_sampler_that_is_reloaded_replaces_the_old_one(import_sampler):
+    old = import_sampler().settings
+    new = importlib.reload(sys.modules["changing"]).Settings
+    try:
+        assert find("changing")[0].settings is new is not old
+    finally:
+        protocol.REGISTRY.pop(new)
 
 
 def test_a_function_typed_at_a_prompt_is_compiled():
