@@ -18,7 +18,7 @@ from stanadapt.engine.messages import (
     INVALID_SAMPLER_TUPLE,
     SAMPLER_NAME_TAKEN,
 )
-from stanadapt.engine.protocol import PRESET, Numbers, Sampler, keep
+from stanadapt.engine.protocol import AUTO, PRESET, Numbers, Sampler, keep
 from stanadapt.engine.starts import START_OPTIONS
 from stanadapt.errors import Message, StanadaptError, require_whole
 
@@ -95,6 +95,11 @@ def _is_named_tuple(value: Any) -> bool:
 
 
 def _name(sampler: Sampler, registered: Mapping[str, Sampler]) -> Iterator[str]:
+    if sampler.name == AUTO:
+        yield (
+            f"the name is taken: sampler={AUTO!r} means the one that suits the target; a sampler "
+            "is named after its file: rename the file"
+        )
     other = registered.get(sampler.name)
     if other is None:
         return

@@ -48,7 +48,7 @@ INVALID_SAMPLER = Code(
 SAMPLER_NAME_TAKEN = Code(
     "sampler_name_taken",
     "sampler",
-    "Another sampler has the same name, that of its file.",
+    "Another sampler has the same name, that of its file, or the name has another meaning.",
     "Rename the file: a sampler is named after its file. A file, or notebook, holds one sampler.",
 )
 INVALID_SAMPLER_TUPLE = Code(

@@ -45,8 +45,8 @@ from stanadapt.engine.compiled.by_reference import referring, restoring
 from stanadapt.engine.compiled.jit import OVERLOAD_OPTIONS, jit
 from stanadapt.engine.compiled.replace import NAMED_TUPLES, shown
 
-# keyword by which a user chooses a preset
-PRESET = "preset"
+# keyword by which a user chooses a preset, and the name for whichever sampler suits the target
+PRESET, AUTO = "preset", "auto"
 
 # --- settings -------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.protocol import PRESET, Sampler
+from stanadapt.engine.protocol import AUTO, PRESET, Sampler
 from stanadapt.engine.registry import find, names_of
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.runs.messages import (
@@ -169,7 +169,7 @@ class _Line:
         return bool(np.isfinite(missing) and abs(missing) > max(JUMP, SMALL_SHARE * size))
 
 
-AUTO, DEFAULT, WITHOUT_GRADIENT = "auto", "whitened_hmc", "am"
+DEFAULT, WITHOUT_GRADIENT = "whitened_hmc", "am"
 ABOUT_AUTO = (
     f"The default: {DEFAULT} if the density has a usable gradient, {WITHOUT_GRADIENT} otherwise."
 )

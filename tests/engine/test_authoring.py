@@ -104,6 +104,7 @@ def test_a_note_needs_no_code_of_the_author():
 # mistake: name of the file, source, code of the error, facts in the message
 MISTAKES = {
     "a name that is taken": ("rwm", PAGE, "sampler_name_taken", ["stanadapt.samplers.rwm"]),
+    "a name with another meaning": ("auto", PAGE, "sampler_name_taken", ["'auto'", "rename"]),
     "a setting that may be None": (
         "barker",
         changed("step_size: float = 0.5", "step_size: float | None = None"),
