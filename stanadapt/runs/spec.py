@@ -61,7 +61,7 @@ class RunSpec(NamedTuple):
     prior_data
         JSON under which the program is the reference of a tempering sampler, or None.
     sampler, sampler_hash, settings
-        Name of the sampler, hash of its file, and settings by name.
+        Name of the sampler, `source_hash` of it, and settings by name.
     plan, save
         Lengths, and the extra groups of the result.
 
@@ -106,7 +106,8 @@ class RunSpec(NamedTuple):
         Raises
         ------
         StanadaptError
-            "run_mismatch" if it is not registered here, or its file has changed.
+            "run_mismatch" if it is not registered here, or its file, or one that this imports, has
+            changed.
 
         """
         try:
@@ -118,7 +119,7 @@ class RunSpec(NamedTuple):
                 f"{error.message} If it is your own sampler, import its file first; workers must "
                 "import it when they start.",
             ) from None
-        require_same(f"file of the sampler {self.sampler}", source_hash(sampler), self.sampler_hash)
+        _require_same_files(self.sampler, source_hash(sampler), self.sampler_hash)
         return sampler, settings
 
     def make_design(self, target: Target, plan: Plan | None = None) -> ChainDesign:
@@ -278,12 +279,25 @@ def record_changes(folder: RunFolder, target: Samplable) -> None:
 
 
 def source_hash(sampler: Sampler) -> str:
-    """Hash of a sampler's file: another version of it would continue differently."""
-    remembered = hashes_of_class(sampler.settings)
-    if remembered is not None:  # of a user; the file may have been edited since it was imported
-        return remembered[0][:16]
+    """Hash of a sampler's file: another version of it would continue differently.
+
+    If a user's file imports others of the user, a colon and a hash of these follow.
+    """
+    hashes = hashes_of_class(sampler.settings)
+    if hashes is not None:  # of a user; the files may have been edited since they were imported
+        return ":".join(one[:16] for one in hashes if one)
     source = inspect.getsource(inspect.getmodule(sampler.settings))  # type: ignore[arg-type]
     return sha256(source.encode()).hexdigest()[:16]
+
+
+def _require_same_files(name: str, now: str, then: str) -> None:
+    """Raise StanadaptError unless the files of a sampler are those of the run."""
+    (own, _, others), (own_then, _, others_then) = now.partition(":"), then.partition(":")
+    require_same(f"file of the sampler {name}", own, own_then)
+    # run folders of earlier versions have none, whatever the sampler imports
+    if others_then:
+        what = f"text of the files that the file of the sampler {name} imports"
+        require_same(what, others, others_then)
 
 
 def require_sendable(target: Samplable, spec: RunSpec) -> None:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from hashlib import sha256
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from stanadapt.engine.points import (
     value_at,
 )
 from stanadapt.engine.registry import find, register
-from stanadapt.runs.spec import source_hash
+from stanadapt.runs.spec import RunSpec, source_hash
 from tests.helpers.chains import finish, make_chains
 from tests.helpers.codes import raises
 from tests.helpers.targets import Awkward
@@ -227,6 +228,40 @@ def test_a_run_has_the_hash_of_the_text_that_was_imported(import_sampler, tmp_pa
     (tmp_path / "changing.py").write_text(SAMPLER.replace("width", "length"))
     assert source_hash(sampler) == before
     assert before.startswith(sha256(SAMPLER.encode()).hexdigest()[:16])
+
+
+def spec_of(sampler, sampler_hash):
+    """Return the description of a run as far as it is about the sampler."""
+    others = dict.fromkeys(RunSpec._fields)
+    return RunSpec(
+        **{**others, "sampler": sampler.name, "sampler_hash": sampler_hash, "settings": {}}
+    )
+
+
+def test_a_run_is_continued_by_the_same_helpers_alone(import_sampler):
+    """`resume` mixed the draws of two samplers in one fit."""
+    sampler = import_sampler()
+    of_run = source_hash(sampler)
+    spec_of(sampler, of_run).find_sampler()
+    edited = import_sampler(helper=HELPER.replace("return 1", "return 2"))
+    with raises("run_mismatch", "files that the file of the sampler changing imports"):
+        spec_of(edited, of_run).find_sampler()
+    edited = import_sampler(sampler=SAMPLER + "# another\n")
+    with raises("run_mismatch", "the file of the sampler changing is not"):
+        spec_of(edited, of_run).find_sampler()
+
+
+def test_a_run_of_an_earlier_version_is_continued(import_sampler):
+    """Its folder has the hash of the sampler's own file only."""
+    sampler = import_sampler()
+    spec_of(sampler, sha256(SAMPLER.encode()).hexdigest()[:16]).find_sampler()
+
+
+def test_the_hash_of_a_sampler_of_the_package_is_that_of_its_file():
+    """Not of what it imports: no edit of the engine would leave a run that can be resumed."""
+    sampler = find("rwm")[0]
+    text = Path(sys.modules[sampler.settings.__module__].__file__).read_text()
+    assert source_hash(sampler) == sha256(text.encode()).hexdigest()[:16]
 
 
 def test_a_second_sampler_in_a_file_is_refused(import_sampler):
