@@ -197,6 +197,30 @@ def test_an_edit_between_import_and_run_does_not_reach_later_processes(tmp_path,
         assert (done.returncode, done.stdout) == (0, printed + "\n"), done.stderr
 
 
+@pytest.mark.slow
+def test_a_constant_that_is_in_no_file_is_that_of_each_process(tmp_path):
+    """A number from an environment variable, below the function that it is in, or set later."""
+    environment = {**os.environ, "STANADAPT_CACHE": str(tmp_path / "cache")}
+    environment["PYTHONPATH"] = str(tmp_path)
+    factor = "import os\nFACTOR = int(os.environ['FACTOR'])\n"
+    (tmp_path / "helper.py").write_text(HELPER.replace("return 1\n", f"return FACTOR\n{factor}"))
+    (tmp_path / "changing.py").write_text(SAMPLER)
+    changed = PROGRAM.replace("target =", "import helper; helper.FACTOR = 5\ntarget =", 1)
+    kept = []
+    for program, value, printed in (
+        (PROGRAM, "3", "3 3 3 3"),
+        (PROGRAM, "4", "4 4 4 4"),
+        (changed, "4", "5 5 5 5"),
+        (PROGRAM, "4", "4 4 4 4"),
+    ):
+        command = [sys.executable, "-W", "ignore", "-c", program]
+        own = {**environment, "FACTOR": value}
+        done = subprocess.run(command, env=own, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (0, printed + "\n"), done.stderr
+        kept.append({path.name for path in (tmp_path / "cache").rglob("*.nbc")})
+    assert kept[0] < kept[1] < kept[2] == kept[3]
+
+
 @pytest.fixture
 def import_sampler(tmp_path, monkeypatch):
     """Return a function that writes a sampler and its helper to files, and registers it anew."""

@@ -48,11 +48,11 @@ def reachable(functions: Iterable[Callable]) -> set[Callable]:
         function = pending.pop()
         if function not in found:
             found.add(function)
-            pending += [callee.py_func for callee in _named_by(function)]
+            pending += [callee.py_func for callee in named_by(function)]
     return found
 
 
-def _named_by(function: Callable) -> Iterator[Dispatcher]:
+def named_by(function: Callable) -> Iterator[Dispatcher]:
     """Yield the compiled functions that a function names, directly or as module.name."""
     names = names_in(function.__code__)
     for name in names & function.__globals__.keys():

@@ -7,7 +7,8 @@ is rebuilt once.
 
 A user's sampler is compiled into our loop, and edited more often than anything else. Its functions,
 and the loop around them (`jit_with`), are kept in another folder, named after its files as well,
-and after those that they import: Numba compiles the values of globals as constants.
+and after those that they import: Numba compiles the values of globals as constants. Those that are
+in no file are kept apart within the folder (`sources`).
 """
 
 import contextlib
@@ -37,10 +38,15 @@ from stanadapt.engine.compiled.callees import (
     EntryDispatcher,
     SeldomEntry,
 )
-from stanadapt.engine.compiled.compilations import HISTORY, names_in
+from stanadapt.engine.compiled.compilations import HISTORY
 from stanadapt.engine.compiled.machine_code import CalleeCode, MachineCode
 from stanadapt.engine.compiled.messages import JIT_CANNOT_BE_DISABLED
-from stanadapt.engine.compiled.sources import is_of_package, remembered
+from stanadapt.engine.compiled.sources import (
+    hash_of_constants,
+    is_of_package,
+    remembered,
+    text_of_code,
+)
 from stanadapt.errors import Message, warn
 
 PACKAGE = Path(__file__).parents[2]
@@ -169,12 +175,7 @@ def _sources(function: Callable) -> set[tuple[str, str]]:
         package = function.__globals__.get("__package__") or ""
         found = remembered(function, file, package)
     except OSError:
-        code, values = function.__code__, []
-        for name in sorted(names_in(code) & function.__globals__.keys()):
-            value = function.__globals__[name]
-            if isinstance(value, (bool, int, float, complex, str)):
-                values.append((name, value))
-        return {(file, repr((code.co_code, code.co_consts, values)))}
+        return {(file, text_of_code(function.__code__))}
     return {(path, source.hash) for path, source in found.items()}
 
 
@@ -237,24 +238,34 @@ def remember_sources(functions: Iterable[Callable]) -> None:
 
 def jit_with(compiled: Callable, others: Iterable[Callable]) -> Callable:
     """Return a `jit` function, or a copy cached under the sources of other functions it calls."""
-    folder = _folder_for(getattr(other, "py_func", other) for other in others)
-    return compiled if folder == CACHE else _recompiled(compiled, folder)
+    functions = tuple(getattr(other, "py_func", other) for other in others)
+    folder = _folder_for(functions)
+    if folder == CACHE:
+        return compiled
+    return _recompiled(compiled, folder, hash_of_constants(functions))
 
 
 @functools.cache
-def _recompiled(compiled: Callable, folder: Path) -> Callable:
-    return _cached(compiled.py_func, folder, **OPTIONS)
+def _recompiled(compiled: Callable, folder: Path, constants: str) -> Callable:
+    return _cached(compiled.py_func, folder, constants=lambda: constants, **OPTIONS)
 
 
 def _cached(
-    function: Callable, folder: Path, entry: type[Entry] = Entry, **options: Any
+    function: Callable,
+    folder: Path,
+    entry: type[Entry] = Entry,
+    constants: Callable[[], str] | None = None,
+    **options: Any,
 ) -> Callable:
     options = {**options, "nopython": True}
     compiled = EntryDispatcher(function, {}, options, entry)
     compiled.callee = CalleeDispatcher(function, {}, options, Callee)
+    if constants is None and folder != CACHE:
+        # of the user: globals may be defined further down in the file, or set before the run
+        constants = functools.partial(hash_of_constants, (function,))
     with contextlib.suppress(RuntimeError):  # typed at a prompt: no file
-        compiled._cache = MachineCode(function, folder)
-        compiled.callee._cache = CalleeCode(function, folder)
+        compiled._cache = MachineCode(function, folder, constants)
+        compiled.callee._cache = CalleeCode(function, folder, constants)
     return compiled
 
 

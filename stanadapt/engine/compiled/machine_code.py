@@ -212,7 +212,10 @@ class MachineCode(FunctionCache):
     suffix = ""  # of the names of its files
     not_kept = False  # whether the warning was given
 
-    def __init__(self, function: Callable, folder: Path) -> None:
+    def __init__(
+        self, function: Callable, folder: Path, constants: Callable[[], str] | None = None
+    ) -> None:
+        self._constants = constants  # hash of those that the folder is not named after
         self._impl_class = _kept_in(folder, self.kind)
         super().__init__(function)
         self._stamp = self._cache_file._source_stamp
@@ -230,6 +233,10 @@ class MachineCode(FunctionCache):
         if data is None:
             data = self._cache_file.load(key)
         return None if data is None else self._impl.rebuild(target_context, data)
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        key = super()._index_key(sig, codegen)
+        return key if self._constants is None else (*key, self._constants())
 
     def _shared_files(self) -> SharedFiles | None:
         """Return the files of the function in the shared cache, in a folder of the same name."""

@@ -1,8 +1,11 @@
-"""The user's files that functions and classes come from, as they were when they were imported.
+"""What the user's functions and classes are made of, as it was when they were imported.
 
 A file may be edited while a process runs that has imported it. This process still runs what it
 imported: machine code, and runs, must be kept under the text that it came from. Under the text that
 is on disk by then, every later process would load the old machine code for the new file.
+
+Values of globals are constants of machine code. They need not be in any file: one may come from an
+environment variable, or be set before the run.
 """
 
 import ast
@@ -11,14 +14,22 @@ import functools
 import importlib.util
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
+from types import CodeType, ModuleType
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
+from stanadapt.engine.compiled.compilations import named_by, names_in
+
 PACKAGE = Path(__file__).parents[2]
 INSTALLED = {PACKAGE, *map(Path, map(sysconfig.get_path, ("stdlib", "purelib", "platlib")))}
+
+
+# --- files ----------------------------------------------------------------------------------------
 
 
 class Source(NamedTuple):
@@ -137,3 +148,82 @@ def _names(node: ast.AST, package: str) -> list[str]:
     name = "." * node.level + (node.module or "")
     name = importlib.util.resolve_name(name, package) if node.level else name
     return [name, *(f"{name}.{alias.name}" for alias in node.names)]
+
+
+# --- values of globals ----------------------------------------------------------------------------
+
+
+class _Constants(NamedTuple):
+    """Hash of a function's code with the values that it names, and the compiled ones it names."""
+
+    hash: str
+    callees: tuple[Callable, ...]
+
+
+_CONSTANTS: WeakKeyDictionary[Callable, _Constants] = WeakKeyDictionary()
+
+
+def hash_of_constants(functions: Iterable[Callable]) -> str:
+    """Return a hash of the code of users' functions and those that they call, with constants.
+
+    As Numba does, a function keeps the values with which it was compiled first: those at the first
+    call for it. Under later ones, the same machine code would be kept once more.
+    """
+    pending, found = list(functions), {}
+    while pending:
+        function = pending.pop()
+        if function in found or is_of_package(function.__code__.co_filename):
+            continue
+        if function not in _CONSTANTS:
+            values = sorted(_named_values(function))
+            text = repr((text_of_code(function.__code__), values))
+            around = (value.py_func for _, value in _closure(function) if hasattr(value, "py_func"))
+            callees = (*(callee.py_func for callee in named_by(function)), *around)
+            _CONSTANTS[function] = _Constants(sha256(text.encode()).hexdigest(), callees)
+        found[function], callees = _CONSTANTS[function]
+        pending += callees
+    return sha256("".join(sorted(found.values())).encode()).hexdigest()
+
+
+def text_of_code(code: CodeType) -> str:
+    """Return a text that is the same for the same code in all processes."""
+    constants = [_text(constant) for constant in code.co_consts]
+    return repr((code.co_code.hex(), code.co_names, code.co_varnames, constants))
+
+
+def _named_values(function: Callable) -> Iterator[tuple[str, str]]:
+    """Yield globals, and variables around it, that a function names, each with a text."""
+    names = names_in(function.__code__)
+    for name, value in _closure(function):
+        yield f"closure {name}", _text(value)
+    pending, searched = [("", function.__globals__)], set()
+    while pending:
+        place, values = pending.pop()
+        for name in names & values.keys():
+            value = values[name]
+            if not isinstance(value, ModuleType):
+                yield f"{place}{name}", _text(value)
+            elif value not in searched:
+                searched.add(value)
+                pending.append((f"{place}{name}.", vars(value)))
+
+
+def _closure(function: Callable) -> Iterator[tuple[str, Any]]:
+    """Yield variables of the functions around it that a function names."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # it has no value yet
+            yield name, cell.cell_contents
+
+
+def _text(value: Any) -> str:
+    """Return a text of a value that machine code may contain; "" of one that it does not."""
+    if isinstance(value, bool | int | float | complex | str | bytes):
+        return f"{type(value).__name__} {value!r}"
+    if isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
+        content = sha256(np.asarray(value).tobytes()).hexdigest()
+        return f"{value.dtype.descr} {value.shape} {content}"
+    if isinstance(value, tuple):
+        return f"{type(value).__name__} ({', '.join(map(_text, value))})"
+    if isinstance(value, frozenset):  # in the order of hashes, which differ between processes
+        return f"set ({', '.join(sorted(map(_text, value)))})"
+    return text_of_code(value) if isinstance(value, CodeType) else ""

@@ -4,19 +4,21 @@ import importlib
 import os
 import subprocess
 import sys
+from types import ModuleType
 
+import numpy as np
 import pytest
 
-from stanadapt.engine.compiled import jit
-from tests.helpers.repository import PACKAGE
+from stanadapt.engine.compiled import jit, sources
+from tests.helpers.repository import PACKAGE, ROOT
 
 
-def sources():
+def compiled_sources():
     return {str(path.relative_to(PACKAGE)) for path in jit.compiled_sources()}
 
 
 def test_all_compiled_code_is_noticed_when_edited():
-    found = sources()
+    found = compiled_sources()
     for path in PACKAGE.rglob("*.py"):
         text = path.read_text()
         decorators = "\n@jit", "\n@inlined", "\n@seldom", "c_function("
@@ -26,15 +28,15 @@ def test_all_compiled_code_is_noticed_when_edited():
 
 def test_constants_of_other_files_count():
     """plan.py has no compiled code, but chain.py, which has, imports from it."""
-    assert "engine/plan.py" in sources()
-    assert "errors/checks.py" in sources()
+    assert "engine/plan.py" in compiled_sources()
+    assert "errors/checks.py" in compiled_sources()
 
 
 def test_files_that_no_compiled_code_imports_do_not_count():
     """An edit there would recompile every sampler for nothing."""
     assert not any(
         name.startswith(("cli/", "studies/", "runs/", "diagnostics/", "targets/"))
-        for name in sources()
+        for name in compiled_sources()
     )
 
 
@@ -107,6 +109,78 @@ def test_machine_code_is_kept_under_the_text_that_was_imported(
     new = imported()
     assert jit._folder_for([new]) != folder
     assert jit._folder_for([old]) == folder
+
+
+SCALED = """
+import its_numbers
+from numba import njit
+
+def outer(AROUND):
+    @njit
+    def callee(x):
+        return x * its_numbers.OTHER
+
+    @njit
+    def scaled(x):
+        if x in {"a", "b", "c"}:
+            return x + VALUE
+        return callee(x) + AROUND
+    return scaled.py_func
+"""
+
+
+def hash_for(value=1.0, around=1.0, other=1.0):
+    """Return the hash of a function made anew, with values of a global, and of others around."""
+    module = ModuleType("its_numbers")
+    module.OTHER = other
+    place = {"VALUE": value}
+    exec(SCALED.replace("import its_numbers", ""), place)
+    place["its_numbers"] = module
+    return sources.hash_of_constants([place["outer"](around)])
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (1.0, 2.0),
+        (1, 1.0),
+        (1, True),
+        ("one", "other"),
+        ((1.0, (2, 3)), (1.0, (2, 4))),
+        (np.arange(3.0), np.array([0.0, 1.0, 3.0])),
+        (np.arange(6), np.arange(6).reshape(2, 3)),
+        (np.float64(1.0), np.float64(2.0)),
+    ],
+    ids=str,
+)
+def test_values_of_globals_count_wherever_they_come_from(one, other):
+    """Numba compiles them as constants: later processes would run with those of the first."""
+    assert hash_for(value=one) == hash_for(value=one) != hash_for(value=other)
+    assert hash_for(around=one) == hash_for(around=one) != hash_for(around=other)
+    assert hash_for(other=one) == hash_for(other=one) != hash_for(other=other)
+
+
+def test_values_are_those_with_which_a_function_is_compiled_first():
+    """Under later ones, a process would keep machine code that has the first."""
+    place = {"VALUE": 1.0, "its_numbers": None}
+    exec(SCALED.replace("import its_numbers", ""), place)
+    function = place["outer"](1.0)
+    before = sources.hash_of_constants([function])
+    place["VALUE"] = 2.0
+    assert sources.hash_of_constants([function]) == before
+
+
+def test_hashes_of_values_are_the_same_in_all_processes():
+    """A set has another order in each; without equal hashes nothing would be found in the cache."""
+    code = "from tests.engine.compiled.test_jit import hash_for; print(hash_for(('a', 1)))"
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True, text=True, check=True,
+        ).stdout
+        for seed in "123"
+    }  # fmt: skip
+    assert len(found) == 1
 
 
 @pytest.mark.slow
