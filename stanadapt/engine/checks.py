@@ -95,9 +95,9 @@ def check_sampler(sampler: Any, **settings: Any) -> "CheckReport":
 
 
 def _result(check: Callable[["Case"], str], case: "Case") -> str:
-    """Return the result of a check, of which an error is a fault: the others are made all the same.
+    """Return the result of a check; an error counts as a fault, and the other checks continue.
 
-    A sampler that does not compile, or does not fit into memory, fails none: there is no report.
+    A sampler that does not compile, or does not fit into memory, ends the report with its error.
     """
     try:
         return check(case)
@@ -345,7 +345,7 @@ def finite_statistics(case: Case) -> str:
             part = "the log density of State.current" if name == "lp" else f"Info.{name}"
             text = (
                 f"{part} is not finite in {rows.sum()} of {len(rows)} iterations, first in number "
-                f"{rows.argmax()}: give a number in every iteration"
+                f"{rows.argmax() + 1}: give a number in every iteration"
             )
             return Message(STATISTICS_NOT_FINITE, text)
     return ""

@@ -253,10 +253,11 @@ def _lacks_gradient(target: Samplable, chains: list[Chain], view: RunView) -> bo
     places = [target.original(place) for place in places if place.size == program.dim]
     evaluated = [program.evaluate(place)[:2] for place in places]
     lost = [value for value, slope in evaluated if not np.isfinite(slope).all()]
-    if not np.isfinite(lost).any():
+    lost = [value for value in lost if np.isfinite(value)]
+    if not lost:
         return False
     draws = [program.evaluate(draw)[0] for draw in view.positions(FEW_POINTS)]
-    return bool(np.nanmax(lost) >= np.nanmin(draws))
+    return bool(max(lost) >= np.nanmin(draws))
 
 
 def _share_that_failed(chains: list[Chain]) -> float:

@@ -1,4 +1,4 @@
-"""What the user's functions and classes are made of, as it was when they were imported.
+"""Sources of the user's functions and classes, as they were when these were imported.
 
 A file may be edited while a process runs that has imported it. This process still runs what it
 imported: machine code, and runs, must be kept under the text that it came from. Under the text that
