@@ -164,7 +164,7 @@ your messages, declare your own codes with `Code(name, kind, meaning, cure)`, an
 """
 
 from stanadapt.engine.after_run import Findings, RunView, note
-from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, fill_normal, inner_product, squared_norm
 from stanadapt.engine.density import value, value_and_gradient
@@ -218,7 +218,7 @@ __all__ = [
     "copy",
     "fill_normal",
     "gradient_at",
-    "inlined",
+    "inline",
     "inner_product",
     "jit",
     "note",

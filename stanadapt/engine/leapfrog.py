@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine import metric_factor
-from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
 from stanadapt.engine.density import value_and_gradient
 
@@ -32,7 +32,7 @@ from stanadapt.engine.density import value_and_gradient
 LARGEST_ENERGY_ERROR = 1000.0
 
 
-@inlined
+@inline
 def leapfrog(density, position, momentum, gradient, scale, step_size, steps):
     """Follow Hamilton's equations for `steps` leapfrogs of `step_size`, in units of `scale`.
 

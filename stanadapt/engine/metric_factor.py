@@ -21,7 +21,7 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from stanadapt.engine.compiled import triangular
-from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.compiled.vectors import inner_product
 
 # --- one vector, in compiled code -----------------------------------------------------------------
@@ -76,7 +76,7 @@ def transposed_times(factor, vector, out):
     _stretch(factor, out, n)
 
 
-@inlined
+@inline
 def _stretch(factor, vector, n):
     """Multiply a vector by I + sum c_k u_k u_k^T, in place: the terms commute."""
     for k in range(1, factor.shape[0]):

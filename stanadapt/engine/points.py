@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.compiled.vectors import fill_normal
 from stanadapt.engine.density import Density, gradient_of_program, value, value_and_gradient
 
@@ -102,7 +102,7 @@ def unused_gradient(dim):
 # --- decision and move ----------------------------------------------------------------------------
 
 
-@inlined
+@inline
 def acceptance_probability(log_ratio):
     """Return min(1, exp(log_ratio)); zero if the ratio is NaN or the proposal failed."""
     if log_ratio >= 0.0:
@@ -112,7 +112,7 @@ def acceptance_probability(log_ratio):
     return 0.0
 
 
-@inlined
+@inline
 def propose(density, x, y, noise, s, rng):
     """Set y to x + s^2 g(x) / 2 + s noise, with new noise.
 

@@ -14,7 +14,7 @@ import numpy as np
 from numba import carray
 
 from stanadapt.engine import metric_factor
-from stanadapt.engine.compiled.jit import c_function, inlined, jit
+from stanadapt.engine.compiled.jit import c_function, inline, jit
 from stanadapt.engine.density import (
     COUNTERS,
     GRADIENT_SIGNATURE,
@@ -72,7 +72,7 @@ def original(location, factor, positions, out):
         _place(location, factor.ravel(), factor.shape, positions[i], out[i])
 
 
-@inlined
+@inline
 def _place(location, entries, shape, z, x):
     """Write x = m + L z, with L given by its entries and shape; noise is copied."""
     dim = location.shape[0]
@@ -87,7 +87,7 @@ def _place(location, entries, shape, z, x):
         x[i] = z[i]
 
 
-@inlined
+@inline
 def _parts(handle):
     """Return the integers, m, L as entries and shape, and the workspace of the block there."""
     integers = carray(handle, INTEGERS, np.int64)

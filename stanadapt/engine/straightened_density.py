@@ -11,7 +11,7 @@ as the Density. The caller must keep the other density, and the model behind it,
 import numpy as np
 from numba import carray
 
-from stanadapt.engine.compiled.jit import c_function, inlined, jit
+from stanadapt.engine.compiled.jit import c_function, inline, jit
 from stanadapt.engine.density import (
     COUNTERS,
     GRADIENT_SIGNATURE,
@@ -86,7 +86,7 @@ def slope_at(rows, y, gradient):
     pull_back(straightening, y, x, gradient)
 
 
-@inlined
+@inline
 def _parts(handle):
     """Return the integers, the map, and the position of the block there."""
     integers = carray(handle, INTEGERS, np.int64)

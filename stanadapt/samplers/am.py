@@ -18,7 +18,7 @@ import numpy as np
 from stanadapt.engine.adaptation import rescaled
 from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.engine.compiled import triangular as factors
-from stanadapt.engine.compiled.jit import jit, seldom
+from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import fill_normal
 from stanadapt.engine.points import (
@@ -105,7 +105,7 @@ def check(settings: Settings) -> None:
         require_probability(settings, "mean_rate")
 
 
-@seldom
+@rarely_called
 def init(density, settings, position, rng):
     """Start at position, shape (size,), with its parameters as the first mean."""
     n = density.dim

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.adaptation import rescaled
-from stanadapt.engine.compiled.jit import jit, seldom
+from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import (
     RANDOM_WALK_SCALE,
@@ -75,7 +75,7 @@ def check(settings: Settings) -> None:
     require_positive(settings, "initial_scale")
 
 
-@seldom
+@rarely_called
 def init(density, settings, position, rng):
     """Start at position, shape (size,)."""
     return State(

@@ -1,4 +1,4 @@
-"""The decorators for compiled functions: `jit`, `inlined`, `seldom`, and `c_function`, for C.
+"""The decorators for compiled functions: `jit`, `inline`, `rarely_called`, and `c_function`, for C.
 
 Numba's disk cache checks only the file that defines a function, so a cached caller keeps
 running the old machine code of a callee edited in another file. The cache therefore lives in
@@ -194,7 +194,7 @@ def jit(function: Callable) -> Callable:
     return _cached(function, _folder_for([function]), **OPTIONS)
 
 
-def seldom(function: Callable) -> Callable:
+def rarely_called(function: Callable) -> Callable:
     """`jit` for a function that is called a few times in a run, such as `init` of a sampler.
 
     As a whole it is not optimized, and takes a few times longer. Results are the same.
@@ -202,12 +202,12 @@ def seldom(function: Callable) -> Callable:
     return _cached(function, _folder_for([function]), SeldomEntry, **OPTIONS)
 
 
-def inlined(function: Callable) -> Callable:
+def inline(function: Callable) -> Callable:
     """`jit` for a function called in a hot loop: its machine code is inlined into the caller's."""
     return _cached(function, _folder_for([function]), **(OPTIONS | {"forceinline": True}))
 
 
-def once(compiled: Any) -> Callable:
+def as_python(compiled: Any) -> Callable:
     """Return the Python function behind one of `jit`, for calls that are not worth compiling.
 
     Only for those that do what they do in Python: they divide by no zero and call no intrinsic.

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import inlined
+from stanadapt.engine.compiled.jit import inline
 from stanadapt.engine.compiled.vectors import largest, vector_sum
 
 # below the largest log by this much, a share is smaller than the last bit of the largest share
@@ -19,7 +19,7 @@ SQUARINGS = 128.0
 _, _, C2, C3, C4, C5, C6, C7, C8, C9, C10, C11, C12 = (1.0 / math.factorial(k) for k in range(13))
 
 
-@inlined
+@inline
 def softmax(logs):
     """Overwrite logs, shape (count,), with their exponentials divided by the sum of these.
 
@@ -39,7 +39,7 @@ def softmax(logs):
     return peak + np.log(total)
 
 
-@inlined
+@inline
 def decay(x):
     """Return exp(x), NEGLIGIBLE <= x <= 0, by Estrin's scheme: products wait for few others."""
     y = x / SQUARINGS
@@ -57,7 +57,7 @@ def decay(x):
     return power
 
 
-@inlined
+@inline
 def categorical(shares, rng):
     """Draw an index with probabilities `shares`, which sum to 1 up to rounding."""
     rest = rng.random()

@@ -5,10 +5,10 @@ Numba has most of them, written for all of NumPy's types: they take longer to co
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.jit import inline, jit
 
 
-@inlined
+@inline
 def copy(source, target):
     """Copy one vector into another.
 
@@ -18,13 +18,13 @@ def copy(source, target):
         target[i] = source[i]
 
 
-@inlined
+@inline
 def squared_norm(vector):
     """Return the sum of squares."""
     return inner_product(vector, vector, vector.shape[0])
 
 
-@inlined
+@inline
 def inner_product(one, other, n):
     """Return the inner product of one[:n] and other[:n], by four partial sums for speed."""
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
@@ -39,7 +39,7 @@ def inner_product(one, other, n):
     return (s0 + s1) + (s2 + s3)
 
 
-@inlined
+@inline
 def vector_sum(vector, n):
     """Return the sum of vector[:n], by four partial sums for speed."""
     s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
@@ -54,7 +54,7 @@ def vector_sum(vector, n):
     return (s0 + s1) + (s2 + s3)
 
 
-@inlined
+@inline
 def vector_mean(vector):
     """Return the mean, added up from the first number to the last."""
     total = 0.0
@@ -63,7 +63,7 @@ def vector_mean(vector):
     return total / vector.shape[0]
 
 
-@inlined
+@inline
 def largest(vector):
     """Return the largest number, or -inf; NaN is ignored.
 
@@ -127,7 +127,7 @@ def sort(vector):
         _sink(vector, 0, last)
 
 
-@inlined
+@inline
 def _sink(vector, k, n):
     """Move entry k of the heap vector[:n] down to its place."""
     value = vector[k]
@@ -142,7 +142,7 @@ def _sink(vector, k, n):
     vector[k] = value
 
 
-@inlined
+@inline
 def fill_normal(rng, out):
     """Fill out, shape (n,), with independent standard normals."""
     for i in range(out.shape[0]):

@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.jit import inline, jit
 
 # entries: the number of slots LEFT to take and the number DONE, which all threads write, have a
 # cache line each; the others are whether workers should stay (OPEN), the KIND of task offered, the
@@ -83,7 +83,7 @@ def no_queue():
     return np.zeros(SIZE, np.int64)
 
 
-@inlined
+@inline
 def put(queue, kind, count):
     """Offer slots 0, ..., count - 1 of one kind of task, and take one, as `take` does."""
     if queue[WORKERS] == 0:
@@ -93,13 +93,13 @@ def put(queue, kind, count):
     return take(queue)
 
 
-@inlined
+@inline
 def take(queue):
     """Take a slot that no other thread has; return a negative number if none is left."""
     return _add(queue, LEFT, -1) - 1
 
 
-@inlined
+@inline
 def done_and_take(queue, slot):
     """Report a slot as done, and `take` the next."""
     if queue[WORKERS] == 0:
@@ -108,7 +108,7 @@ def done_and_take(queue, slot):
     return take(queue)
 
 
-@inlined
+@inline
 def wait_until_done(queue, count):
     """Wait until all of `count` slots are done."""
     spins = 0
@@ -116,7 +116,7 @@ def wait_until_done(queue, count):
         spins = spin_or_yield(queue, spins)
 
 
-@inlined
+@inline
 def wait_for_work(queue):
     """Wait as a worker for a slot and take it; return a negative number if the queue closes."""
     spins, slot = 0, -1
@@ -129,7 +129,7 @@ def wait_for_work(queue):
     return slot
 
 
-@inlined
+@inline
 def spin_or_yield(queue, spins):
     """Count a read without result, or yield the processor after many; return the new count."""
     if spins < SPINS:

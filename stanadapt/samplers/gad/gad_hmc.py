@@ -39,7 +39,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine import metric_factor
-from stanadapt.engine.compiled.jit import jit, once
+from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, squared_norm
 from stanadapt.engine.density import Density
@@ -168,13 +168,13 @@ def init(
     n, steps = density.dim, settings.leapfrogs
     scale = settings.initial_scale
     if scale == 0.0:
-        scale = once(quarter_period)(steps) * np.sqrt(n)
+        scale = as_python(quarter_period)(steps) * np.sqrt(n)
     return State(
         current=start_at(density, position),
-        scratch=once(unused_gradient)(n),
+        scratch=as_python(unused_gradient)(n),
         phase=Phase(np.empty(n), np.empty(n), np.empty(n)),
         velocity=np.empty(n),
-        trajectory=once(empty_trajectory)(steps, n),
+        trajectory=as_python(empty_trajectory)(steps, n),
         log_ratio=0.0,
         tuning=speed_measure.start(n, scale, settings.diagonal, 2 * steps + 2),
     )

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled import triangular as factors
-from stanadapt.engine.compiled.jit import jit, once
+from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, fill_normal
 from stanadapt.engine.density import Density, value_and_gradient
@@ -104,7 +104,7 @@ def init(
     n = density.dim
     return State(
         current=start_at(density, position),
-        scratch=once(unused_gradient)(n),
+        scratch=as_python(unused_gradient)(n),
         noise=np.empty(n),
         log_ratio=0.0,
         tuning=speed_measure.start(n, settings.initial_scale, settings.diagonal),

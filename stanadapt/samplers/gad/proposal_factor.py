@@ -18,7 +18,7 @@ narrower.
 import numpy as np
 
 from stanadapt.engine.compiled import triangular
-from stanadapt.engine.compiled.jit import inlined, jit, once
+from stanadapt.engine.compiled.jit import as_python, inline, jit
 from stanadapt.engine.compiled.vectors import inner_product
 
 
@@ -29,7 +29,7 @@ def initial(dim: int, scale: float, diagonal: bool, rank: int) -> np.ndarray:
     neither would have a derivative.
     """
     if diagonal or rank == 0 or 2 * rank + 1 >= dim:
-        made: np.ndarray = once(triangular.initial)(dim, scale, diagonal)
+        made: np.ndarray = as_python(triangular.initial)(dim, scale, diagonal)
         return made
     factor = np.zeros((1 + 2 * rank, dim))
     factor[0, :] = scale
@@ -126,7 +126,7 @@ def _determinant_of_rank(s, u, v, weight, inverse, d_s, d_u, d_v):
             d_s[i] -= u[k, i] * d_u[k, i] / s[i]
 
 
-@inlined
+@inline
 def add_multiple(out, amount, vector):
     """Add amount * vector to out."""
     for i in range(out.shape[0]):

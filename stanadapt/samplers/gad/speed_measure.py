@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import inlined, jit, once
+from stanadapt.engine.compiled.jit import as_python, inline, jit
 from stanadapt.samplers.gad import proposal_factor as factors
 
 SMALLEST_DIAGONAL, SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-3, 1e-4, 1e6
@@ -70,7 +70,7 @@ class Tuning(NamedTuple):
 def start(dim: int, scale: float, diagonal: bool, terms: int = 3, rank: int = 0) -> Tuning:
     """Start from L = scale / sqrt(n) * I and beta = 1, with room for `terms` outer products."""
     factor = factors.initial(dim, scale / np.sqrt(dim), diagonal, rank)
-    low, rows = once(factors.has_low_rank)(factor), factor.shape[0]
+    low, rows = as_python(factors.has_low_rank)(factor), factor.shape[0]
     coarse = dim if rows == dim and dim >= SINGLE_FROM else 0
     return Tuning(
         factor, np.zeros((0 if coarse else rows, dim)), np.zeros((coarse, dim), np.float32), 1.0, 0,
@@ -80,7 +80,7 @@ def start(dim: int, scale: float, diagonal: bool, terms: int = 3, rank: int = 0)
     )  # fmt: skip
 
 
-@inlined
+@inline
 def _move(value, mean_square, derivative, learning_rate):
     """Return value after a step of RMSProp, rho = eta / (1 + sqrt(G))."""
     return value + learning_rate * derivative / (1.0 + np.sqrt(mean_square))

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.adaptation import rescaled
-from stanadapt.engine.compiled.jit import jit, seldom
+from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
 from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR, leapfrog
@@ -137,7 +137,7 @@ def number_of_steps(settings, step_size):
     return min(max(int(settings.trajectory_length / step_size + 0.5), 1), MOST_STEPS)
 
 
-@seldom
+@rarely_called
 def init(density, settings, position, rng):
     """Start at position, shape (dim,)."""
     n, masses = density.dim, settings.mass

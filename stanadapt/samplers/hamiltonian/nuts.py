@@ -18,7 +18,7 @@ import numpy as np
 from stanadapt.engine import adaptation, nuts_tree
 from stanadapt.engine.adaptation import Welford, learn_factor, no_draws, window_end, with_draw
 from stanadapt.engine.compiled import triangular as factors
-from stanadapt.engine.compiled.jit import jit, seldom
+from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.leapfrog import Leapfrog, first_step
 from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
@@ -111,7 +111,7 @@ def check(settings: Settings) -> None:
     require_at_most(settings, nuts_tree.LARGEST_DEPTH, "max_treedepth")
 
 
-@seldom
+@rarely_called
 def init(density, settings, position, rng):
     """Start at position, shape (dim,), with a unit metric."""
     n = density.dim

@@ -41,7 +41,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import inlined, jit, seldom
+from stanadapt.engine.compiled.jit import inline, jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import largest
 from stanadapt.engine.density import value
@@ -57,7 +57,7 @@ from stanadapt.engine.registry import register, require_at_least, require_positi
 from stanadapt.samplers.jumps import scale_grid
 
 
-@inlined
+@inline
 def log_downhill(here, there):
     """Return log a_D of a move between log densities `here` and `there`, not both -inf."""
     return min(0.0, here - there)
@@ -165,7 +165,7 @@ def check(settings: Settings) -> None:
     require_at_least(settings, 1, "longest_search")
 
 
-@seldom
+@rarely_called
 def init(density, settings, position, rng):
     """Start at position, shape (dim,), with z drawn around it."""
     z = position.copy()

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled import triangular as factors
-from stanadapt.engine.compiled.jit import jit, seldom
+from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import fill_normal
 from stanadapt.engine.points import (
@@ -213,7 +213,7 @@ def _learns_units(settings):
     return settings.whiten or settings.whiten_kernel or settings.bandwidth == 0.0
 
 
-@seldom
+@rarely_called
 def init(density, settings, position, rng):
     """Start at position, shape (size,), with isotropic proposals."""
     n = density.dim
@@ -386,7 +386,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
     return replace(state, past=past, scale=scale)
 
 
-@seldom
+@rarely_called
 def freeze(settings, state):
     """Keep the subsample, and end with the mean scale if `average` is set."""
     past, scale, here = state.past, state.scale, state.here

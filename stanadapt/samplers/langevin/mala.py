@@ -16,7 +16,7 @@ import numpy as np
 
 from stanadapt.engine import points
 from stanadapt.engine.adaptation import rescaled
-from stanadapt.engine.compiled.jit import jit, seldom
+from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import (
     LANGEVIN_SCALE,
@@ -71,7 +71,7 @@ def check(settings: Settings) -> None:
     require_positive(settings, "step_size")
 
 
-@seldom
+@rarely_called
 def init(density, settings, position, rng):
     """Start at position, shape (dim,)."""
     n = density.dim

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import carray
 
-from stanadapt.engine.compiled.jit import c_function, inlined
+from stanadapt.engine.compiled.jit import c_function, inline
 from stanadapt.engine.density import (
     COUNTERS,
     GRADIENT_SIGNATURE,
@@ -80,7 +80,7 @@ def minibatch_density(terms: BatchTerms) -> Density:
     return density._replace(calls=block[:COUNTERS])
 
 
-@inlined
+@inline
 def _estimate(handle, position, out):
     """Write the gradient of the estimate into out, shape (dim + 1,); return (code, value)."""
     integers = carray(handle, INTEGERS, np.int64)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import jit, seldom
+from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy
 from stanadapt.engine.density import value_and_gradient
@@ -91,7 +91,7 @@ def check(settings: Settings) -> None:
     require_at_most(settings, 1, "decay")
 
 
-@seldom
+@rarely_called
 def init(density, settings, position, rng):
     """Start at position, shape (dim,), with a random batch."""
     point = np.empty(density.size)

@@ -20,7 +20,7 @@ import numpy as np
 
 from stanadapt.engine import points
 from stanadapt.engine.adaptation import rescaled
-from stanadapt.engine.compiled.jit import jit, seldom
+from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import (
     GradientPoint,
@@ -91,7 +91,7 @@ def _largest_step(settings):
     return np.sqrt(4.0 * settings.variance_bias / (1.0 + settings.variance_bias))
 
 
-@seldom
+@rarely_called
 def init(density, settings, position, rng):
     """Start at position, shape (dim,)."""
     n = density.dim

@@ -22,7 +22,7 @@ import numpy as np
 
 from stanadapt.engine.adaptation import rescaled
 from stanadapt.engine.compiled import triangular
-from stanadapt.engine.compiled.jit import jit, seldom
+from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import fill_normal, squared_norm
 from stanadapt.engine.points import (
@@ -95,7 +95,7 @@ def check(settings: Settings) -> None:
     require_at_least(settings, 0, "network_seed")
 
 
-@seldom
+@rarely_called
 def init(density, settings, position, rng):
     """Start at position, shape (size,), with a network of random weights."""
     network = additive_couplings.untrained(density.dim, settings.width, settings.network_seed)

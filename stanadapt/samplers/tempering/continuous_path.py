@@ -31,7 +31,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine import adaptation
-from stanadapt.engine.compiled.jit import inlined, jit, once
+from stanadapt.engine.compiled.jit import as_python, inline, jit
 from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
 from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR
 from stanadapt.engine.points import ValuePoint, acceptance_probability
@@ -138,7 +138,7 @@ def no_walker(path: TemperingPath, atom: float) -> Walker:
     """Return a Walker without a position."""
     dim = path.target.dim
     return Walker(
-        path, coordinates.no_coordinate(atom), once(no_replicas)(2, dim), np.zeros(dim),
+        path, coordinates.no_coordinate(atom), as_python(no_replicas)(2, dim), np.zeros(dim),
         np.ones(dim), np.zeros(7), np.zeros(4), np.zeros(TENTHS), np.zeros(2), np.zeros(9),
     )  # fmt: skip
 
@@ -152,14 +152,14 @@ def place(walker, replicas, row, scale, log_step):
     _keep(walker, adaptation.centered(np.exp(log_step), 1.0))
 
 
-@inlined
+@inline
 def _keep(walker, averaging):
     a = walker.averaging
     a[0], a[1], a[2] = averaging.center, averaging.count, averaging.shortfall
     a[LOG_STEP], a[LOG_MEAN] = averaging.log_step, averaging.log_mean
 
 
-@inlined
+@inline
 def _learn(walker, rate, target_accept):
     a = walker.averaging
     averaging = adaptation.Averaging(a[0], int(a[1]), a[2], a[LOG_STEP], a[LOG_MEAN])
@@ -197,7 +197,7 @@ def excursion(walker, design, learning, longest, rng):
     return ExcursionInfo(numbers[RATE], steps, diverging, moves, redraws, returned, trips)
 
 
-@inlined
+@inline
 def _redraw(walker, learning, rng):
     """At b = 0, draw the position from the reference, if there is one; returns whether it did."""
     if walker.path.kind != DISTRIBUTION or not at_hot_atom(walker):
@@ -212,14 +212,14 @@ def _redraw(walker, learning, rng):
     return True
 
 
-@inlined
+@inline
 def at_hot_atom(walker):
     """Whether b is 0, which has positive probability only if there is an atom."""
     q = 1.0 / (1.0 + np.exp(-walker.numbers[U]))
     return q <= walker.coordinate.atom
 
 
-@inlined
+@inline
 def log_joint(walker, row, u, at):
     """Return log p(x, u) of a row and a coordinate with Place `at`."""
     logs = walker.replicas.logs
@@ -258,14 +258,14 @@ def trajectory(walker, design, step_size, rng):
     return rate, made, not log_ratio > -LARGEST_ENERGY_ERROR
 
 
-@inlined
+@inline
 def force(walker, at):
     """d/du of log p at the END, with the coordinate at Place `at`."""
     delta = max(log_ratio(walker.replicas, END), IMPOSSIBLE)
     return at.q * (1.0 - at.q) * (at.b_slope * delta - at.c_slope) + 1.0 - 2.0 * at.q
 
 
-@inlined
+@inline
 def _kick(walker, b, size):
     """Add the gradient at the END, times size and scale, to the momentum."""
     momentum, scale = walker.momentum, walker.scale
@@ -277,7 +277,7 @@ def _kick(walker, b, size):
         momentum[i] += size * scale[i] * (b * slope[i] + (1.0 - b) * reference_slope[i])
 
 
-@inlined
+@inline
 def _drift(walker, step_size):
     momentum, scale = walker.momentum, walker.scale
     position = walker.replicas.vectors[END, POSITION]
@@ -285,7 +285,7 @@ def _drift(walker, step_size):
         position[i] += step_size * scale[i] * momentum[i]
 
 
-@inlined
+@inline
 def _choose_coordinate(walker, design, learning, rng):
     """Weigh the position, and in the Gibbs form draw q; returns 1 after a round trip, else 0.
 
@@ -314,7 +314,7 @@ def _choose_coordinate(walker, design, learning, rng):
     return _count_trip(walker, at.q)
 
 
-@inlined
+@inline
 def _weight_of_a_draw(walker):
     """Weight of a position that becomes one draw on average; fixed while draws are kept."""
     count = walker.averaging[WEIGHED]
@@ -323,7 +323,7 @@ def _weight_of_a_draw(walker):
     return MOVES_PER_DRAW * (walker.averaging[WEIGHT] / count if known else 1.0)
 
 
-@inlined
+@inline
 def _count_trip(walker, q):
     end = max(walker.coordinate.atom, END_SHARE)
     if q <= end:

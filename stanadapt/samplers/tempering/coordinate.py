@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import inlined, jit, once
+from stanadapt.engine.compiled.jit import as_python, inline, jit
 from stanadapt.engine.compiled.softmax import NEGLIGIBLE, decay
 from stanadapt.samplers.tempering.ladder import BARRIER, LOG_Z, B
 from stanadapt.samplers.tempering.pseudo_gibbs import IMPOSSIBLE
@@ -80,7 +80,7 @@ def no_coordinate(atom: float) -> Coordinate:
         np.zeros((2, CELLS + 1)), np.zeros(1, np.int64), atom, np.zeros(CELLS + 1),
         np.zeros(CELLS + 2),
     )  # fmt: skip
-    once(set_uniform)(coordinate, 0.0)
+    as_python(set_uniform)(coordinate, 0.0)
     return coordinate
 
 
@@ -156,7 +156,7 @@ def _tabulate(x, y, slopes, out):
     out[0], out[points] = y[0], y[last]
 
 
-@inlined
+@inline
 def place_of(coordinate, u):
     """Return the Place of q = 1 / (1 + exp(-u))."""
     knots, cells, atom = coordinate.knots, coordinate.cells[0], coordinate.atom
@@ -176,7 +176,7 @@ def place_of(coordinate, u):
     )  # fmt: skip
 
 
-@inlined
+@inline
 def log_jacobian(u):
     """Log of dq / du = q (1 - q)."""
     return -abs(u) - 2.0 * np.log1p(np.exp(-abs(u)))
@@ -207,7 +207,7 @@ def condition(coordinate, delta):
     return before / total, hot / total
 
 
-@inlined
+@inline
 def _relative(x):
     return decay(x) if x > NEGLIGIBLE else 0.0
 
@@ -231,7 +231,7 @@ def draw(coordinate, rng):
     return atom + (1.0 - 2.0 * atom) * (j - 1 + share) / cells
 
 
-@inlined
+@inline
 def truncated_exponential(rate, uniform):
     """Return the quantile, at `uniform` in [0, 1), of the density exp(rate t) on [0, 1].
 

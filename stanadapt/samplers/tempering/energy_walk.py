@@ -28,7 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.compiled.vectors import copy
 from stanadapt.engine.density import value
 from stanadapt.engine.points import acceptance_probability
@@ -164,7 +164,7 @@ def ring_of(tuning, energy):
     return ring
 
 
-@inlined
+@inline
 def tempered(tuning, level, energy):
     """h_i as a function of h."""
     return max(energy, tuning[level, FLOOR]) / tuning[level, TEMPERATURE]
@@ -196,7 +196,7 @@ def sweep(density, chains, files, jump_probability, moving, filing, rng):
     return SweepInfo(rates / max(walks, 1), walks, jumps, taken, empty)
 
 
-@inlined
+@inline
 def _jump(chains, files, i, rng):
     """Try a state of the next hotter level; returns whether there was one, and was accepted."""
     here = chains.energies[i]
@@ -213,7 +213,7 @@ def _jump(chains, files, i, rng):
     return True, True
 
 
-@inlined
+@inline
 def _walk(density, chains, i, rng):
     """Make a random-walk move; returns its acceptance rate."""
     position, proposal, tuning = chains.positions[i], chains.proposal, chains.tuning
@@ -261,7 +261,7 @@ def file_state(files, tuning, level, position, energy, rng):
     files.counts[entry, ring] += 1
 
 
-@inlined
+@inline
 def _remove(files, entry, ring, row):
     """Remove a row from the list of its ring; the last row of the list takes its slot."""
     files.counts[entry, ring] -= 1

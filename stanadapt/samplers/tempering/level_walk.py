@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import inlined, jit, once
+from stanadapt.engine.compiled.jit import as_python, inline, jit
 from stanadapt.engine.compiled.softmax import categorical, softmax
 from stanadapt.engine.compiled.vectors import copy
 from stanadapt.engine.compiled.work_queue import no_queue
@@ -108,8 +108,8 @@ def no_walker(path: TemperingPath, options: Options, ladder: Ladder) -> Walker:
     """Return a Walker without a position."""
     room, dim = ladder.scale.shape
     return Walker(
-        path, make_mover(ONE_ROW, dim, options, once(no_queue)()), ladder,
-        once(no_replicas)(ONE_ROW, dim), np.zeros(room), np.zeros(2, np.int64),
+        path, make_mover(ONE_ROW, dim, options, as_python(no_queue)()), ladder,
+        as_python(no_replicas)(ONE_ROW, dim), np.zeros(room), np.zeros(2, np.int64),
         np.zeros((2, room + 1)), np.zeros(9),
     )  # fmt: skip
 
@@ -150,7 +150,7 @@ def excursion(walker, target_accept, learning, longest, rng):
     )  # fmt: skip
 
 
-@inlined
+@inline
 def _choose_level(walker, learning, rng):
     """Draw the level given the position; returns 1 if that ends a round trip, else 0."""
     ladder, where, shares = walker.ladder, walker.where, walker.probabilities
@@ -175,7 +175,7 @@ def _choose_level(walker, learning, rng):
     return 1
 
 
-@inlined
+@inline
 def weigh(walker):
     """Write P(k | x) into `probabilities`; returns log(exp(Delta) / m(x)).
 
@@ -189,14 +189,14 @@ def weigh(walker):
     return delta - softmax(shares)
 
 
-@inlined
+@inline
 def _count_tour(walker):
     """End a tour if the latest move was a redraw from the reference."""
     if walker.mover.numbers[0, STEPS] == 0.0 and regenerates(walker.path, walker.ladder):
         end_tour(walker.tours)
 
 
-@inlined
+@inline
 def end_tour(tours):
     """Add the present tour to the complete ones, if it began with a redraw, and begin another."""
     cold, hot = tours[COLD], tours[HOT]

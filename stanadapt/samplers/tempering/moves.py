@@ -22,7 +22,7 @@ import numpy as np
 
 from stanadapt.engine import nuts_tree
 from stanadapt.engine.compiled import work_queue
-from stanadapt.engine.compiled.jit import inlined, jit, never_inline, once
+from stanadapt.engine.compiled.jit import as_python, inline, jit, never_inline
 from stanadapt.engine.compiled.splitmix import SplitMix64
 from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
 from stanadapt.engine.density import (
@@ -63,7 +63,7 @@ SMALLEST_B = 1e-4
 SEEDS = 2.0**53  # number of seeds to draw from
 
 
-@inlined
+@inline
 def integrate(density, replicas, row, momentum, scale, step_size, steps):
     """Follow Hamilton's equations from a row for `steps` leapfrogs of `step_size`, as `leapfrog`.
 
@@ -93,7 +93,7 @@ def integrate(density, replicas, row, momentum, scale, step_size, steps):
     return log_density_of(latest, 0, b), steps
 
 
-@inlined
+@inline
 def _has_diagonal_gaussian(path):
     """Whether the reference is a Gaussian without correlations."""
     return (
@@ -103,7 +103,7 @@ def _has_diagonal_gaussian(path):
     )
 
 
-@inlined
+@inline
 def _kick(density, gaussian, vectors, momentum, scale, size):
     """Add the tempered gradient at a row of Replicas, times size and scale, to the momentum.
 
@@ -130,7 +130,7 @@ def _kick(density, gaussian, vectors, momentum, scale, size):
             momentum[i] += size * scale[i] * (b * slope[i] + reference_weight * reference_slope[i])
 
 
-@inlined
+@inline
 def _drift(position, momentum, scale, step_size):
     for i in range(position.shape[0]):
         position[i] += step_size * scale[i] * momentum[i]
@@ -200,7 +200,7 @@ def make_mover(slots: int, dim: int, options: Options, queue: np.ndarray) -> Mov
     depth = options.max_treedepth if options.kernel == NUTS else 1
     return Mover(
         options, np.zeros((slots, VECTORS, dim)), np.zeros((slots, NUMBERS)),
-        np.zeros((slots, INTEGERS), np.int64), once(nuts_tree.make_tree)(dim, depth), queue,
+        np.zeros((slots, INTEGERS), np.int64), as_python(nuts_tree.make_tree)(dim, depth), queue,
     )  # fmt: skip
 
 
@@ -213,7 +213,7 @@ def mover_of_worker(mover):
     )  # fmt: skip
 
 
-@inlined
+@inline
 def move(task, path, mover, ladder, replicas, count, rows, levels, rng):
     """Move each of the rows at its level of the ladder; the outcomes are in `mover.numbers`.
 
@@ -239,20 +239,20 @@ def move(task, path, mover, ladder, replicas, count, rows, levels, rng):
     _add_counts(path.target, mover, count, before)
 
 
-@inlined
+@inline
 def _index_of(numbers, slot):
     if numbers is None:
         return slot
     return numbers[slot]
 
 
-@inlined
+@inline
 def _draws_from_reference(path, temperature):
     """Whether a row is redrawn from the reference: at b = 0, if that is a distribution."""
     return temperature == 0.0 and path.kind == DISTRIBUTION
 
 
-@inlined
+@inline
 def draw_randomness(path, mover, replicas, slot, row, temperature, rng):
     """Draw all random numbers of a move."""
     if _draws_from_reference(path, temperature):
@@ -297,7 +297,7 @@ def run_move(path, mover, ladder, replicas, slot, row, level):
         copy(path.target.failed_position, mover.vectors[slot, FAILED_AT])
 
 
-@inlined
+@inline
 def _add_counts(target, mover, count, before):
     """Add the counts of all slots, in order, as if one thread had made all moves."""
     values, gradients, failed, in_a_row = before
@@ -323,7 +323,7 @@ class MoveInfo(NamedTuple):
     diverging: bool
 
 
-@inlined
+@inline
 def _hmc_move(mover, density, replicas, slot, row, scale, step_size):
     """Hamiltonian Monte Carlo with 1 to `leapfrogs` leapfrogs (Neal 2011)."""
     momentum, numbers = mover.vectors[slot, NORMALS], mover.numbers[slot]

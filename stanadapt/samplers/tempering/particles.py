@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import inlined, jit, once
+from stanadapt.engine.compiled.jit import as_python, inline, jit
 from stanadapt.engine.compiled.vectors import copy, largest
 from stanadapt.engine.points import RANDOM_WALK_SCALE, ValuePoint
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z, B, Ladder, no_ladder
@@ -205,8 +205,8 @@ def no_population(
     """Return a Population without positions, with room for this many stages."""
     dim = path.target.dim
     return Population(
-        path, make_mover(particles, dim, options, queue), once(no_ladder)(stages + 1, dim),
-        once(no_replicas)(particles, dim), once(no_replicas)(particles + 1, dim),
+        path, make_mover(particles, dim, options, queue), as_python(no_ladder)(stages + 1, dim),
+        as_python(no_replicas)(particles, dim), as_python(no_replicas)(particles + 1, dim),
         np.zeros(particles), np.zeros(particles), np.zeros((3, particles), np.int64),
         np.zeros(3, np.int64),
     )  # fmt: skip
@@ -387,7 +387,7 @@ def _set_scales(population, level):
         p.ladder.levels[level, LOG_STEP] = -0.25 * np.log(dim)
 
 
-@inlined
+@inline
 def _weigh(population):
     """Write weights that sum to 1 into `work`."""
     log_weights, work = population.log_weights, population.work

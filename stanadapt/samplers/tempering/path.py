@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.by_reference import by_reference
-from stanadapt.engine.compiled.jit import inlined, jit
+from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.compiled.vectors import copy
 from stanadapt.engine.density import (
     GRADIENTS,
@@ -100,7 +100,7 @@ def no_replicas(rows, dim):
     return Replicas(np.zeros((rows, 3, dim)), np.full((rows, 2), -np.inf))
 
 
-@inlined
+@inline
 def mix(temperature, log_target, log_reference):
     """Log density b l + (1 - b) psi: -inf if a part with positive weight is."""
     if temperature == 0.0:
@@ -110,7 +110,7 @@ def mix(temperature, log_target, log_reference):
     return temperature * log_target + (1.0 - temperature) * log_reference
 
 
-@inlined
+@inline
 def log_density_of(replicas, row, temperature):
     """Tempered log density of a row."""
     return mix(temperature, replicas.logs[row, TARGET], replicas.logs[row, REFERENCE])
@@ -120,7 +120,7 @@ class _Held(NamedTuple):
     prior: Density
 
 
-@inlined
+@inline
 def _prior(path):
     """Density with the prior-only data, and with separate counters."""
     d = path.target
@@ -130,7 +130,7 @@ def _prior(path):
     )  # fmt: skip
 
 
-@inlined
+@inline
 def reference_log_density(path, position, gradient):
     """Log density psi; its gradient is written into `gradient`."""
     if path.kind == DISTRIBUTION:
@@ -159,7 +159,7 @@ def _value(density, position):
     return log_density_of(density.latest, 0, density.temperature)
 
 
-@inlined
+@inline
 def _gradient(density, position, gradient):
     path, b, latest = density.path, density.temperature, density.latest
     slope, reference_slope = latest.vectors[0, SLOPE], latest.vectors[0, REFERENCE_SLOPE]
@@ -186,7 +186,7 @@ def recover_target(density, position, log_density, gradient):
         slope[i] = (gradient[i] - (1.0 - b) * reference_slope[i]) / b
 
 
-@inlined
+@inline
 def store(density, position, replicas, row):
     """Write a position and the latest evaluation of a Tempered density there into a row."""
     latest = density.latest
@@ -218,7 +218,7 @@ def evaluate_reference(path, replicas, row, with_gradient):
         replicas.logs[row, REFERENCE] = _reference_value(path, position)
 
 
-@inlined
+@inline
 def copy_replica(source, row, target, into):
     """Copy one row of Replicas into a row of other Replicas."""
     for part in range(3):
@@ -227,14 +227,14 @@ def copy_replica(source, row, target, into):
     target.logs[into, REFERENCE] = source.logs[row, REFERENCE]
 
 
-@inlined
+@inline
 def log_ratio(replicas, row):
     """Delta = l - psi, the derivative of the log density along the path; -inf if l is."""
     # the prior-only data may fail at positions valid for the target: a finite bound prevents NaN
     return min(replicas.logs[row, TARGET] - replicas.logs[row, REFERENCE], LARGEST_LOG_RATIO)
 
 
-@inlined
+@inline
 def fill_slope(replicas, row, temperature, out):
     """Write the gradient of the tempered log density of a row into out, shape (dim,)."""
     slope, reference_slope = replicas.vectors[row, SLOPE], replicas.vectors[row, REFERENCE_SLOPE]

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import inlined, jit, once
+from stanadapt.engine.compiled.jit import as_python, inline, jit
 from stanadapt.engine.compiled.softmax import categorical, softmax
 from stanadapt.engine.compiled.vectors import copy, largest
 from stanadapt.engine.points import ValuePoint
@@ -111,13 +111,13 @@ def no_pseudo_samples(
     """Return `count` pseudo-samples without positions; ladder and queue are shared with others."""
     room, dim = ladder.scale.shape
     return PseudoSamples(
-        path, make_mover(count, dim, options, queue), ladder, once(no_replicas)(count, dim),
+        path, make_mover(count, dim, options, queue), ladder, as_python(no_replicas)(count, dim),
         np.zeros((count, room + 1)), np.zeros((2, count), np.int64), np.zeros((2, room + 1)),
         np.zeros(1, np.int64),
     )  # fmt: skip
 
 
-@inlined
+@inline
 def run_task(pseudo, slot):
     """Make the move of one pseudo-sample, in a worker thread."""
     p = pseudo
@@ -181,7 +181,7 @@ def sweep(pseudo, target_accept, learning, rng):
     )  # fmt: skip
 
 
-@inlined
+@inline
 def weigh(pseudo):
     """Compute `probabilities` for the current positions; returns the largest weight."""
     levels, count = pseudo.ladder.levels, pseudo.ladder.size[0]
@@ -203,7 +203,7 @@ def weigh(pseudo):
     return heaviest
 
 
-@inlined
+@inline
 def choose(pseudo, rng):
     """Draw the index by the weights, and the others' levels; returns the round trips completed.
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled import triangular as factors
-from stanadapt.engine.compiled.jit import inlined, jit, once
+from stanadapt.engine.compiled.jit import as_python, inline, jit
 from stanadapt.engine.compiled.vectors import fill_normal, squared_norm, vector_sum
 from stanadapt.errors import Code, StanadaptError, is_real
 from stanadapt.samplers.tempering.messages import INVALID_REFERENCE, REFERENCE_SIZE
@@ -51,7 +51,7 @@ def make_reference(mean: np.ndarray, factor: np.ndarray, degrees: float) -> Comp
     reference = CompiledReference(
         mean.copy(), factor.copy(), np.empty(dim), np.array([degrees, 0.0]), np.empty(dim)
     )  # fmt: skip
-    once(normalize)(reference)
+    as_python(normalize)(reference)
     return reference
 
 
@@ -94,13 +94,13 @@ def log_density(reference, position):
     return reference.numbers[LOG_CONSTANT] - 0.5 * square
 
 
-@inlined
+@inline
 def is_diagonal(reference):
     """Whether the factor is diagonal."""
     return reference.factor.shape[0] < reference.mean.shape[0]
 
 
-@inlined
+@inline
 def log_density_and_gradient(reference, position, gradient):
     """`log_density`; its gradient is written into `gradient`, shape (dim,)."""
     degrees = reference.numbers[DEGREES]
@@ -134,7 +134,7 @@ def draw(reference, out, rng):
         out[i] = reference.mean[i] + stretch * out[i]
 
 
-@inlined
+@inline
 def _squared_distance(reference, position):
     """|z|^2 for z = L^-1 (position - mean); a dense factor leaves z in reference.work."""
     # local names: attribute lookups inside the loop would keep it from being vectorized

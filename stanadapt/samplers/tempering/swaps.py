@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import inlined, jit, once
+from stanadapt.engine.compiled.jit import as_python, inline, jit
 from stanadapt.engine.compiled.vectors import copy
 from stanadapt.engine.points import ValuePoint, acceptance_probability
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z, B, Ladder
@@ -111,7 +111,7 @@ def no_statistics(room: int, dim: int) -> RoundStatistics:
     statistics = RoundStatistics(
         np.empty((room, 3)), np.empty((room, 3, dim)), np.empty(2, np.int64)
     )
-    once(reset)(statistics)
+    as_python(reset)(statistics)
     return statistics
 
 
@@ -163,7 +163,7 @@ def move_levels(tempering, target_accept, learning, rng):
     return rates / max(n_moved, 1), steps, diverging
 
 
-@inlined
+@inline
 def run_task(tempering, slot):
     """Make the move of one level, in a worker thread."""
     t = tempering
@@ -195,7 +195,7 @@ def _accumulate(tempering):
             squares[i] += slope[i] ** 2
 
 
-@inlined
+@inline
 def _log_logistic(x):
     """log(1 / (1 + exp(-x)))."""
     return min(x, 0.0) - np.log1p(np.exp(-abs(x)))

@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.by_reference import by_reference
-from stanadapt.engine.compiled.jit import jit, once, seldom
+from stanadapt.engine.compiled.jit import as_python, jit, rarely_called
 from stanadapt.engine.compiled.vectors import copy, vector_mean
 from stanadapt.engine.compiled.work_queue import no_queue
 from stanadapt.engine.points import ValuePoint
@@ -122,13 +122,13 @@ def begin(
     """
     dim, room = path.target.dim, levels or ROOM
     count = levels or FIRST_LEVELS
-    replicas, ladder = once(no_replicas)(room, dim), once(ladders.no_ladder)(room, dim)
-    once(ladders.first_ladder)(ladder, count, 1.0, np.log(step_size))
+    replicas, ladder = as_python(no_replicas)(room, dim), as_python(ladders.no_ladder)(room, dim)
+    as_python(ladders.first_ladder)(ladder, count, 1.0, np.log(step_size))
     start(_Start(path, replicas), count, position, options.kernel != RANDOM_WALK, rng)
     order = np.zeros((2, room), np.int64)
     order[0] = np.arange(room)
     tempering = Tempering(
-        path, make_mover(room, dim, options, once(no_queue)()), ladder, replicas, order,
+        path, make_mover(room, dim, options, as_python(no_queue)()), ladder, replicas, order,
         no_statistics(room, dim), np.full((count, dim + 1), np.nan),
     )  # fmt: skip
     coldest = replicas.vectors[count - 1, POSITION].copy()
@@ -142,7 +142,7 @@ class _Start(NamedTuple):
     replicas: Replicas
 
 
-@seldom
+@rarely_called
 def start(chains, count, position, with_gradient, rng):
     """Start row 0 at position, others at random as in Stan, or at position if that fails."""
     # by reference, as in the loop: otherwise `evaluate`, and all that it calls, is compiled twice
@@ -208,7 +208,7 @@ def conclude(tempering, design):
 
 def no_finer_ladder(levels: int, dim: int) -> ladders.Ladder:
     """Return a ladder without levels, with room for this many or, if 0, for `FINER_ROOM`."""
-    return once(ladders.no_ladder)(FINER_ROOM if levels == 0 else levels, dim)
+    return as_python(ladders.no_ladder)(FINER_ROOM if levels == 0 else levels, dim)
 
 
 @jit

@@ -25,7 +25,7 @@ import numpy as np
 
 from stanadapt.engine.adaptation import window_end
 from stanadapt.engine.compiled import triangular
-from stanadapt.engine.compiled.jit import jit, once
+from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import fill_normal
 from stanadapt.engine.density import Density
@@ -143,13 +143,13 @@ def init(
 ) -> State:
     """Start at position, shape (dim,), with q_0 = N(position, I) and paths that end there."""
     n, point = density.dim, start_at(density, position)
-    factor = once(triangular.initial)(n, 1.0, settings.approximation == 1)
+    factor = as_python(triangular.initial)(n, 1.0, settings.approximation == 1)
     return State(
         # a start is not the end of a path: its weight is 0, and the first proposal is accepted
         current=Weighed(point.position, point.log_density, -np.inf),
         scratch=Weighed(np.empty(n), -np.inf, -np.inf),
         model=hamiltonian_path.path_model(position, factor, settings.transitions),
-        climber=once(advi.climber_at)(position, factor.copy(), settings.grad_samples),
+        climber=as_python(advi.climber_at)(position, factor.copy(), settings.grad_samples),
         averaged=0,
         fitting=True,
         training_due=False,

@@ -25,7 +25,7 @@ import numpy as np
 
 from stanadapt.engine.adaptation import rescaled, window_end
 from stanadapt.engine.compiled import triangular
-from stanadapt.engine.compiled.jit import jit, once
+from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import Density, value_and_gradient
 from stanadapt.engine.points import RANDOM_WALK_SCALE, acceptance_probability, start_at
@@ -154,18 +154,18 @@ def init(
 ) -> State:
     """Start at position, shape (dim,), with q = N(position, I)."""
     n, diagonal, point = density.dim, settings.approximation == 1, start_at(density, position)
-    unit, blocks = once(triangular.initial), settings.kernel == 2 and not diagonal
-    log_q = once(log_shape)(0.0, n, settings.degrees)
+    unit, blocks = as_python(triangular.initial), settings.kernel == 2 and not diagonal
+    log_q = as_python(log_shape)(0.0, n, settings.degrees)
     return State(
         current=Weighed(point.position, point.log_density, log_q),
         scratch=Weighed(np.empty(n), -np.inf, -np.inf),
         q=Approximation(position.copy(), unit(n, 1.0, diagonal), unit(n, 1.0, not blocks)),
-        climber=once(advi.climber_at)(position, unit(n, 1.0, diagonal), settings.grad_samples),
+        climber=as_python(advi.climber_at)(position, unit(n, 1.0, diagonal), settings.grad_samples),
         averaged=0,
         fitting=True,
         local_scale=RANDOM_WALK_SCALE / np.sqrt(n),
         gradient=point.gradient,
-        work=once(workspace)(n, min(settings.block_size, n)),
+        work=as_python(workspace)(n, min(settings.block_size, n)),
     )
 
 

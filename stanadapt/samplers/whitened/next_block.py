@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from stanadapt.engine import adaptation, metric_factor
-from stanadapt.engine.compiled.jit import once
+from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.triangular_map import with_memory
 from stanadapt.samplers.whitened.block import Window, make_room
 from stanadapt.samplers.whitened.choose_metric import LARGEST_COMPOSED
@@ -69,7 +69,7 @@ def set_up_two_stage(
     if progress.stage is Stage.NUTS_STEP:  # no iterations are left for this block
         return progress, _prepare_nuts(progress, states, NUTS_CENTER, 0)
     step_size = progress.step_size
-    averaging = once(adaptation.centered)(step_size, TWO_STAGE_CENTER)
+    averaging = as_python(adaptation.centered)(step_size, TWO_STAGE_CENTER)
     return progress, [
         _prepare(
             state, progress, two_stage=True, learns_step=learns, step_size=step_size,

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled import triangular as factors
-from stanadapt.engine.compiled.jit import jit, seldom
+from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, fill_normal
 from stanadapt.engine.points import (
@@ -94,7 +94,7 @@ def check(settings: Settings) -> None:
     require_probability(settings, "target_accept")
 
 
-@seldom
+@rarely_called
 def init(density, settings, position, rng):
     """Start at position, shape (size,)."""
     n = density.dim

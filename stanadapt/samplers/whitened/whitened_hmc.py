@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine import adaptation, metric_factor, nuts_tree
-from stanadapt.engine.compiled.jit import jit, once
+from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
 from stanadapt.engine.density import Density
@@ -192,7 +192,7 @@ def init(
         two_stage=False,
         step_size=1.0,
         n_steps=1,
-        averaging=once(adaptation.centered)(1.0, NUTS_CENTER),
+        averaging=as_python(adaptation.centered)(1.0, NUTS_CENTER),
         learns_step=False,
         search=NUTS_CENTER,
         nuts_target_accept=settings.nuts_target_accept,
@@ -201,11 +201,11 @@ def init(
     )
     return State(
         current=point,
-        scratch=once(unused_gradient)(n),
-        tree=once(nuts_tree.make_tree)(n, settings.max_treedepth),
+        scratch=as_python(unused_gradient)(n),
+        tree=as_python(nuts_tree.make_tree)(n, settings.max_treedepth),
         leapfrog=Leapfrog(factor, np.empty(n), np.empty(n)),
         tuning=tuning,
-        block=once(no_block)(n),
+        block=as_python(no_block)(n),
         force=np.empty(n),
         straightening=no_map(),
         climb=no_climb(),

@@ -16,14 +16,14 @@ from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.runtime.context import NRTContext
 
 from stanadapt.engine.compiled.callees import CalleeLibrary
-from stanadapt.engine.compiled.jit import inlined, jit, seldom
+from stanadapt.engine.compiled.jit import inline, jit, rarely_called
 from stanadapt.engine.compiled.reference_counts import FewerReads
 from tests.helpers.repository import ROOT
 
 VECTOR = np.array([3.0, -1.0, 2.5])
 
 
-@inlined
+@inline
 def _square(x):
     return x * x
 
@@ -110,7 +110,7 @@ def test_an_error_in_a_callee_reaches_python():
 def test_a_function_that_is_seldom_called_is_not_optimized_as_a_whole():
     """Its callee is still a function; optimized as a whole, it has become a part of `norm`."""
     left = []
-    for decorated in (seldom(norm.py_func), jit(norm.py_func)):
+    for decorated in (rarely_called(norm.py_func), jit(norm.py_func)):
         decorated._cache = NullCache()  # what is loaded from a cache has no functions to look at
         assert decorated(VECTOR) == np.sqrt(16.25)
         (entry,) = decorated.overloads.values()

@@ -21,7 +21,7 @@ def test_all_compiled_code_is_noticed_when_edited():
     found = compiled_sources()
     for path in PACKAGE.rglob("*.py"):
         text = path.read_text()
-        decorators = "\n@jit", "\n@inlined", "\n@seldom", "c_function("
+        decorators = "\n@jit", "\n@inline", "\n@rarely_called", "c_function("
         if any(decorator in text for decorator in decorators):
             assert str(path.relative_to(PACKAGE)) in found, path
 

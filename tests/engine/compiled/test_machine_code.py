@@ -15,7 +15,7 @@ import pytest
 from numba import njit
 
 from stanadapt.engine.compiled import jit, machine_code
-from stanadapt.engine.compiled.jit import c_function, inlined
+from stanadapt.engine.compiled.jit import c_function, inline
 from stanadapt.engine.compiled.machine_code import CheckedFiles, MachineCode, one_writer
 from tests.helpers.codes import warns
 from tests.helpers.cold_cache import compile_at_once
@@ -282,7 +282,7 @@ def test_a_folder_that_is_deleted_under_a_running_process_is_created_again(tmp_p
 
 
 def test_the_decorators_keep_code_like_this(monkeypatch, tmp_path):
-    for decorator in (jit.jit, inlined):
+    for decorator in (jit.jit, inline):
         assert isinstance(decorator(odd)._cache, MachineCode)
     monkeypatch.setattr(jit, "CACHE", tmp_path)
     double = c_function("float64(float64)")(odd)
