@@ -7,7 +7,7 @@ import numpy as np
 import scipy
 from scipy.linalg import solve_triangular
 
-from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
+from stanadapt.engine.one_blas_thread import one_blas_thread
 
 ITERATIONS = 200  # per climb
 MARGIN = 1.0  # climbs may leave the range of the draws by this multiple of its width

@@ -8,7 +8,7 @@
   buffer in which only the step size is tuned.
 - `Welford`: the covariance of a window of draws, and the factor L of the Euclidean metric made from
   it. The inverse metric is the covariance L L^T, shrunk as in Stan. L is stored as in
-  `engine/compiled/triangular`: shape (n, n), lower triangle, if dense, and (1, n) if diagonal.
+  `engine/numerics/triangular`: shape (n, n), lower triangle, if dense, and (1, n) if diagonal.
 
 References
 ----------
@@ -29,9 +29,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.vectors import copy
+from stanadapt.engine.numerics import triangular as factors
+from stanadapt.engine.numerics.vectors import copy
 
 # --- relative steps -------------------------------------------------------------------------------
 

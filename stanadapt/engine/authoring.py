@@ -166,8 +166,8 @@ your messages, declare your own codes with `Code(name, kind, meaning, cure)`, an
 from stanadapt.engine.after_run import Findings, RunView, note
 from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.compiled.vectors import copy, fill_normal, inner_product, squared_norm
 from stanadapt.engine.density import value, value_and_gradient
+from stanadapt.engine.numerics.vectors import copy, fill_normal, inner_product, squared_norm
 from stanadapt.engine.points import (
     GradientPoint,
     ValuePoint,

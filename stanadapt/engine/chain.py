@@ -18,7 +18,6 @@ import numpy as np
 from stanadapt.engine.compile_errors import running
 from stanadapt.engine.compiled.jit import jit, jit_with
 from stanadapt.engine.compiled.replace import write_fields
-from stanadapt.engine.compiled.vectors import copy
 from stanadapt.engine.density import (
     FAILED_CALLS,
     FAILED_IN_A_ROW,
@@ -28,6 +27,7 @@ from stanadapt.engine.density import (
     Density,
 )
 from stanadapt.engine.interrupts import wait_for
+from stanadapt.engine.numerics.vectors import copy
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import (
     Sampler,

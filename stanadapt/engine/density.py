@@ -14,7 +14,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.vectors import copy
+from stanadapt.engine.numerics.vectors import copy
 
 # columns of Density.calls
 VALUE_CALLS, GRADIENT_CALLS, FAILED_CALLS, FAILED_IN_A_ROW = 0, 1, 2, 3

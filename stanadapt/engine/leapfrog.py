@@ -23,8 +23,8 @@ import numpy as np
 
 from stanadapt.engine import metric_factor
 from stanadapt.engine.compiled.jit import inline, jit
-from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
 from stanadapt.engine.density import value_and_gradient
+from stanadapt.engine.numerics.vectors import copy, fill_normal, squared_norm
 
 # --- leapfrogs ------------------------------------------------------------------------------------
 

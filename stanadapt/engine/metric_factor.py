@@ -1,7 +1,7 @@
 """The factor L of a metric (L L^T)^-1: diagonal, triangular, or of low rank.
 
 A diagonal factor has shape (1, n) and a triangular one (n, n), as in
-`engine/compiled/triangular.py`; a triangular one that is used for long may be stored twice, with
+`engine/numerics/triangular.py`; a triangular one that is used for long may be stored twice, with
 shape (n + 1, n): see `twofold`. A factor of low rank has shape (1 + r, n + 1) and represents
 
     L = diag(s) (I + sum over k of c_k u_k u_k^T),
@@ -20,9 +20,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from stanadapt.engine.compiled import triangular
 from stanadapt.engine.compiled.jit import inline, jit
-from stanadapt.engine.compiled.vectors import inner_product
+from stanadapt.engine.numerics import triangular
+from stanadapt.engine.numerics.vectors import inner_product
 
 # --- one vector, in compiled code -----------------------------------------------------------------
 

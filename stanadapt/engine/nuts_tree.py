@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.vectors import copy, squared_norm
 from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR, Phase, from_point, move
+from stanadapt.engine.numerics.vectors import copy, squared_norm
 from stanadapt.engine.points import acceptance_probability
 
 # 2^25 gradients per iteration: a deeper trajectory would never end

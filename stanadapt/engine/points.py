@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.jit import inline, jit
-from stanadapt.engine.compiled.vectors import fill_normal
 from stanadapt.engine.density import Density, gradient_of_program, value, value_and_gradient
+from stanadapt.engine.numerics.vectors import fill_normal
 
 RANDOM_WALK_SCALE, LANGEVIN_SCALE = 2.38, 1.65
 

@@ -13,7 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from stanadapt.engine.compiled.jit import jit, jit_with
-from stanadapt.engine.compiled.work_queue import (
+from stanadapt.engine.density import Density
+from stanadapt.engine.protocol import Sampler, run_task, state_by_reference
+from stanadapt.engine.work_queue import (
     KIND,
     OPEN,
     WORKERS,
@@ -21,8 +23,6 @@ from stanadapt.engine.compiled.work_queue import (
     done_and_take,
     wait_for_work,
 )
-from stanadapt.engine.density import Density
-from stanadapt.engine.protocol import Sampler, run_task, state_by_reference
 
 
 @jit

@@ -32,7 +32,6 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.vectors import copy
 from stanadapt.engine.density import (
     GRADIENTS,
     VALUES,
@@ -40,6 +39,7 @@ from stanadapt.engine.density import (
     gradient_of_program,
     value_of_program,
 )
+from stanadapt.engine.numerics.vectors import copy
 from stanadapt.engine.points import GradientPoint
 
 # columns of TriangularMap.rows: a, b, c, P0, d, e, w, q, f, s and t of the formulas above,

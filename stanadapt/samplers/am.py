@@ -17,10 +17,10 @@ import numpy as np
 
 from stanadapt.engine.adaptation import rescaled
 from stanadapt.engine.after_run import Findings, RunView
-from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.compiled.vectors import fill_normal
+from stanadapt.engine.numerics import triangular as factors
+from stanadapt.engine.numerics.vectors import fill_normal
 from stanadapt.engine.points import (
     RANDOM_WALK_SCALE,
     ValuePoint,

@@ -10,10 +10,11 @@ from numba import njit
 
 from stanadapt.engine import compilation_progress
 from stanadapt.engine.compilation_progress import Compilation, compiling
-from stanadapt.engine.compiled import jit, vectors
+from stanadapt.engine.compiled import jit
 from stanadapt.engine.compiled.callees import Entry
 from stanadapt.engine.compiled.compilations import HISTORY, reachable
 from stanadapt.engine.compiled.jit import CFunction
+from stanadapt.engine.numerics import vectors
 
 
 @njit

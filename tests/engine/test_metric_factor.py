@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stanadapt.engine import metric_factor
-from stanadapt.engine.compiled import triangular
+from stanadapt.engine.numerics import triangular
 
 
 def low_rank(n, rank, rng):

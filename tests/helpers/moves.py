@@ -3,7 +3,7 @@
 import numpy as np
 
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.work_queue import no_queue
+from stanadapt.engine.work_queue import no_queue
 from stanadapt.samplers.tempering.ladder import LOG_STEP, B, no_ladder
 from stanadapt.samplers.tempering.moves import (
     ACCEPTANCE_RATE,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from stanadapt.engine.compiled.work_queue import no_queue
+from stanadapt.engine.work_queue import no_queue
 from stanadapt.samplers.tempering.ladder import LOG_STEP, B, no_ladder
 from stanadapt.samplers.tempering.moves import MoveKernel, Options, make_mover
 from stanadapt.samplers.tempering.path import DISTRIBUTION, TemperingPath, no_replicas

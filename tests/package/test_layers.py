@@ -25,7 +25,7 @@ ROOMS = [
 DEPTH = {room: depth for depth, room in enumerate(ROOMS)}
 # the modules, or folders, where a foreign package may be imported
 DOORS = {
-    "llvmlite": ["engine.compiled", "engine.density"],
+    "llvmlite": ["engine.compiled", "engine.density", "engine.work_queue"],
     "numba": ["engine", "samplers"],
     "bridgestan": ["targets.stan.backends"],
     "stanli": ["targets.stan.backends", "runs.stan_nuts"],

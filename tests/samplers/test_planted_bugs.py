@@ -209,7 +209,7 @@ BUGS = {
         "",
     ),
     "queue_does_not_wait": Bug(
-        "engine/compiled/work_queue.py",
+        "engine/work_queue.py",
         "_read(queue, DONE) < count",
         "_read(queue, DONE) < count - 1",
         "engine/compiled/test_work_queue.py",

@@ -1,1 +1,1 @@
-"""Pieces of compiled code, and the machinery that compiles and caches them."""
+"""Compiles functions with Numba, and keeps their machine code."""

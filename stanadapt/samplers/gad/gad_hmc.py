@@ -41,7 +41,6 @@ import numpy as np
 from stanadapt.engine import metric_factor
 from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.compiled.vectors import copy, squared_norm
 from stanadapt.engine.density import Density
 from stanadapt.engine.leapfrog import (
     LARGEST_ENERGY_ERROR,
@@ -50,6 +49,7 @@ from stanadapt.engine.leapfrog import (
     from_point,
     move,
 )
+from stanadapt.engine.numerics.vectors import copy, squared_norm
 from stanadapt.engine.points import (
     GradientPoint,
     acceptance_probability,

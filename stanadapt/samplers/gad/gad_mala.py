@@ -19,8 +19,8 @@ import numpy as np
 
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.compiled.vectors import fill_normal, squared_norm
 from stanadapt.engine.density import Density, value_and_gradient
+from stanadapt.engine.numerics.vectors import fill_normal, squared_norm
 from stanadapt.engine.points import LANGEVIN_SCALE, acceptance_probability, start_at
 from stanadapt.engine.protocol import Memory, Preset, Sampler, Traits
 from stanadapt.engine.registry import (

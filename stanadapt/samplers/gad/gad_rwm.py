@@ -15,11 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.compiled.vectors import copy, fill_normal
 from stanadapt.engine.density import Density, value_and_gradient
+from stanadapt.engine.numerics import triangular as factors
+from stanadapt.engine.numerics.vectors import copy, fill_normal
 from stanadapt.engine.points import (
     RANDOM_WALK_SCALE,
     GradientPoint,

@@ -1,7 +1,7 @@
 """A proposal's scale factor L that is learned: triangular, diagonal, or of low rank.
 
 A triangular factor has shape (n, n) and a diagonal one (1, n), as in
-`engine/compiled/triangular.py`. A factor of low rank is
+`engine/numerics/triangular.py`. A factor of low rank is
 
     L = diag(s) + U V^T,
 
@@ -17,9 +17,9 @@ narrower.
 
 import numpy as np
 
-from stanadapt.engine.compiled import triangular
 from stanadapt.engine.compiled.jit import as_python, inline, jit
-from stanadapt.engine.compiled.vectors import inner_product
+from stanadapt.engine.numerics import triangular
+from stanadapt.engine.numerics.vectors import inner_product
 
 
 def initial(dim: int, scale: float, diagonal: bool, rank: int) -> np.ndarray:

@@ -24,8 +24,8 @@ import numpy as np
 
 from stanadapt.engine import metric_factor
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.vectors import copy
 from stanadapt.engine.density import value_and_gradient
+from stanadapt.engine.numerics.vectors import copy
 
 # relative to L w, itself of the size of the posterior: the truncation error is then about 1e-4 of
 # the product, far below the noise of one trajectory, for half the gradients of central differences

@@ -18,8 +18,8 @@ import numpy as np
 from stanadapt.engine.adaptation import rescaled
 from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
 from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR, leapfrog
+from stanadapt.engine.numerics.vectors import copy, fill_normal, squared_norm
 from stanadapt.engine.points import (
     GradientPoint,
     acceptance_probability,

@@ -21,10 +21,10 @@ import numpy as np
 
 from stanadapt.engine import adaptation, nuts_tree
 from stanadapt.engine.adaptation import Welford, learn_factor, no_draws, window_end, with_draw
-from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.leapfrog import Leapfrog, first_step
+from stanadapt.engine.numerics import triangular as factors
 from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
 from stanadapt.engine.protocol import Memory, Sampler
 from stanadapt.engine.registry import (

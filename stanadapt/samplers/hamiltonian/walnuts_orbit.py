@@ -37,8 +37,8 @@ import numpy as np
 
 from stanadapt.engine import nuts_tree
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.vectors import copy, squared_norm
 from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR, Phase, move
+from stanadapt.engine.numerics.vectors import copy, squared_norm
 from stanadapt.engine.nuts_tree import ENERGY, GRADIENT, LOG_DENSITY, LOG_WEIGHT, POSITION
 
 # a macro step has at most 2^12 leapfrogs, or twice as many with an extra halving

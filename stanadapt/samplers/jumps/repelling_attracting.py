@@ -43,8 +43,8 @@ import numpy as np
 
 from stanadapt.engine.compiled.jit import inline, jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.compiled.vectors import largest
 from stanadapt.engine.density import value
+from stanadapt.engine.numerics.vectors import largest
 from stanadapt.engine.points import (
     ValuePoint,
     acceptance_probability,

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.vectors import copy, median
+from stanadapt.engine.numerics import triangular as factors
+from stanadapt.engine.numerics.vectors import copy, median
 
 # the number of distances is quadratic in that of positions; fewer suffice for a stable median
 POSITIONS_FOR_MEDIAN = 500

@@ -32,9 +32,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.vectors import copy, inner_product, squared_norm, vector_sum
+from stanadapt.engine.numerics import triangular as factors
+from stanadapt.engine.numerics.vectors import copy, inner_product, squared_norm, vector_sum
 from stanadapt.samplers.kameleon.kernels import Kernel, fill_weights, weight_at_zero
 
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy
 
-from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
 from stanadapt.engine.density import Density
+from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.errors import Code, StanadaptError, require_flag, require_names, require_whole
 from stanadapt.samplers.langevin.messages import DEPENDENT_ROWS, INVALID_BATCHES, INVALID_ROWS
 from stanadapt.samplers.langevin.minibatch_density import BatchTerms, minibatch_density

@@ -23,8 +23,8 @@ import numpy as np
 
 from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.compiled.vectors import copy
 from stanadapt.engine.density import value_and_gradient
+from stanadapt.engine.numerics.vectors import copy
 from stanadapt.engine.protocol import Sampler, Traits
 from stanadapt.engine.registry import register, require_at_least, require_at_most, require_positive
 

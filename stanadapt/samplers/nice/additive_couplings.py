@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled import triangular
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.splitmix import SplitMix64
-from stanadapt.engine.compiled.vectors import copy
+from stanadapt.engine.numerics import triangular
+from stanadapt.engine.numerics.splitmix import SplitMix64
+from stanadapt.engine.numerics.vectors import copy
 
 # columns of CompiledNetwork.couplings
 MOVES_Z, LAYERS, FIRST_WIDTH, FIRST_WEIGHT = 0, 1, 2, 3
@@ -37,7 +37,7 @@ class CompiledNetwork(NamedTuple):
     weights
         For each layer the matrix, shape (input, output) in row-major order, then the biases.
     mean, factor
-        Mean of x, shape (dim,), and L as in `engine/compiled/triangular`.
+        Mean of x, shape (dim,), and L as in `engine/numerics/triangular`.
 
     """
 

@@ -21,10 +21,10 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.adaptation import rescaled
-from stanadapt.engine.compiled import triangular
 from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.compiled.vectors import fill_normal, squared_norm
+from stanadapt.engine.numerics import triangular
+from stanadapt.engine.numerics.vectors import fill_normal, squared_norm
 from stanadapt.engine.points import (
     RANDOM_WALK_SCALE,
     ValuePoint,

@@ -32,8 +32,8 @@ import numpy as np
 
 from stanadapt.engine import adaptation
 from stanadapt.engine.compiled.jit import as_python, inline, jit
-from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
 from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR
+from stanadapt.engine.numerics.vectors import copy, fill_normal, squared_norm
 from stanadapt.engine.points import ValuePoint, acceptance_probability
 from stanadapt.samplers.tempering import coordinate as coordinates
 from stanadapt.samplers.tempering import reference_distribution

@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.jit import as_python, inline, jit
-from stanadapt.engine.compiled.softmax import NEGLIGIBLE, decay
+from stanadapt.engine.numerics.softmax import NEGLIGIBLE, decay
 from stanadapt.samplers.tempering.ladder import BARRIER, LOG_Z, B
 from stanadapt.samplers.tempering.pseudo_gibbs import IMPOSSIBLE
 

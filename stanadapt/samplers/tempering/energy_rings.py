@@ -26,7 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.vectors import sort
+from stanadapt.engine.numerics.vectors import sort
 from stanadapt.engine.points import acceptance_probability
 from stanadapt.samplers.tempering import swaps
 from stanadapt.samplers.tempering.ladder import B

@@ -29,8 +29,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.jit import inline, jit
-from stanadapt.engine.compiled.vectors import copy
 from stanadapt.engine.density import value
+from stanadapt.engine.numerics.vectors import copy
 from stanadapt.engine.points import acceptance_probability
 
 

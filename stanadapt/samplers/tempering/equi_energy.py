@@ -21,7 +21,7 @@ import numpy as np
 
 from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.compiled.vectors import copy
+from stanadapt.engine.numerics.vectors import copy
 from stanadapt.engine.points import ValuePoint
 from stanadapt.engine.protocol import Memory, Preset, Sampler, Traits
 from stanadapt.engine.registry import (

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.vectors import copy
+from stanadapt.engine.numerics.vectors import copy
 
 # lower bound on rejection rates: at 0 two levels would coincide
 SMALLEST_REJECTION = 1e-3

@@ -27,10 +27,10 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.jit import as_python, inline, jit
-from stanadapt.engine.compiled.softmax import categorical, softmax
-from stanadapt.engine.compiled.vectors import copy
-from stanadapt.engine.compiled.work_queue import no_queue
+from stanadapt.engine.numerics.softmax import categorical, softmax
+from stanadapt.engine.numerics.vectors import copy
 from stanadapt.engine.points import ValuePoint
+from stanadapt.engine.work_queue import no_queue
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z, B, Ladder
 from stanadapt.samplers.tempering.moves import (
     ACCEPTANCE_RATE,

@@ -20,11 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine import nuts_tree
-from stanadapt.engine.compiled import work_queue
+from stanadapt.engine import nuts_tree, work_queue
 from stanadapt.engine.compiled.jit import as_python, inline, jit, never_inline
-from stanadapt.engine.compiled.splitmix import SplitMix64
-from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
 from stanadapt.engine.density import (
     FAILED_CALLS,
     FAILED_IN_A_ROW,
@@ -35,6 +32,8 @@ from stanadapt.engine.density import (
     value_and_gradient,
 )
 from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR, Leapfrog
+from stanadapt.engine.numerics.splitmix import SplitMix64
+from stanadapt.engine.numerics.vectors import copy, fill_normal, squared_norm
 from stanadapt.engine.points import GradientPoint, acceptance_probability
 from stanadapt.samplers.tempering import reference_distribution
 from stanadapt.samplers.tempering.ladder import LOG_STEP, B

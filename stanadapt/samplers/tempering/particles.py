@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.jit import as_python, inline, jit
-from stanadapt.engine.compiled.vectors import copy, largest
+from stanadapt.engine.numerics.vectors import copy, largest
 from stanadapt.engine.points import RANDOM_WALK_SCALE, ValuePoint
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z, B, Ladder, no_ladder
 from stanadapt.samplers.tempering.moves import (

@@ -15,7 +15,6 @@ import numpy as np
 
 from stanadapt.engine.compiled.by_reference import by_reference
 from stanadapt.engine.compiled.jit import inline, jit
-from stanadapt.engine.compiled.vectors import copy
 from stanadapt.engine.density import (
     GRADIENTS,
     VALUES,
@@ -23,6 +22,7 @@ from stanadapt.engine.density import (
     gradient_of_program,
     value_of_program,
 )
+from stanadapt.engine.numerics.vectors import copy
 from stanadapt.samplers.tempering import reference_distribution
 from stanadapt.samplers.tempering.reference_distribution import CompiledReference
 

@@ -26,8 +26,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.jit import as_python, inline, jit
-from stanadapt.engine.compiled.softmax import categorical, softmax
-from stanadapt.engine.compiled.vectors import copy, largest
+from stanadapt.engine.numerics.softmax import categorical, softmax
+from stanadapt.engine.numerics.vectors import copy, largest
 from stanadapt.engine.points import ValuePoint
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z, B, Ladder
 from stanadapt.samplers.tempering.moves import (

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled import triangular as factors
 from stanadapt.engine.compiled.jit import as_python, inline, jit
-from stanadapt.engine.compiled.vectors import fill_normal, squared_norm, vector_sum
+from stanadapt.engine.numerics import triangular as factors
+from stanadapt.engine.numerics.vectors import fill_normal, squared_norm, vector_sum
 from stanadapt.errors import Code, StanadaptError, is_real
 from stanadapt.samplers.tempering.messages import INVALID_REFERENCE, REFERENCE_SIZE
 
@@ -27,7 +27,7 @@ class CompiledReference(NamedTuple):
     mean
         Shape (dim,).
     factor
-        L of the scale matrix L L^T, stored as in `engine/compiled/triangular`.
+        L of the scale matrix L L^T, stored as in `engine/numerics/triangular`.
     precision
         1 / L_ii^2 of each parameter, used if the factor is diagonal; shape (dim,).
     numbers

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.jit import as_python, inline, jit
-from stanadapt.engine.compiled.vectors import copy
+from stanadapt.engine.numerics.vectors import copy
 from stanadapt.engine.points import ValuePoint, acceptance_probability
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z, B, Ladder
 from stanadapt.samplers.tempering.moves import (

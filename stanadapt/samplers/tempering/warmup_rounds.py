@@ -23,9 +23,9 @@ import numpy as np
 
 from stanadapt.engine.compiled.by_reference import by_reference
 from stanadapt.engine.compiled.jit import as_python, jit, rarely_called
-from stanadapt.engine.compiled.vectors import copy, vector_mean
-from stanadapt.engine.compiled.work_queue import no_queue
+from stanadapt.engine.numerics.vectors import copy, vector_mean
 from stanadapt.engine.points import ValuePoint
+from stanadapt.engine.work_queue import no_queue
 from stanadapt.samplers.tempering import ladder as ladders
 from stanadapt.samplers.tempering import reference_distribution
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z, B

@@ -25,10 +25,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled import triangular
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.vectors import fill_normal, squared_norm
 from stanadapt.engine.density import value_and_gradient
+from stanadapt.engine.numerics import triangular
+from stanadapt.engine.numerics.vectors import fill_normal, squared_norm
 from stanadapt.samplers.variational.gaussian import LOG_2PI
 
 

@@ -25,11 +25,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled import triangular
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm, vector_mean
 from stanadapt.engine.density import value_and_gradient
 from stanadapt.engine.leapfrog import leapfrog
+from stanadapt.engine.numerics import triangular
+from stanadapt.engine.numerics.vectors import copy, fill_normal, squared_norm, vector_mean
 from stanadapt.samplers.variational.gaussian import LOG_2PI
 
 # grid of step sizes, in units of the scales; leapfrogs of a normal coordinate of unit scale become

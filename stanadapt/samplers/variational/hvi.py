@@ -24,11 +24,11 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.adaptation import window_end
-from stanadapt.engine.compiled import triangular
 from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.compiled.vectors import fill_normal
 from stanadapt.engine.density import Density
+from stanadapt.engine.numerics import triangular
+from stanadapt.engine.numerics.vectors import fill_normal
 from stanadapt.engine.points import acceptance_probability, start_at
 from stanadapt.engine.protocol import Memory, Sampler
 from stanadapt.engine.registry import register, require_at_least, require_probability

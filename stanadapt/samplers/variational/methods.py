@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt import results
-from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
 from stanadapt.engine.density import Density
 from stanadapt.engine.interrupts import in_threads
+from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.errors import (
     Message,
     StanadaptError,

@@ -24,10 +24,10 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.adaptation import rescaled, window_end
-from stanadapt.engine.compiled import triangular
 from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import Density, value_and_gradient
+from stanadapt.engine.numerics import triangular
 from stanadapt.engine.points import RANDOM_WALK_SCALE, acceptance_probability, start_at
 from stanadapt.engine.protocol import Memory, Sampler, Traits
 from stanadapt.engine.registry import register, require_at_least, require_probability

@@ -20,8 +20,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
 from stanadapt.engine.metric_factor import written_out
+from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.samplers.whitened.block import Window
 from stanadapt.samplers.whitened.fisher_metric import FisherMetric, diagonal_metric, fisher_metric
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
+from stanadapt.engine.one_blas_thread import one_blas_thread
 
 # numbers of a fit
 A, B, S, C, D, E, W, Q = range(8)

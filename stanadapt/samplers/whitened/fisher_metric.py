@@ -28,7 +28,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine import metric_factor
-from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
+from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.samplers.whitened.block import Window
 
 RIDGE = 1e-5

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
+from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.samplers.whitened.conditionals import SMALLEST, Draws, Fits, divergence, join
 from stanadapt.samplers.whitened.map_candidates import (
     SMALL,

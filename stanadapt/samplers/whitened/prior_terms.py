@@ -7,7 +7,7 @@ in a regression on this term its coefficient is 1 for a member, and 0 for any ot
 
 import numpy as np
 
-from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
+from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.samplers.whitened.conditionals import (
     LARGEST_EXPONENT,
     SMALLEST,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine import triangular_map
-from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
+from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.triangular_map import (
     NUMBERS,
     TriangularMap,

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.one_blas_thread import one_blas_thread
+from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.points import RANDOM_WALK_SCALE
 from stanadapt.samplers.whitened.block import Window, make_room, make_window
 from stanadapt.samplers.whitened.fisher_metric import FisherMetric

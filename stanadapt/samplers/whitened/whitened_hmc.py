@@ -24,7 +24,6 @@ import numpy as np
 from stanadapt.engine import adaptation, metric_factor, nuts_tree
 from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.compiled.vectors import copy, fill_normal, squared_norm
 from stanadapt.engine.density import Density
 from stanadapt.engine.leapfrog import (
     LARGEST_ENERGY_ERROR,
@@ -32,6 +31,7 @@ from stanadapt.engine.leapfrog import (
     first_step,
     two_stage_move,
 )
+from stanadapt.engine.numerics.vectors import copy, fill_normal, squared_norm
 from stanadapt.engine.points import (
     GradientPoint,
     acceptance_probability,

@@ -282,7 +282,7 @@ def test_copies_of_the_package_share_code_and_edited_ones_do_not(tmp_path, monke
 
 SCRIPT = """
 import numpy as np
-from stanadapt.engine.compiled.vectors import copy
+from stanadapt.engine.numerics.vectors import copy
 from stanadapt.engine.compiled.jit import CACHE
 out = np.empty(2)
 copy(np.array([1.0, 2.0]), out)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import pdist
 
-from stanadapt.engine.compiled import triangular
+from stanadapt.engine.numerics import triangular
 from stanadapt.samplers.kameleon import history
 
 

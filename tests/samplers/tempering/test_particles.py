@@ -9,7 +9,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.work_queue import no_queue
+from stanadapt.engine.work_queue import no_queue
 from stanadapt.samplers.tempering import particles as engine
 from stanadapt.samplers.tempering.ladder import LOG_Z, B
 from stanadapt.samplers.tempering.moves import MoveKernel

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.work_queue import (
+from stanadapt.engine.threads import yield_address
+from stanadapt.engine.work_queue import (
     KIND,
     LEFT,
     OPEN,
@@ -18,7 +19,6 @@ from stanadapt.engine.compiled.work_queue import (
     wait_for_work,
     wait_until_done,
 )
-from stanadapt.engine.threads import yield_address
 
 ROUNDS, SLOTS = 20_000, 5
 NOT_DONE, DONE_TWICE = 0, 1

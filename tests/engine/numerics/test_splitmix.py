@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.splitmix import SplitMix64, bits
-from stanadapt.engine.compiled.vectors import fill_normal
+from stanadapt.engine.numerics.splitmix import SplitMix64, bits
+from stanadapt.engine.numerics.vectors import fill_normal
 
 # from seed 1234567, as published with other implementations of SplitMix64
 KNOWN = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]

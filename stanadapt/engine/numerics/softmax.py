@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from stanadapt.engine.compiled.jit import inline
-from stanadapt.engine.compiled.vectors import largest, vector_sum
+from stanadapt.engine.numerics.vectors import largest, vector_sum
 
 # below the largest log by this much, a share is smaller than the last bit of the largest share
 NEGLIGIBLE = -40.0

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from stanadapt.engine.compiled.softmax import NEGLIGIBLE, decay, softmax
+from stanadapt.engine.numerics.softmax import NEGLIGIBLE, decay, softmax
 
 
 def test_the_exponential_is_exact_to_thirteen_digits():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stanadapt.engine.compiled.vectors import largest, median, sort, vector_mean, vector_sum
+from stanadapt.engine.numerics.vectors import largest, median, sort, vector_mean, vector_sum
 
 
 def vector_of(count, seed=0):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stanadapt.engine.compiled import triangular as factors
+from stanadapt.engine.numerics import triangular as factors
 
 SIZES = [1, 2, 3, 4, 5, 6, 7, 8, 31]
 

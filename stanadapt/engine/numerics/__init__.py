@@ -1,0 +1,1 @@
+"""Vectors, triangular matrices and random numbers in compiled code."""
