@@ -76,14 +76,13 @@ def _flushed(app: object) -> int:
 
 def _not_written(error: OSError) -> int:
     """Report an error of standard output, and leave nothing that Python would flush at exit."""
-    from stanadapt.cli.messages import OUTPUT_NOT_WRITTEN
     from stanadapt.errors import StanadaptError
 
     why = error.strerror or str(error)
     message = f"the output cannot be written: {why}. Free some space, or write it elsewhere."
     _discard_output()
     with contextlib.suppress(OSError, AttributeError, ValueError):
-        print(f"error in {StanadaptError(OUTPUT_NOT_WRITTEN, message)}", file=sys.stderr)
+        print(f"error in {StanadaptError('output_not_written', message)}", file=sys.stderr)
     return 1
 
 

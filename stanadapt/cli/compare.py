@@ -12,12 +12,6 @@ from typing import Annotated, Any
 import typer
 
 from stanadapt import results
-from stanadapt.cli.messages import (
-    DUPLICATE_TARGET,
-    NO_PUBLISHED_DRAWS,
-    OPTIONS_CONFLICT,
-    UNUSED_PUBLISHED_DRAWS,
-)
 from stanadapt.cli.options import (
     Backend,
     Budget,
@@ -195,14 +189,14 @@ def _require_repeatable(repeats: int | None, more: list[str] | None, **options: 
     if repeats is None:
         if more:
             raise StanadaptError(
-                OPTIONS_CONFLICT, "--target names further targets for --repeats: add --repeats."
+                "options_conflict", "--target names further targets for --repeats: add --repeats."
             )
         return
     require_whole("repeats", repeats, 1, MOST_REPEATS)
     for name, value in options.items():
         if value is not None:
             raise StanadaptError(
-                OPTIONS_CONFLICT,
+                "options_conflict",
                 f"--{name} needs the draws of each fit, but --repeats keeps only summaries of "
                 "them: leave out one of the two.",
             )
@@ -233,7 +227,7 @@ def _reference_draws(database: Path | None, name: str, target: Any) -> dict[str,
         return {}
     posteriors = PosteriorDatabase(database)
     if posteriors.posterior(name).reference is None:
-        warn(Message(NO_PUBLISHED_DRAWS, f"posteriordb has no reference draws of {name}."))
+        warn(Message("no_published_draws", f"posteriordb has no reference draws of {name}."))
         return {}
     return {"posteriordb": posteriors.reference_draws(name, target)}
 
@@ -242,7 +236,7 @@ def _note_unused_draws(database: Path, name: str) -> None:
     """Say that repeats are not compared with reference draws, if a posteriordb has them."""
     if PosteriorDatabase(database).posterior(name).reference is not None:
         text = f"the reference draws of {name} are not used: --repeats compares samplers only."
-        warn(Message(UNUSED_PUBLISHED_DRAWS, text))
+        warn(Message("unused_published_draws", text))
 
 
 def _draw_all(
@@ -282,7 +276,7 @@ def _all_targets(
         name = _name(other_model, other_data)
         if name in targets:
             raise StanadaptError(
-                DUPLICATE_TARGET, f"--target {text}: there already is a target {name}."
+                "duplicate_target", f"--target {text}: there already is a target {name}."
             )
         targets[name] = make_target(other_model, other_data or None, **options)
     return targets

@@ -13,7 +13,6 @@ from rich.table import Table
 
 from stanadapt import results
 from stanadapt.cli import interruption
-from stanadapt.cli.messages import OPTIONS_CONFLICT
 from stanadapt.cli.options import (
     Backend,
     Chains,
@@ -190,7 +189,7 @@ def _coordinates(standardize: bool | None, straighten: bool) -> bool | str | Non
         return standardize
     if standardize is not None and not standardize:
         raise StanadaptError(
-            OPTIONS_CONFLICT,
+            "options_conflict",
             "--straighten and --no-standardize cannot be combined: leave one of them out.",
         )
     return "straighten"

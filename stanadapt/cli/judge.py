@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from stanadapt.cli.messages import OPTIONS_CONFLICT
 from stanadapt.cli.options import (
     Backend,
     Budget,
@@ -70,7 +69,7 @@ def diagnose(
     with report_errors():
         if model is None and data is not None:
             raise StanadaptError(
-                OPTIONS_CONFLICT, "--data belongs to the program of the fit: add --model."
+                "options_conflict", "--data belongs to the program of the fit: add --model."
             )
         target = None if model is None else make_target(model, data, backend=backend)
         found = judge_fit(load(fit), target)

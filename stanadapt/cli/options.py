@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from stanadapt.cli.messages import OPTIONS_CONFLICT, SETTING_SYNTAX, SETTING_UNUSED
 from stanadapt.errors import StanadaptError
 from stanadapt.runs.choose_sampler import names_of_settings
 from stanadapt.samplers.initial_values import PATHFINDER
@@ -187,7 +186,7 @@ def make_target(
     if posteriordb is not None:
         if data is not None:
             raise StanadaptError(
-                OPTIONS_CONFLICT,
+                "options_conflict",
                 "--data cannot be combined with --posteriordb, which has data of its posteriors: "
                 "leave out one of the two.",
             )
@@ -216,7 +215,7 @@ def read_settings(pairs: list[str] | None) -> dict[str, str]:
     """Return the settings in texts of the form NAME=VALUE."""
     for pair in pairs or []:
         if "=" not in pair:
-            raise StanadaptError(SETTING_SYNTAX, f"--set expects NAME=VALUE, got {pair!r}.")
+            raise StanadaptError("setting_syntax", f"--set expects NAME=VALUE, got {pair!r}.")
     return dict(pair.split("=", 1) for pair in pairs or [])
 
 
@@ -240,14 +239,14 @@ def settings_by_sampler(pairs: list[str] | None, samplers: list[str]) -> dict[st
         if owner and owner not in settings:
             listed = ", ".join(samplers)
             raise StanadaptError(
-                SETTING_UNUSED,
+                "setting_unused",
                 f"--set {text}: {owner} is not among the samplers to compare ({listed}).",
             )
         takers = [owner] if owner else [s for s in samplers if name in names_of_settings(s)]
         if not takers:
             listed = ", ".join(samplers)
             raise StanadaptError(
-                SETTING_UNUSED, f"--set {text}: none of the samplers ({listed}) has this setting."
+                "setting_unused", f"--set {text}: none of the samplers ({listed}) has this setting."
             )
         for sampler in takers:
             settings[sampler][name] = value

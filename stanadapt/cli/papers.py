@@ -12,7 +12,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from stanadapt.cli.messages import EXPERIMENTS_MISSING, OPTIONS_CONFLICT, UNKNOWN_EXPERIMENT
 from stanadapt.cli.terminal import plain, report_errors
 from stanadapt.engine.console import status
 from stanadapt.errors import StanadaptError, did_you_mean
@@ -62,7 +61,7 @@ def paper(
         if experiment is None:
             listed = ", ".join(names)
             raise StanadaptError(
-                UNKNOWN_EXPERIMENT,
+                "unknown_experiment",
                 f"there is no experiment {name!r}.{did_you_mean(name, names)} There are {listed}.",
             )
         sys.argv = [f"stanadapt paper {experiment.name}", *context.args]
@@ -75,7 +74,7 @@ def _catalogue() -> Any:
     root = inside if inside.is_dir() else PACKAGE.parent
     if not (root / ALL / "catalogue.py").is_file():
         raise StanadaptError(
-            EXPERIMENTS_MISSING,
+            "experiments_missing",
             f"the experiments are not in {root}: this copy of stanadapt was installed without "
             "them. Install the wheel, or work in a clone.",
         )
@@ -134,7 +133,7 @@ def _options_of_all(words: Sequence[str]) -> tuple[bool, Path]:
             out = Path(word.removeprefix("--out="))
         else:
             raise StanadaptError(
-                OPTIONS_CONFLICT,
+                "options_conflict",
                 f"`stanadapt paper --all` takes --quick and --out FOLDER alone, got {word!r}. "
                 "Other options belong to one experiment: `stanadapt paper NAME --help`.",
             )

@@ -21,11 +21,9 @@ from rich.console import Console
 
 from stanadapt import results
 from stanadapt.cli import interruption
-from stanadapt.cli.messages import WOULD_OVERWRITE
 from stanadapt.diagnostics.reasons import NOT_JUDGED
 from stanadapt.engine.interrupts import uninterrupted
 from stanadapt.errors import ConvergenceWarning, StanadaptError
-from stanadapt.results.messages import NOT_WRITABLE, OTHER_CSV_FILES
 
 # default of --out, and the noun for the result, by format
 OUTPUTS = {
@@ -93,7 +91,7 @@ def _save(fit: Any, path: Path, **options: Any) -> Path:
 
 def _keep(fit: Any, path: Path, error: StanadaptError, format: str) -> Path | None:
     """Write draws that could not be saved to another netCDF file; None if that fails as well."""
-    if error.code != NOT_WRITABLE:
+    if error.code != "not_writable":
         others = (path.with_name(f"{path.name}{end}.nc") for end in chain([""], count(2)))
         if format == "netcdf":
             return None
@@ -148,14 +146,14 @@ def require_writable(paths: Iterable[Path], force: bool, format: str = "netcdf")
     listed = ", ".join(existing)
     if format == "cmdstan" and not any(results.is_stan_csv(Path(file)) for file in existing):
         raise StanadaptError(
-            OTHER_CSV_FILES,
+            "other_csv_files",
             f"{listed} would be taken for chains by programs that read all CSV files of a folder: "
             "choose another --out, or add --force, which leaves them there.",
         )
     if sys.stdin.isatty() and typer.confirm(f"Overwrite {listed}?", err=True):
         return checked
     raise StanadaptError(
-        WOULD_OVERWRITE, f"{listed} would be overwritten: choose another --out, or add --force."
+        "would_overwrite", f"{listed} would be overwritten: choose another --out, or add --force."
     )
 
 

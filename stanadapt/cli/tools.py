@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from stanadapt.cli.messages import UNKNOWN_CODE
 from stanadapt.cli.options import Quiet
 from stanadapt.cli.terminal import plain, report_errors
 from stanadapt.engine.compiled.cache_folder import cache_root
@@ -91,7 +90,7 @@ def explain(
         name = code.strip("[]").lower()
         if name not in codes:
             raise StanadaptError(
-                UNKNOWN_CODE,
+                "unknown_code",
                 f"no message has the code {name!r}.{did_you_mean(name, codes)} "
                 "`stanadapt explain` lists all codes.",
             )
@@ -101,7 +100,8 @@ def explain(
 def _show_code(console: Console, code: Code) -> None:
     console.print(f"[bold]{code}[/bold]", highlight=False)
     for title, text in (("kind", code.kind), ("meaning", code.meaning), ("cure", code.cure)):
-        console.print(f"    {title}: {plain(text)}", highlight=False)
+        if text:
+            console.print(f"    {title}: {plain(text)}", highlight=False)
 
 
 def models(

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 
 from stanadapt import results
-from stanadapt.diagnostics import messages
 from stanadapt.diagnostics.comparison_table import Comparison
 from stanadapt.diagnostics.densities import density_remarks, has_same_data, shares_our_density
 from stanadapt.diagnostics.importance import is_approximation, is_exact
@@ -21,7 +20,6 @@ from stanadapt.diagnostics.mixing import R_HAT_UNUSABLE, Efficiency, efficiency
 from stanadapt.diagnostics.verdict import Verdict, verdict
 from stanadapt.errors import Message, StanadaptError, is_one_of, require_names
 from stanadapt.results import Fit
-from stanadapt.results.messages import UNKNOWN_VARIABLE
 
 HASHES = ("program_hash", "data_hash")
 Fits = Mapping[str, Fit]
@@ -32,7 +30,7 @@ def require_comparable(fits: Fits, baseline: str | None) -> None:
     """Raise StanadaptError unless these are fits of one target, with the baseline among them."""
     if not isinstance(fits, Mapping) or hasattr(fits, "attrs"):
         raise StanadaptError(
-            messages.NOT_FITS_BY_NAME,
+            "not_fits_by_name",
             "compare takes a mapping of fits by name, {'name': fit, 'other': fit}, not "
             f"{type(fits).__name__}.",
         )
@@ -40,11 +38,11 @@ def require_comparable(fits: Fits, baseline: str | None) -> None:
         _require_printable(name)
         results.require_draws(fit, repr(name))
     if not fits:
-        raise StanadaptError(messages.NO_FITS, "compare needs at least one fit, got none.")
+        raise StanadaptError("no_fits", "compare needs at least one fit, got none.")
     if baseline is not None and not is_one_of(baseline, fits.keys()):
         names = ", ".join(map(str, fits))
         raise StanadaptError(
-            messages.UNKNOWN_BASELINE,
+            "unknown_baseline",
             f"baseline must be one of the fits ({names}), got {baseline!r}.",
         )
     for attribute in HASHES:
@@ -53,7 +51,7 @@ def require_comparable(fits: Fits, baseline: str | None) -> None:
         if len(set(recorded.values())) > 1:
             listed = ", ".join(f"{name}: {value}" for name, value in recorded.items())
             raise StanadaptError(
-                messages.DIFFERENT_TARGETS,
+                "different_targets",
                 f"All fits must have the same program and the same data, but {attribute} differs "
                 f"({listed}).",
             )
@@ -66,7 +64,7 @@ def _require_printable(name: Any) -> None:
     text = isinstance(name, str) and not any("\ud800" <= letter <= "\udfff" for letter in name)
     if not (number or text):
         raise StanadaptError(
-            messages.WRONG_FIT_NAME,
+            "wrong_fit_name",
             f"The name of a fit must be text that can be printed, got {name!r}.",
         )
 
@@ -92,13 +90,13 @@ def _require_same_variables(fits: Fits) -> None:
         ]
         if different:
             raise StanadaptError(
-                messages.DIFFERENT_TARGETS,
+                "different_targets",
                 f"{different[0]} has shape {shapes[different[0]]} in {first} and "
                 f"{theirs[different[0]]} in {name}: fits must have the same program and data.",
             )
         if unknown and not common:
             raise StanadaptError(
-                messages.DIFFERENT_TARGETS,
+                "different_targets",
                 f"{first} ({', '.join(shapes)}) and {name} ({', '.join(theirs)}) have no variable "
                 "in common: fits must have the same program and data.",
             )
@@ -121,11 +119,11 @@ def counted_variables(fits: Fits, var_names: Collection[str] | None) -> Collecti
     listed = f"the variables are {', '.join(present)}."
     if not var_names:
         raise StanadaptError(
-            UNKNOWN_VARIABLE, f"var_names must name at least one variable; {listed}"
+            "unknown_variable", f"var_names must name at least one variable; {listed}"
         )
     for name in var_names:
         if name not in present:
-            raise StanadaptError(UNKNOWN_VARIABLE, f"No fit has a variable {name!r}; {listed}")
+            raise StanadaptError("unknown_variable", f"No fit has a variable {name!r}; {listed}")
     return var_names
 
 
@@ -251,7 +249,7 @@ def _why_unlike(one: Efficiency, other: Efficiency, baseline: Any) -> Message:
         f"not compared with {baseline}, since no quantity varies in both: {its} here, and {theirs} "
         "there. Name variables of both as var_names, or another baseline."
     )
-    return Message(messages.UNLIKE_BASELINE, text)
+    return Message("unlike_baseline", text)
 
 
 def _listed(names: list[str]) -> str:
@@ -350,13 +348,13 @@ def _describe_trajectory(name: str, fit: Fit) -> Message | None:
     if is_approximation(fit):
         meaning = results.attribute(fit, "pareto_k_meaning")
         text = f"{name}: an approximation ({results.source_name(fit)}), not exact. {meaning}"
-        return Message(messages.HOW_DRAWN, text)
+        return Message("how_drawn", text)
     trajectory = results.attribute(fit, "trajectory")
     if not trajectory:
         return None
     sampler, straightened = (results.attribute(fit, key) for key in ("sampler", "straightening"))
     return Message(
-        messages.HOW_DRAWN,
+        "how_drawn",
         f"{name}: {'' if sampler == name else f'{sampler}, '}{trajectory} (metric: "
         f"{results.attribute(fit, 'metric')}; warm-up of "
         f"{results.attribute(fit, 'warmup_iterations')} iterations)."
@@ -372,13 +370,11 @@ def _add_budget(table: pd.DataFrame, budget: str) -> None:
     }
     if not is_one_of(budget, costs.keys()):
         raise StanadaptError(
-            messages.UNKNOWN_BUDGET, f"budget must be seconds or gradients, got {budget!r}."
+            "unknown_budget", f"budget must be seconds or gradients, got {budget!r}."
         )
     cost = costs[budget].where(costs[budget] > 0.0)
     if cost.isna().all():
-        raise StanadaptError(
-            messages.COST_NOT_RECORDED, f"No fit records its {budget}: leave out budget."
-        )
+        raise StanadaptError("cost_not_recorded", f"No fit records its {budget}: leave out budget.")
     least = float(cost.min())
     table["ess_at_budget"] = (table["ess_bulk_min"] * least / cost).where(table["exact"])
     unit = "gradients (and evaluations of the density alone)"
@@ -387,7 +383,7 @@ def _add_budget(table: pd.DataFrame, budget: str) -> None:
         f"equal cost: the smallest bulk ESS in {amount}, warm-up included: the cost of "
         f"{cost.idxmin()}, the cheapest."
     )
-    table.attrs["budget"] = [Message(messages.HOW_TO_READ, text)]
+    table.attrs["budget"] = [Message("how_to_read", text)]
 
 
 def _add_missed(table: pd.DataFrame, columns: dict[str, Columns], fits: Fits) -> None:
@@ -412,7 +408,7 @@ def _add_missed(table: pd.DataFrame, columns: dict[str, Columns], fits: Fits) ->
                 f"{clear[other].share:.0%} of the draws of {other} are in regions with almost no "
                 f"draws of this fit: it missed modes, or did not reach these regions.{note}"
             )
-            remarks[name] = [Message(messages.MISSED_MODES, text)]
+            remarks[name] = [Message("missed_modes", text)]
         if table.loc[name, "r_hat_max"] > R_HAT_UNUSABLE:
             regions[name] = separate_regions(columns[name])
     table.attrs |= {"missed": remarks, "separate_regions": regions}

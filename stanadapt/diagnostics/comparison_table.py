@@ -15,7 +15,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stanadapt.diagnostics import messages
 from stanadapt.errors import Message
 
 PIPE_WIDTH = 160  # a pipe has no width: long lines are better than broken words
@@ -249,7 +248,7 @@ def remarks(table: pd.DataFrame) -> list[Message]:
             f"z: largest difference from {baseline} ({engine}{shared}) in joint Monte Carlo "
             "standard errors."
         )
-        code = messages.SHARED_DENSITY if shared else messages.HOW_TO_READ
+        code = "shared_density" if shared else "how_to_read"
         every.append(Message(code, text))
     every += _describe_bias(table, baseline)
     every += attrs.get("budget", []) + attrs.get("trajectories", []) + attrs.get("density", [])
@@ -271,19 +270,19 @@ def _describe_bias(table: pd.DataFrame, baseline: Any) -> list[Message]:
             f"not exact: {', '.join(biased)}. The size of the bias is unknown without a comparison "
             "with an exact fit: name one as baseline."
         )
-        return [Message(messages.BIAS_UNKNOWN, text)]
+        return [Message("bias_unknown", text)]
     if not table.loc[baseline, "exact"]:
         text = (
             f"The baseline {baseline} is not exact: differences from it may be due to the bias of "
             "the baseline."
         )
-        return [Message(messages.BIAS_UNKNOWN, text)]
+        return [Message("bias_unknown", text)]
     text = (
         f"not exact: bias mean is the largest difference of a mean from {baseline}, in standard "
         f"deviations of {baseline}, and bias sd is the largest relative difference of a standard "
         "deviation; if z is below about 4, both may be due to chance."
     )
-    return [Message(messages.HOW_TO_READ, text)]
+    return [Message("how_to_read", text)]
 
 
 def _describe_fit(name: Any, row: pd.Series, attrs: dict) -> list[Message]:
@@ -297,11 +296,11 @@ def _describe_fit(name: Any, row: pd.Series, attrs: dict) -> list[Message]:
     count = attrs["separate_regions"].get(name, 1)
     if count > 1:
         text = f"{name}: its chains lie in {count} separate regions."
-        every.append(Message(messages.SEPARATE_REGIONS, text))
+        every.append(Message("separate_regions", text))
     if row["interrupted"] == 1:
         text = f"{name}: interrupted; {row['draws']} draws per chain."
-        every.append(Message(messages.INTERRUPTED_FIT, text))
+        every.append(Message("interrupted_fit", text))
     if row["stopped_chains"] > 0:
         text = f"{name}: failed chains, left out: {np.int64(row['stopped_chains'])}."
-        every.append(Message(messages.STOPPED_CHAINS, text))
+        every.append(Message("stopped_chains", text))
     return every

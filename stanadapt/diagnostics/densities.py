@@ -6,7 +6,6 @@ A file of its own, since `compare` would be too long with it.
 from collections.abc import Mapping
 
 from stanadapt import results
-from stanadapt.diagnostics import messages
 from stanadapt.errors import Message
 from stanadapt.results import Fit
 
@@ -29,7 +28,7 @@ def density_remarks(fits: Mapping[str, Fit]) -> list[Message]:
     for name, fit in fits.items():
         outcome = results.attribute(fit, "density_verified")
         if outcome and results.attribute(fit, "engine_independent", 0):
-            remarks.append(Message(messages.DENSITY_CHECK, f"{name}: {outcome}."))
+            remarks.append(Message("density_check", f"{name}: {outcome}."))
             if results.attribute(fit, "density_verdict") != "not checked":
                 checked.add(results.attribute(fit, "density_backend_version", ""))
     for name, fit in fits.items():
@@ -37,7 +36,7 @@ def density_remarks(fits: Mapping[str, Fit]) -> list[Message]:
         if version and checked and version not in checked:
             listed = ", ".join(sorted(checked))
             text = f"{name}: its density is that of {version}; the one checked is that of {listed}."
-            remarks.append(Message(messages.DENSITY_UNCHECKED, text))
+            remarks.append(Message("density_unchecked", text))
     return [*remarks, *_other_data(fits)]
 
 
@@ -52,4 +51,4 @@ def _other_data(fits: Mapping[str, Fit]) -> list[Message]:
         f"the transformed data are random, and differ between fits ({groups}): their posteriors "
         "differ, so z and missed modes only compare fits that have the same data."
     )
-    return [Message(messages.OTHER_RANDOM_DATA, text)]
+    return [Message("other_random_data", text)]

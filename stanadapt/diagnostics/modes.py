@@ -8,14 +8,11 @@ import scipy
 from rich.table import Table
 
 from stanadapt import results
-from stanadapt.diagnostics import messages
 from stanadapt.diagnostics.comparison_table import html_paragraphs, html_table, plain_console
 from stanadapt.diagnostics.hill_climb import Ends, climb, group_ends, make_frame
 from stanadapt.diagnostics.mixing import ess_of_chain
 from stanadapt.errors import Message, StanadaptError, require_whole
 from stanadapt.results import Fit, arviz_module
-from stanadapt.results.messages import NOT_A_FIT
-from stanadapt.targets.messages import ESTIMATED_DENSITY
 from stanadapt.targets.target import Target, check_same_target, require_target
 
 # climbs: all of them miss a mode with 1 % of the draws in 13 % of fits, with 2 % in 2 %
@@ -146,7 +143,7 @@ def modes(target: Target, fit: Fit, *, starts: int = STARTS) -> Modes:
     usable = [i for i in _spaced(np.flatnonzero(read), starts) if _is_finite(target, position[i])]
     if len(usable) < FEWEST:
         raise StanadaptError(
-            messages.TOO_FEW_STARTS,
+            "too_few_starts",
             f"modes needs at least {FEWEST} draws at which {target.name} can be evaluated, got "
             f"{len(usable)}: sample longer.",
         )
@@ -165,7 +162,7 @@ def modes(target: Target, fit: Fit, *, starts: int = STARTS) -> Modes:
         *_describe_chains(visited),
         *_describe_doubt(float(doubtful.mean())),
         *_describe_boundary(int((~read).sum())),
-        Message(messages.UNSEEN_MODES, NO_PROOF),
+        Message("unseen_modes", NO_PROOF),
     ]
     return table
 
@@ -190,12 +187,12 @@ def require_fit_of(target: Target, fit: Any, user: str) -> None:
     require_target(target)
     if not results.is_fit(fit):
         raise StanadaptError(
-            NOT_A_FIT,
+            "not_a_fit",
             f"{user} expects a result of sample or stan_nuts, got {type(fit).__name__}.",
         )
     if target.noise_size:
         raise StanadaptError(
-            ESTIMATED_DENSITY,
+            "estimated_density",
             f"The density of {target.name} is only estimated, so it cannot be climbed. Give "
             f"{user} a target without noise.",
         )
@@ -213,7 +210,7 @@ def parameter_rows(target: Target, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
         name, *index = [column] if column in variables else column.split(".")
         if name not in variables:
             raise StanadaptError(
-                messages.MISSING_PARAMETER,
+                "missing_parameter",
                 f"The fit must contain every parameter of {target.name}, but lacks {name}.",
             )
         entry: Any = (..., *(int(i) - 1 for i in index))
@@ -293,7 +290,7 @@ def _describe_regions(table: pd.DataFrame) -> list[Message]:
     """Report rows that are not modes."""
     return [
         Message(
-            messages.NO_MAXIMUM,
+            "no_maximum",
             f"Row {number} is a region, not a mode: from its draws (weight {row['weight']:.3f}) "
             "the density rises until it leaves the neighborhood of all draws, as in a funnel, or "
             "because it has no maximum.",
@@ -317,23 +314,23 @@ def _describe_chains(visited: np.ndarray) -> list[Message]:
     if chains == 1:
         count = "one mode" if modes == 1 else f"{modes} modes"
         text = f"One chain, {count}: run several chains from different starts, and compare them."
-        return [Message(messages.ONE_CHAIN, text)]
+        return [Message("one_chain", text)]
     if modes == 1:
         text = f"All {chains} chains stayed in the same region, which is the only row of the table."
-        return [Message(messages.CHAINS_IN_ONE_MODE, text)]
+        return [Message("chains_in_one_mode", text)]
     if np.all((weight == 0) | (weight == 1)):
         text = (
             f"No chain ever left its mode: {NOT_TRUSTED}, since they only reflect the starting "
             "points. Use a sampler for multimodal posteriors."
         )
-        return [Message(messages.NO_MODE_SWITCHES, text)]
+        return [Message("no_mode_switches", text)]
     absent = [_describe_absent(m, weight[m]) for m in range(modes) if not weight[m].all()]
     z = max(_largest_z(visits) for visits in np.nan_to_num(visited))
     start = "Largest" if absent else f"All {chains} chains visited all {modes} modes; largest"
     text = f"{start} difference of a chain from the others: z = {z:.1f}"
     if z > LARGEST_Z:
-        return [*absent, Message(messages.MODE_WEIGHTS_DIFFER, f"{text}: {NOT_TRUSTED}.")]
-    return [*absent, Message(messages.MODE_WEIGHTS_AGREE, f"{text}.")]
+        return [*absent, Message("mode_weights_differ", f"{text}: {NOT_TRUSTED}.")]
+    return [*absent, Message("mode_weights_agree", f"{text}.")]
 
 
 def _describe_absent(mode: int, weight: np.ndarray) -> Message:
@@ -345,7 +342,7 @@ def _describe_absent(mode: int, weight: np.ndarray) -> Message:
     trust = ", too few to rule out chance" if rare else f": {NOT_TRUSTED}"
     plural = "chain's" if (weight > 0).sum() == 1 else "chains'"
     return Message(
-        messages.RARE_MODE if rare else messages.CHAIN_MISSED_MODE,
+        "rare_mode" if rare else "chain_missed_mode",
         f"{who} never visited mode {mode + 1}, which has {others:.2g} of the other {plural} "
         f"draws{trust}.",
     )
@@ -379,11 +376,11 @@ def _describe_doubt(share: float) -> list[Message]:
         f"{share:.0%} of the climbed draws are nearest to a draw of another mode: the modes touch, "
         "and weights may be wrong by the same amount."
     )
-    return [Message(messages.TOUCHING_MODES, text)]
+    return [Message("touching_modes", text)]
 
 
 def _describe_boundary(count: int) -> list[Message]:
     if not count:
         return []
     text = f"{count} draws on the boundary of a constraint were left out."
-    return [Message(messages.BOUNDARY_DRAWS, text)]
+    return [Message("boundary_draws", text)]

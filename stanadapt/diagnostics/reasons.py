@@ -6,7 +6,7 @@ A file of its own, since both `verdict` and `sampler_checks`, which it imports, 
 from typing import NamedTuple
 
 from stanadapt import results
-from stanadapt.errors import Code, Message
+from stanadapt.errors import Message
 from stanadapt.results import Fit
 
 # from best to worst. A fit of a sampler that is not exact is never fine, however well it mixes.
@@ -32,7 +32,7 @@ class Reason(NamedTuple):
     message: Message
 
 
-def reason(verdict: str, code: Code, text: str) -> Reason:
+def reason(verdict: str, code: str, text: str) -> Reason:
     """Return a reason with the text of its message."""
     return Reason(verdict, Message(code, text))
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from stanadapt import results
-from stanadapt.diagnostics import messages
 from stanadapt.diagnostics.reasons import (
     DO_NOT_USE,
     FINE,
@@ -81,7 +80,7 @@ def _check_warmup(fit: Fit) -> Iterator[Reason]:
         # R-hat and effective sample sizes show whether it mattered
         cut_short = results.attribute(fit, "warmup_cut_short", 0) == 1
         level = TOO_SHORT if cut_short else FINE
-        yield reason(level, messages.WARMUP_NOT_SETTLED, str(unsettled))
+        yield reason(level, "warmup_not_settled", str(unsettled))
 
 
 def _check_acceptance(fit: Fit, stats: Statistics) -> Iterator[Reason]:
@@ -92,7 +91,7 @@ def _check_acceptance(fit: Fit, stats: Statistics) -> Iterator[Reason]:
     if np.isnan(means).any():
         yield reason(
             DO_NOT_USE,
-            messages.NOT_FINITE,
+            "not_finite",
             f"The acceptance rate of chain {int(np.argmax(np.isnan(means))) + 1} is not a number "
             "at some draws: its trajectories failed. Start elsewhere (inits), or use "
             f"{another_sampler(fit)}.",
@@ -102,7 +101,7 @@ def _check_acceptance(fit: Fit, stats: Statistics) -> Iterator[Reason]:
     if not means[worst] > 0.0:
         yield reason(
             DO_NOT_USE,
-            messages.NOTHING_ACCEPTED,
+            "nothing_accepted",
             f"Chain {worst + 1} accepted no proposal: its step size is too large, or the density "
             "fails everywhere around it. Lengthen warm-up (iter_warmup), or use "
             f"{another_sampler(fit)}.",
@@ -118,7 +117,7 @@ def _check_acceptance(fit: Fit, stats: Statistics) -> Iterator[Reason]:
         c = max(far, key=lambda c: abs(means[c] - target))
         yield reason(
             TOO_SHORT,
-            messages.ACCEPTANCE_OFF_TARGET,
+            "acceptance_off_target",
             f"The acceptance rate of chain {c + 1} is {means[c]:.2f}, far from its target "
             f"{target:g}: the step size was not adapted well. Lengthen warm-up (iter_warmup).",
         )
@@ -143,7 +142,7 @@ def _check_fixed_trajectories(fit: Fit, rates: np.ndarray) -> Iterator[Reason]:
     if share > REMARKABLE:
         yield reason(
             SUSPECT if share > MOST_REJECTED else FINE,
-            messages.REJECTED_TRAJECTORIES,
+            "rejected_trajectories",
             f"{count_draws(share, rejected.size)} repeat the previous one because a trajectory of "
             f"fixed length had an acceptance probability below {REJECTED:.0%}: regions of higher "
             "curvature may be underrepresented. Use trajectory='nuts'.",
@@ -203,7 +202,7 @@ def _check_divergences(fit: Fit, stats: Statistics) -> Iterator[Reason]:
     if unknown.any():
         yield reason(
             SUSPECT,
-            messages.NOT_FINITE,
+            "not_finite",
             f"diverging is not a number for {count_draws(unknown.mean(), unknown.size)}, "
             f"{_in_chains(unknown)}: divergences may have gone unnoticed. Use a fit with complete "
             "statistics.",
@@ -215,7 +214,7 @@ def _check_divergences(fit: Fit, stats: Statistics) -> Iterator[Reason]:
         edges = "; ".join(_hard_edges(fit))
         yield reason(
             FINE,
-            messages.HARD_EDGES,
+            "hard_edges",
             f"{at_edges:.0%} of the trajectories ended at hard edges of the density ({edges}), and "
             "were rejected: the draws are right, but cost more than with declared bounds. Declare "
             "the bounds in the parameters block, as in real<lower=0, upper=1>.",
@@ -224,7 +223,7 @@ def _check_divergences(fit: Fit, stats: Statistics) -> Iterator[Reason]:
     if share > 0.0:
         yield reason(
             SUSPECT if share > FEW_DIVERGENCES else FINE,
-            messages.DIVERGENCES,
+            "divergences",
             f"{count_draws(share, int((~unknown).sum()))} come from trajectories that diverged: "
             + (
                 "regions of high curvature may be underrepresented. Raise "
@@ -253,7 +252,7 @@ def _check_gradient(fit: Fit) -> Iterator[Reason]:
     if share > FEW_DIVERGENCES:
         yield reason(
             SUSPECT,
-            messages.NO_GRADIENT,
+            "no_gradient",
             f"{share:.2g} evaluations per iteration failed, some of them where the density is "
             "finite and only its gradient is not: the draws lack that region. Use a sampler that "
             "needs no gradient (am), or correct the gradient.",
@@ -269,7 +268,7 @@ def _check_tree_depth(fit: Fit, stats: Statistics) -> Iterator[Reason]:
     if cut is not None and cut.any():
         yield reason(
             FINE,
-            messages.MAX_TREEDEPTH,
+            "max_treedepth",
             f"{count_draws(cut.mean(), cut.size)} come from trajectories that reached the maximum "
             "tree depth: the chains mix more slowly than they could. Raise max_treedepth, or "
             "reparameterize the model.",
@@ -289,7 +288,7 @@ def _check_energy(stats: Statistics) -> Iterator[Reason]:
     if lost.any():
         yield reason(
             level,
-            messages.NOT_FINITE,
+            "not_finite",
             f"The energy of {count_draws(lost.mean(), lost.size)} is not a finite number, "
             f"{_in_chains(lost)}: E-BFMI cannot be computed. Use a fit with complete statistics.",
         )
@@ -301,7 +300,7 @@ def _check_energy(stats: Statistics) -> Iterator[Reason]:
     if fraction[chain] < BFMI:
         yield reason(
             level,
-            messages.LOW_BFMI,
+            "low_bfmi",
             f"E-BFMI of chain {chain + 1} is {fraction[chain]:.2f}, below {BFMI:g}: the chain "
             "explores the energies of this posterior slowly, so more iterations are needed for "
             "the same number of effective draws. Reparameterize the model, or run longer "

@@ -17,7 +17,6 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt import results
-from stanadapt.diagnostics import messages
 from stanadapt.diagnostics.importance import (
     GOOD,
     UNSEEN_BIAS,
@@ -107,7 +106,7 @@ def verdict(fit: Fit) -> Verdict:
         thin = int(results.attribute(fit, "thin", 1))
         reasons += [*_check_convergence(columns, thin, other), *_report_constant(constant)]
     if not is_exact(fit):
-        reasons.append(reason(NOT_EXACT, messages.NOT_EXACT, UNSEEN_BIAS))
+        reasons.append(reason(NOT_EXACT, "not_exact", UNSEEN_BIAS))
     worst = max((r.verdict for r in reasons), key=ORDER.index, default=FINE)
     return Verdict(worst, [r.message for r in reasons])
 
@@ -126,7 +125,7 @@ def judge(fit: Fit) -> Fit:
 def skip_judging(fit: Fit) -> Fit:
     """Record that diagnostics were interrupted, warn, and return the fit."""
     text = "Diagnostics were interrupted: call stanadapt.diagnose."
-    return record_verdict(fit, Verdict(NOT_JUDGED, [Message(messages.NOT_JUDGED, text)]))
+    return record_verdict(fit, Verdict(NOT_JUDGED, [Message("not_judged", text)]))
 
 
 def record_verdict(fit: Fit, judgment: Verdict) -> Fit:
@@ -146,7 +145,7 @@ def _judge_approximation(fit: Fit) -> Verdict:
     """Judge independent draws of an approximation by their importance weights."""
     k = float(results.attribute(fit, "pareto_k", np.nan))
     draws = int(results.attribute(fit, "pareto_k_draws", 0))
-    message = Message(messages.HIGH_PARETO_K, meaning(k, draws))
+    message = Message("high_pareto_k", meaning(k, draws))
     if is_usable(k, draws):
         return Verdict(FINE, [] if k <= GOOD else [message])
     return Verdict(DO_NOT_USE, [message])
@@ -173,7 +172,7 @@ def _report_constant(constant: list[str]) -> Iterator[Reason]:
         more = f" and {len(constant) - NAMED} more" if len(constant) > NAMED else ""
         yield reason(
             FINE,
-            messages.CONSTANT_VARIABLE,
+            "constant_variable",
             f"Not judged, since all draws are equal: {', '.join(constant[:NAMED])}{more}. If they "
             "should vary, check the program, or give other inits.",
         )
@@ -187,7 +186,7 @@ def _check_moves(columns: Columns, other: str) -> list[Reason]:
     draws = first.shape[1]
     if draws < 2:
         text = "One draw per chain cannot be judged: raise iter_sampling."
-        return [reason(TOO_SHORT, messages.TOO_FEW_DRAWS, text)]
+        return [reason(TOO_SHORT, "too_few_draws", text)]
     same = first[:, 1:] == first[:, :-1]
     for x in others:
         # further parameters can only shorten a stay
@@ -199,7 +198,7 @@ def _check_moves(columns: Columns, other: str) -> list[Reason]:
         return [
             reason(
                 DO_NOT_USE,
-                messages.FROZEN_CHAIN,
+                "frozen_chain",
                 f"Chain {', '.join(frozen)} never moved: all of its draws are the same. Start "
                 f"elsewhere (inits), lengthen warm-up (iter_warmup), or use {other}.",
             )
@@ -210,7 +209,7 @@ def _check_moves(columns: Columns, other: str) -> list[Reason]:
         return [
             reason(
                 DO_NOT_USE,
-                messages.STUCK_CHAIN,
+                "stuck_chain",
                 f"Chain {worst + 1} repeats one draw for {stays[worst]:.0%} of its length: it got "
                 f"stuck. Lengthen warm-up (iter_warmup), or use {other}.",
             )
@@ -235,7 +234,7 @@ def _check_convergence(columns: Columns, thin: int, other: str) -> Iterator[Reas
         chains = ", ".join(str(c + 1) for c in np.flatnonzero(failed.any(axis=1)))
         yield reason(
             DO_NOT_USE,
-            messages.NOT_FINITE,
+            "not_finite",
             f"{bad[0]} has draws that are not finite: "
             f"{count_draws(failed.mean(), failed.size)}, in chain {chains}. "
             "Check that the data or a prior keep it within bounds, or start elsewhere (inits).",
@@ -244,7 +243,7 @@ def _check_convergence(columns: Columns, thin: int, other: str) -> Iterator[Reas
     draws = next(iter(columns.values())).shape[1]
     if draws < 4:
         text = f"{draws} draws per chain cannot be judged: raise iter_sampling."
-        yield reason(TOO_SHORT, messages.TOO_FEW_DRAWS, text)
+        yield reason(TOO_SHORT, "too_few_draws", text)
         return
     mixed = measure_worst(columns, screened)
     worst = {name: columns[name] for name in mixed}
@@ -261,7 +260,7 @@ def _check_agreement(columns: Columns, mixed: dict[str, Mixing], other: str) -> 
         return
     yield reason(
         FINE,
-        messages.ONE_CHAIN,
+        "one_chain",
         "There is only one chain, so it is unknown whether chains from other starting points would "
         "agree. Run several chains (chains=4).",
     )
@@ -288,7 +287,7 @@ def _check_r_hat(
         remedy = f"Lengthen warm-up (iter_warmup), or use {other}."
     yield reason(
         DO_NOT_USE if unusable else TOO_SHORT,
-        messages.HIGH_R_HAT,
+        "high_r_hat",
         f"R-hat of {worst} is {r_hat[worst]:.3f}, above {limit:g}: {problem}. "
         + describe_outlying_chain(columns[worst], r_hat[worst])
         + remedy,
@@ -307,7 +306,7 @@ def _check_size(columns: Columns, mixed: dict[str, Mixing], thin: int) -> Iterat
         times = int(np.ceil(ESS_PER_CHAIN * chains / max(ess, 1.0)))
         yield reason(
             TOO_SHORT,
-            messages.LOW_ESS,
+            "low_ess",
             f"The {part} effective sample size of {worst} is {ess:.0f}, below {ESS_PER_CHAIN} per "
             f"chain. Draw {times} times as many (iter_sampling={times * draws * thin}).",
         )

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.messages import SAMPLER_NOTE
 from stanadapt.engine.protocol import REGISTRY
 from stanadapt.errors import Message
 
@@ -103,7 +102,7 @@ def note(text: str) -> Message:
         The observation and the remedy, in full.
 
     """
-    return Message(SAMPLER_NOTE, text)
+    return Message("sampler_note", text)
 
 
 def reports_for(*settings: type) -> Callable[[Callable], Callable]:

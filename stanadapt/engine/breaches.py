@@ -12,12 +12,6 @@ from typing import Any
 
 from numba.core.dispatcher import Dispatcher
 
-from stanadapt.engine.messages import (
-    INVALID_SAMPLER_FUNCTION,
-    INVALID_SAMPLER_OPTION,
-    INVALID_SAMPLER_TUPLE,
-    SAMPLER_NAME_TAKEN,
-)
 from stanadapt.engine.protocol import AUTO, PRESET, Numbers, Sampler, keep
 from stanadapt.engine.starts import START_OPTIONS
 from stanadapt.errors import Message, StanadaptError, require_whole
@@ -59,26 +53,26 @@ def breaches(sampler: Sampler, registered: Mapping[str, Sampler]) -> list[Messag
     """
     classes = {part: getattr(sampler, part) for part in ("settings", "state", "info")}
     wrong = [
-        Message(INVALID_SAMPLER_TUPLE, f"{part} must be a NamedTuple class, got {value!r}.")
+        Message("invalid_sampler_tuple", f"{part} must be a NamedTuple class, got {value!r}.")
         for part, value in classes.items()
         if not _is_named_tuple(value)
     ]
     if wrong:
         return wrong
     texts = {
-        SAMPLER_NAME_TAKEN: [*_name(sampler, registered)],
-        INVALID_SAMPLER_TUPLE: [
+        "sampler_name_taken": [*_name(sampler, registered)],
+        "invalid_sampler_tuple": [
             *_settings(sampler),
             *_keywords(sampler),
             *_info(sampler),
             *_statistics(sampler),
             *_state(sampler),
         ],
-        INVALID_SAMPLER_FUNCTION: [
+        "invalid_sampler_function": [
             *(text for part in SIGNATURES for text in _function(sampler, part)),
             *_check(sampler),
         ],
-        INVALID_SAMPLER_OPTION: [
+        "invalid_sampler_option": [
             *_coordinates(sampler),
             *_exactness(sampler),
             *_gradient(sampler),

@@ -35,19 +35,6 @@ from stanadapt.engine.density import (
     Density,
     make_density,
 )
-from stanadapt.engine.messages import (
-    ALLOCATES_MEMORY,
-    CHAINS_DO_NOT_MOVE,
-    CHANGES_AFTER_WARMUP,
-    DRAWS_NOT_REPRODUCIBLE,
-    FAILURES_NOT_REJECTED,
-    MIXES_TOO_SLOWLY,
-    NOT_INVARIANT,
-    SAMPLER_NOT_COMPILED,
-    SAMPLER_RAISED,
-    STATISTICS_NOT_FINITE,
-    UNDECLARED_EVALUATIONS,
-)
 from stanadapt.engine.plan import make_plan
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import find
@@ -104,11 +91,11 @@ def _result(check: Callable[["Case"], str], case: "Case") -> str:
     except (NumbaError, MemoryError):
         raise
     except StanadaptError as error:
-        if error.code == SAMPLER_NOT_COMPILED:
+        if error.code == "sampler_not_compiled":
             raise
         return Message(error.code, error.message)
     except Exception as error:
-        return Message(SAMPLER_RAISED, f"the check ended with {type(error).__name__}: {error}")
+        return Message("sampler_raised", f"the check ended with {type(error).__name__}: {error}")
 
 
 @dataclass(frozen=True, repr=False)
@@ -291,7 +278,7 @@ def invariance(case: Case) -> str:
     stopped = sum(chain.stopped for chain in chains)
     if stopped:
         text = f"{stopped} of {CHAINS} chains were stopped: every evaluation failed"
-        return Message(FAILURES_NOT_REJECTED, text)
+        return Message("failures_not_rejected", text)
     draws = np.stack([chain.sampling.constrained for chain in chains])
     bound = scipy.stats.t.isf(FALSE_ALARM / 12, CHAINS - 1)
     for power, truth, moment in ((1, 0.0 * SD, "mean"), (2, SD**2, "variance")):
@@ -301,14 +288,14 @@ def invariance(case: Case) -> str:
         if not np.all(surprise < bound):
             i = int(np.nanargmax(surprise)) if np.isfinite(surprise).any() else 0
             return Message(
-                NOT_INVARIANT,
+                "not_invariant",
                 f"the {moment} of coordinate {i + 1} is {surprise[i]:.1f} standard errors from the "
                 f"true one (bound {bound:.1f}): the target is not left invariant, or chains do not "
                 "mix",
             )
         if not np.all(error < LARGEST_ERROR * SD**power):
             return Message(
-                MIXES_TOO_SLOWLY,
+                "mixes_too_slowly",
                 f"chains of {WARMUP} + {DRAWS} iterations mix too slowly for their {moment} to be "
                 "checked: tune faster, or start with a better step size",
             )
@@ -329,7 +316,7 @@ def same_bits(case: Case) -> str:
             same = [np.array_equal(a, b, equal_nan=True) for a, b in zip(one, two, strict=True)]
             if not all(same):
                 return Message(
-                    DRAWS_NOT_REPRODUCIBLE,
+                    "draws_not_reproducible",
                     "draws differ with the number of threads or the size of chunks: something is "
                     "kept outside State, or drawn without `rng`",
                 )
@@ -347,7 +334,7 @@ def finite_statistics(case: Case) -> str:
                 f"{part} is not finite in {rows.sum()} of {len(rows)} iterations, first in number "
                 f"{rows.argmax() + 1}: give a number in every iteration"
             )
-            return Message(STATISTICS_NOT_FINITE, text)
+            return Message("statistics_not_finite", text)
     return ""
 
 
@@ -360,10 +347,10 @@ def own_randomness(case: Case) -> str:
     draws = np.concatenate([one.sampling.constrained, two.sampling.constrained])
     if np.all(draws == position):
         text = "neither chain moves from its start: `step` returns no proposal, or accepts none"
-        return Message(CHAINS_DO_NOT_MOVE, text)
+        return Message("chains_do_not_move", text)
     if np.array_equal(one.sampling.constrained, two.sampling.constrained):
         text = "two chains with the same start have the same draws: `rng` is not used"
-        return Message(DRAWS_NOT_REPRODUCIBLE, text)
+        return Message("draws_not_reproducible", text)
     return ""
 
 
@@ -383,7 +370,7 @@ def failures_are_rejections(case: Case) -> str:
         problem = "a field of Info is not finite after a failed evaluation"
     elif not np.ptp(draws, axis=0).all():
         problem = "the chain no longer moves after failed evaluations"
-    return Message(FAILURES_NOT_REJECTED, problem) if problem else ""
+    return Message("failures_not_rejected", problem) if problem else ""
 
 
 def frozen_after_warmup(case: Case) -> str:
@@ -397,10 +384,10 @@ def frozen_after_warmup(case: Case) -> str:
     changed = [n for n, value in tuning(chain) if before[n].tobytes() != value.tobytes()]
     if chain.sampler.adapts_forever:
         text = "adapts_forever is set, but nothing changes after warm-up"
-        return "" if changed else Message(CHANGES_AFTER_WARMUP, text)
+        return "" if changed else Message("changes_after_warmup", text)
     if changed:
         return Message(
-            CHANGES_AFTER_WARMUP,
+            "changes_after_warmup",
             f"State.{', State.'.join(changed)} changed after warm-up: adapt only in `adapt`, or "
             "name the fields that every step rewrites in `workspace`",
         )
@@ -431,7 +418,7 @@ def declared_evaluations(case: Case) -> str:
     if chain.density.calls[VALUE_CALLS if uses_gradient else GRADIENT_CALLS]:
         kind = "values" if uses_gradient else "gradients"
         text = f"uses_gradient is {uses_gradient}, but {kind} are evaluated"
-        return Message(UNDECLARED_EVALUATIONS, text)
+        return Message("undeclared_evaluations", text)
     return ""
 
 
@@ -451,7 +438,7 @@ def no_allocation(case: Case) -> str:
     each = (counts[1] - counts[0]) / 1000
     if each > 0.01:
         text = f"a step makes {each:.1f} allocations on average: keep workspace in State"
-        return Message(ALLOCATES_MEMORY, text)
+        return Message("allocates_memory", text)
     return ""
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from numba.core.errors import NumbaError
 
 from stanadapt.engine.compiled.jit import PACKAGE
-from stanadapt.engine.messages import OUT_OF_MEMORY, SAMPLER_NOT_COMPILED, SAMPLER_RAISED
 from stanadapt.engine.protocol import Sampler
 from stanadapt.errors import StanadaptError
 
@@ -40,7 +39,7 @@ def explained(sampler: Sampler) -> Iterator[None]:
         yield
     except MemoryError as error:
         raise StanadaptError(
-            OUT_OF_MEMORY,
+            "out_of_memory",
             f"with these settings, {sampler.name} needs more memory than there is ({error}): lower "
             "the numbers of chains, levels, pseudo-samples or draws.",
         ) from None
@@ -49,7 +48,7 @@ def explained(sampler: Sampler) -> Iterator[None]:
         if file.is_relative_to(PACKAGE):
             raise
         text = _summary(sampler, file, str(error))
-        raise StanadaptError(SAMPLER_NOT_COMPILED, text) from error
+        raise StanadaptError("sampler_not_compiled", text) from error
 
 
 @contextlib.contextmanager
@@ -71,14 +70,14 @@ def running(sampler: Sampler) -> Iterator[None]:
         kind = f"{type(error).__name__}: {error}".rstrip(": .")
         if own:
             raise StanadaptError(
-                SAMPLER_RAISED,
+                "sampler_raised",
                 f"{sampler.name}: {file}, line {own[-1].lineno}, in {own[-1].name}: {kind}. "
                 "`step` and `adapt` must not raise: give -inf as log density for a rejection.",
             ) from error
         if "numba" not in Path(frames[-1].filename).parts:
             raise
         raise StanadaptError(
-            SAMPLER_NOT_COMPILED,
+            "sampler_not_compiled",
             f"{sampler.name} does not compile. {file}: Numba stopped with {kind}. Compare the "
             "types of State with what `init`, `step` and `adapt` return.",
         ) from error

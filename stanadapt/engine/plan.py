@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt.errors import StanadaptError, require_flag, require_whole
-from stanadapt.errors.messages import OUT_OF_RANGE
 
 LARGEST_SEED = 2**32 - 1  # CmdStan's
 MOST_CHAINS = 10_000  # each has its memory, and is one thread
@@ -85,7 +84,7 @@ def make_plan(
     thin = require_whole("thin", thin, 1)
     if thin > iter_sampling:
         raise StanadaptError(
-            OUT_OF_RANGE,
+            "out_of_range",
             f"thin must not exceed iter_sampling ({iter_sampling}), got {thin}: "
             "only one draw would be left.",
         )

@@ -15,13 +15,6 @@ import numpy as np
 from stanadapt.engine.breaches import breaches
 from stanadapt.engine.compiled.jit import remember_sources
 from stanadapt.engine.compiled.sources import remember_class
-from stanadapt.engine.messages import (
-    INVALID_SAMPLER,
-    INVALID_SETTING,
-    UNKNOWN_PRESET,
-    UNKNOWN_SAMPLER,
-    UNKNOWN_SETTING,
-)
 from stanadapt.engine.protocol import PRESET, REGISTRY, Numbers, Preset, Sampler
 from stanadapt.errors import LARGEST_WHOLE, StanadaptError, did_you_mean
 
@@ -49,7 +42,7 @@ def register(sampler: Sampler) -> None:
         import_module(SAMPLERS)  # their names are taken, whether or not they were needed so far
     problems = breaches(sampler, registered())
     if problems:
-        code = problems[0].code if len(problems) == 1 else INVALID_SAMPLER
+        code = problems[0].code if len(problems) == 1 else "invalid_sampler"
         raise StanadaptError(code, "\n".join(problems))
     # their files may be edited before they are run
     remember_class(sampler.settings)
@@ -111,7 +104,7 @@ def _look_up(sampler: str | tuple) -> tuple[Sampler, Any]:
         samplers = registered()
         if sampler not in samplers:
             raise StanadaptError(
-                UNKNOWN_SAMPLER,
+                "unknown_sampler",
                 f"sampler must be one of {', '.join(samplers)}, got {sampler!r}."
                 + did_you_mean(sampler, samplers),
             )
@@ -119,7 +112,7 @@ def _look_up(sampler: str | tuple) -> tuple[Sampler, Any]:
     if type(sampler) in REGISTRY:
         return REGISTRY[type(sampler)], sampler
     raise StanadaptError(
-        UNKNOWN_SAMPLER,
+        "unknown_sampler",
         f"sampler must be a name ({', '.join(registered())}) or the Settings of a sampler, "
         f"got {sampler!r}.",
     )
@@ -218,7 +211,7 @@ def _preset(sampler: Sampler, name: Any) -> Preset | None:
         f" {name} is a preset of {others}." if others else did_you_mean(str(name), sampler.presets)
     )
     raise StanadaptError(
-        UNKNOWN_PRESET,
+        "unknown_preset",
         f"{sampler.name} has no preset {name!r}; it has {', '.join(sampler.presets) or 'none'}."
         + hint,
     )
@@ -242,7 +235,7 @@ def _typed(sampler: Sampler, name: str, value: Any) -> Any:
     declared = sampler.setting_types
     if name not in declared:
         raise StanadaptError(
-            UNKNOWN_SETTING,
+            "unknown_setting",
             f"{sampler.name} has no setting {name!r}; it has {', '.join(declared) or 'none'}."
             + did_you_mean(name, declared),
         )
@@ -307,7 +300,7 @@ def setting_error(message: str) -> StanadaptError:
         Text that begins with the sampler's name: the setting, the accepted values, and the value.
 
     """
-    return StanadaptError(INVALID_SETTING, message)
+    return StanadaptError("invalid_setting", message)
 
 
 def require_positive(settings: tuple, *names: str) -> None:

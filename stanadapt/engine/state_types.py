@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from stanadapt.engine.messages import INVALID_STATE
 from stanadapt.engine.protocol import Sampler
 from stanadapt.errors import StanadaptError
 
@@ -23,7 +22,7 @@ def require_state(sampler: Sampler, state: Any, size: int) -> None:
     """
     problem = _misplaced(sampler, state, size)
     if problem:
-        raise StanadaptError(INVALID_STATE, f"{sampler.name}: `init` {problem}.")
+        raise StanadaptError("invalid_state", f"{sampler.name}: `init` {problem}.")
 
 
 def _misplaced(sampler: Sampler, state: Any, size: int) -> str:

@@ -7,7 +7,6 @@ from numbers import Real
 from typing import Any
 
 from stanadapt.errors.exceptions import StanadaptError
-from stanadapt.errors.messages import NOT_A_FLAG, NOT_A_NAME, OUT_OF_RANGE
 
 LARGEST_WHOLE = 10**15  # larger runs never end, and sums of integers would overflow
 
@@ -20,10 +19,10 @@ def require_whole(name: str, value: Any, smallest: int, largest: int = LARGEST_W
         number = None
     if number is None or isinstance(value, bool) or number < smallest:
         raise StanadaptError(
-            OUT_OF_RANGE, f"{name} must be a whole number, at least {smallest}, got {value!r}."
+            "out_of_range", f"{name} must be a whole number, at least {smallest}, got {value!r}."
         )
     if number > largest:
-        raise StanadaptError(OUT_OF_RANGE, f"{name} must be at most {largest:,}, got {value!r}.")
+        raise StanadaptError("out_of_range", f"{name} must be at most {largest:,}, got {value!r}.")
     return number
 
 
@@ -35,7 +34,7 @@ def require_between(name: str, value: Any, low: float, high: float) -> float:
         number = low
     if not low < number < high:
         raise StanadaptError(
-            OUT_OF_RANGE, f"{name} must lie between {low:g} and {high:g}, got {value!r}."
+            "out_of_range", f"{name} must lie between {low:g} and {high:g}, got {value!r}."
         )
     return number
 
@@ -57,7 +56,7 @@ def require_flag(name: str, value: Any) -> bool:
         return bool(value)
     except (TypeError, ValueError):
         raise StanadaptError(
-            NOT_A_FLAG, f"{name} must be True or False, got {type(value).__name__}."
+            "not_a_flag", f"{name} must be True or False, got {type(value).__name__}."
         ) from None
 
 
@@ -71,7 +70,7 @@ def require_names(name: str, value: Any) -> list[str]:
             names.append(each)
     except TypeError:
         raise StanadaptError(
-            NOT_A_NAME, f"{name} must be a name, or a list of names, got {value!r}."
+            "not_a_name", f"{name} must be a name, or a list of names, got {value!r}."
         ) from None
     return names
 

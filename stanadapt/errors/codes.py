@@ -1,12 +1,14 @@
 """Codes of messages: programs and tests read the code, people read the text.
 
-A code is declared once, in the `messages.py` of the layer or the family of samplers that uses it,
-with its meaning and its cure. The page "Messages" of the documentation and `stanadapt explain CODE`
-are made from these declarations.
+A code is written as a plain string where its message is made; `messages.toml`, next to this file,
+holds what each of them means and what helps. The page "Messages" of the documentation and
+`stanadapt explain CODE` are made from that table.
 """
 
-from importlib import import_module
-from pathlib import Path
+import tomllib
+from collections.abc import Iterable
+from functools import cache
+from importlib import resources
 from typing import Any
 
 # stages in the life of a fit, at which an error may arise
@@ -21,13 +23,16 @@ STAGES = (
     "installation",
     "files",
 )
+# stages whose errors every further run of a study would meet again
+RECURRING = ("settings", "sampler", "syntax", "files", "installation")
 # other messages with codes: a reason of a verdict; a note in a result, which is also a warning
 VERDICT, NOTE = "verdict", "note"
-CODES: dict[str, "Code"] = {}
 
 
 class Code(str):
     """The stable name of a message, such as "low_ess": a string with a meaning and a cure.
+
+    Those of the package are in its table. Authors of samplers declare their own.
 
     Parameters
     ----------
@@ -38,7 +43,7 @@ class Code(str):
     meaning
         The cause, as a complete sentence.
     cure
-        The remedy, likewise.
+        The remedy, likewise; "" if every message with this code states it.
 
     Examples
     --------
@@ -53,18 +58,23 @@ class Code(str):
     meaning: str
     cure: str
 
-    def __new__(cls, name: str, kind: str, meaning: str, cure: str) -> "Code":
-        if name in CODES:
+    def __new__(cls, name: str, kind: str, meaning: str, cure: str = "") -> "Code":
+        declared = _table()
+        if name in declared:
             raise ValueError(f"the code {name} is declared twice")
         if kind not in (*STAGES, VERDICT, NOTE):
             raise ValueError(f"kind must be verdict, note or one of {STAGES}, got {kind!r}")
-        code = super().__new__(cls, name)
-        code.kind, code.meaning, code.cure = kind, meaning, cure
-        CODES[name] = code
+        declared[name] = code = _declared(cls, name, kind, meaning, cure)
         return code
 
     def __reduce__(self) -> Any:
-        return _code, (str(self),)
+        return _declared, (Code, str(self), self.kind, self.meaning, self.cure)
+
+
+def _declared(cls: type[Code], name: str, kind: str, meaning: str, cure: str) -> Code:
+    code = str.__new__(cls, name)
+    code.kind, code.meaning, code.cure = kind, meaning, cure
+    return code
 
 
 class Message(str):
@@ -79,9 +89,9 @@ class Message(str):
 
     """
 
-    code: Code
+    code: str
 
-    def __new__(cls, code: Code, text: str) -> "Message":
+    def __new__(cls, code: str, text: str) -> "Message":
         message = super().__new__(cls, text)
         message.code = code
         return message
@@ -94,19 +104,30 @@ class Message(str):
         return Message(self.code, f"{prefix}{self}{suffix}")
 
 
-def _code(name: str) -> Code:
-    """Look up a code that comes from another process."""
-    return CODES[name] if name in CODES else all_codes()[name]
-
-
-def codes_of(messages: Any) -> list[str]:
+def codes_of(messages: Iterable[str]) -> list[str]:
     """Return the codes of messages, in their order; "" for a plain string."""
     return [str(getattr(message, "code", "")) for message in messages]
 
 
 def all_codes() -> dict[str, Code]:
-    """Return every code of the package by its name, sorted: imports each `messages` module."""
-    root = Path(__file__).parents[2]
-    for path in sorted(root.glob("stanadapt/**/messages.py")):
-        import_module(".".join(path.relative_to(root).with_suffix("").parts))
-    return dict(sorted(CODES.items()))
+    """Return every code by its name, sorted: those of the package, and those declared since."""
+    return dict(sorted(_table().items()))
+
+
+@cache
+def _table() -> dict[str, Code]:
+    """Read the package's table, once, when the first error is made or a code is looked up."""
+    text = resources.files("stanadapt.errors").joinpath("messages.toml").read_text("utf-8")
+    return {
+        name: _declared(Code, name, kind, entry["meaning"], entry.get("cure", ""))
+        for kind, entries in tomllib.loads(text).items()
+        for name, entry in entries.items()
+    }
+
+
+def stage_of(code: str) -> str:
+    """Return the stage of an error's code; ValueError for any other string."""
+    known = code if isinstance(code, Code) else _table().get(code)
+    if known is None or known.kind not in STAGES:
+        raise ValueError(f"an error needs a code of a stage, got {code!r}")
+    return known.kind

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from stanadapt.errors.codes import STAGES, Code, Message
+from stanadapt.errors.codes import RECURRING, Message, stage_of
 
 _PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"  # with separator: not stanadapt_other
 _IMPORT = "<frozen importlib"
@@ -18,8 +18,8 @@ class StanadaptError(Exception):
 
     Parameters
     ----------
-    code : Code
-        The kind of error; its `kind` is the stage in the life of a fit.
+    code : str
+        The kind of error, whose stage in the life of a fit the table of messages states.
     message : str
         The message of this package.
     stan : str
@@ -43,14 +43,23 @@ class StanadaptError(Exception):
 
     """
 
-    def __init__(self, code: Code, message: str, stan: str = "", fit: Any = None) -> None:
-        if not isinstance(code, Code) or code.kind not in STAGES:
-            raise ValueError(f"an error needs a Code of a stage, got {code!r}")
-        self.code, self.stage = code, code.kind
+    def __init__(self, code: str, message: str, stan: str = "", fit: Any = None) -> None:
+        self.code, self.stage = code, stage_of(code)
         self.message = message
         self.stan = stan.strip()
         self.fit = fit
         super().__init__(code, message, self.stan)
+
+    def recurs(self, *stages: str) -> bool:
+        """Whether every further run of a study would fail with the same error.
+
+        Parameters
+        ----------
+        stages
+            Further stages that recur in this study, such as "data" if all runs have the same data.
+
+        """
+        return self.stage in (*RECURRING, *stages)
 
     def __str__(self) -> str:
         text = f"{self.stage}: {self.message} [{self.code}]"

@@ -15,11 +15,9 @@ import xarray as xr
 from stanio.reshape import VariableType
 
 from stanadapt.engine.compiled.cache_folder import environment, stand_in_home
-from stanadapt.errors import Message, StanadaptError, all_codes, codes_of
-from stanadapt.errors.codes import CODES
+from stanadapt.errors import Message, StanadaptError, codes_of
 from stanadapt.results.coordinates import storable_text
 from stanadapt.results.datasets import draws_dataset
-from stanadapt.results.messages import NO_NUMERIC_DRAWS, NOT_A_FIT
 
 # the group of pseudo-samples; its arrays have a third leading dimension of this name
 PSEUDO = "pseudo"
@@ -206,7 +204,7 @@ def require_draws(fit: Any, name: str) -> None:
     """Raise StanadaptError unless a fit, which the message calls by name, has numeric draws."""
     if not is_fit(fit):
         raise StanadaptError(
-            NOT_A_FIT,
+            "not_a_fit",
             f"{name} must be a result of sample or stan_nuts, or another ArviZ object with a "
             f"posterior (for CmdStanPy: arviz.from_cmdstanpy(fit)), got {fit!r}.",
         )
@@ -214,13 +212,13 @@ def require_draws(fit: Any, name: str) -> None:
     if not {"chain", "draw"} <= set(posterior.sizes):
         listed = ", ".join(map(str, posterior.sizes)) or "none"
         raise StanadaptError(
-            NO_NUMERIC_DRAWS,
+            "no_numeric_draws",
             f"The posterior of {name} must have the dimensions chain and draw, but its dimensions "
             f"are: {listed}. Give the object before its draws were stacked or averaged.",
         )
     if not any(variable.size and _holds_draws(variable) for variable in posterior.values()):
         raise StanadaptError(
-            NO_NUMERIC_DRAWS,
+            "no_numeric_draws",
             f"{name} has no numeric draws: {posterior.sizes['chain']} chains of "
             f"{posterior.sizes['draw']} draws with "
             f"{', '.join(map(str, posterior.data_vars)) or 'no variables'}.",
@@ -242,16 +240,10 @@ def from_json(fit: Fit, name: str, default: Any) -> Any:
 
 
 def notes(fit: Fit) -> list[str]:
-    """Return the notes in a fit; those with a code of this version are a `Message`."""
+    """Return the notes in a fit; those with a code are a `Message`."""
     texts, names = from_json(fit, "notes", []), from_json(fit, "note_codes", [])
     names = [*names, *[""] * len(texts)][: len(texts)]
-    codes = CODES
-    if not all(name in codes for name in names if name):
-        codes = all_codes()  # imports all rooms
-    return [
-        Message(codes[name], text) if name in codes else text
-        for text, name in zip(texts, names, strict=True)
-    ]
+    return [Message(name, text) if name else text for text, name in zip(texts, names, strict=True)]
 
 
 def add_notes(fit: Fit, messages: Iterable[str]) -> None:

@@ -25,7 +25,6 @@ from stanadapt.results.cmdstan_header import (
     is_stan_csv,
 )
 from stanadapt.results.files import as_path, check_writable, replace_file, report_failures
-from stanadapt.results.messages import NO_CMDSTAN_FORM, NOT_WRITABLE, OTHER_CSV_FILES
 
 # Stan's name of each sampler statistic, ArviZ's name, and its type
 STATISTICS = {
@@ -114,7 +113,7 @@ def check_folder(path: Any) -> Path:
     folder = as_path(path)
     if folder.is_file() or folder.suffix == ".csv":
         raise StanadaptError(
-            NOT_WRITABLE,
+            "not_writable",
             f"{folder} cannot be a folder: the format cmdstan has one file per chain. Give the "
             "name of a folder.",
         )
@@ -128,7 +127,7 @@ def _require_room(folder: Any, names: Sequence[str], overwrite: bool) -> tuple[P
     others = other_csv_files(folder, names)
     if others and not overwrite:
         raise StanadaptError(
-            OTHER_CSV_FILES,
+            "other_csv_files",
             f"{folder} contains {others[0].name}"
             f"{f' and {len(others) - 1} more CSV files' if len(others) > 1 else ''}, which "
             "programs that read all CSV files of a folder would take for chains. Choose another "
@@ -160,7 +159,7 @@ def _require_chains(groups: Groups, attributes: Mapping[str, Any]) -> None:
 
 def _refused(reason: str) -> StanadaptError:
     return StanadaptError(
-        NO_CMDSTAN_FORM, f"{reason}. Save the fit in another format (netcdf, zarr)."
+        "no_cmdstan_form", f"{reason}. Save the fit in another format (netcdf, zarr)."
     )
 
 

@@ -15,7 +15,6 @@ import pandas as pd
 import xarray as xr
 
 from stanadapt.errors import StanadaptError
-from stanadapt.results.messages import WRONG_LABELS
 
 # dates in a file have this unit
 DATES = "datetime64[ns]"
@@ -93,7 +92,7 @@ def _elements(dim: str, labels: Any) -> list[Any]:
     ordered = not isinstance(labels, Mapping | Set | str | bytes) or isinstance(labels, KeysView)
     if not (isinstance(labels, Iterable) and ordered and one_axis):
         raise StanadaptError(
-            WRONG_LABELS,
+            "wrong_labels",
             f"coords of {dim} must be a list with one label per element, got {labels!r}.",
         )
     if isinstance(labels, xr.DataArray):

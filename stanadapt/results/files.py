@@ -23,16 +23,6 @@ from stanadapt.results.arviz_object import (
     load_tree,
     storable,
 )
-from stanadapt.results.messages import (
-    EMPTY_POSTERIOR,
-    FILE_MISSING,
-    FILE_UNREADABLE,
-    NOT_A_PATH,
-    NOT_A_RESULT,
-    NOT_WRITABLE,
-    RESULT_REFUSED,
-    UNKNOWN_VARIABLE,
-)
 from stanadapt.results.storable import require_storable, with_storable_labels
 
 # largest rounding error, in standard deviations of a variable: far below any Monte Carlo error
@@ -73,7 +63,7 @@ def select_draws(
             selected[group] = data
     if "posterior" not in selected:
         raise StanadaptError(
-            EMPTY_POSTERIOR, "exclude would leave no variable in the group posterior."
+            "empty_posterior", "exclude would leave no variable in the group posterior."
         )
     return selected
 
@@ -84,7 +74,7 @@ def _require_present(names: Collection[str], groups: Mapping[str, xr.Dataset]) -
     unknown = sorted(str(name) for name in names if name not in present)
     if unknown:
         raise StanadaptError(
-            UNKNOWN_VARIABLE,
+            "unknown_variable",
             f"exclude names {unknown[0]!r}, but the variables and groups of the result are "
             f"{', '.join(sorted(present))}.",
         )
@@ -137,7 +127,7 @@ def read_text(path: Path, role: str) -> str:
         Stage "files", if the file is missing, a folder, unreadable or not UTF-8.
 
     """
-    code = FILE_UNREADABLE
+    code = "file_unreadable"
     try:
         # reading a pipe without a writer would never end; <(...) of a shell, which has no real
         # path, has a writer
@@ -151,7 +141,7 @@ def read_text(path: Path, role: str) -> str:
             f"0x{error.object[error.start]:02x}. Save it as UTF-8 text."
         )
     except FileNotFoundError:
-        code = FILE_MISSING
+        code = "file_missing"
         message = f"There is no {role} at {Path(os.path.abspath(path))}. Check the path."
     except IsADirectoryError:
         message = f"A {role} was expected at {path}, which is a folder. Give the name of a file."
@@ -164,14 +154,14 @@ def as_path(path: Any) -> Path:
     """Return an argument as a Path; StanadaptError if it cannot be the path of a file."""
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
         raise StanadaptError(
-            NOT_A_PATH, f"The name of a file must be a string or a Path, got {path!r}."
+            "not_a_path", f"The name of a file must be a string or a Path, got {path!r}."
         )
     try:
         if b"\0" not in os.fsencode(path):
             return Path(path)
     except UnicodeEncodeError:
         pass
-    raise StanadaptError(NOT_A_PATH, f"{path!r} is not a valid file name here: use another name.")
+    raise StanadaptError("not_a_path", f"{path!r} is not a valid file name here: use another name.")
 
 
 def check_writable(path: str | os.PathLike) -> Path:
@@ -180,14 +170,14 @@ def check_writable(path: str | os.PathLike) -> Path:
     try:
         if path.is_dir():
             raise StanadaptError(
-                NOT_WRITABLE, f"{path} is a folder: give the name of a file in it."
+                "not_writable", f"{path} is a folder: give the name of a file in it."
             )
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path.parent, buffering=0) as file:
             file.write(bytes(PROBE))
     except (OSError, ValueError) as error:
         raise StanadaptError(
-            NOT_WRITABLE,
+            "not_writable",
             f"{path} cannot be written: {reason(error)}. Choose another folder, or a shorter name, "
             "or free some space.",
         ) from None
@@ -263,7 +253,7 @@ def report_failures(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StanadaptError(
-            NOT_WRITABLE,
+            "not_writable",
             f"{path} could not be written: {reason(error)}. Free some space, or choose another "
             "folder.",
         ) from None
@@ -276,7 +266,7 @@ def report_refusals(path: Path) -> Iterator[None]:
         yield
     except (ValueError, TypeError, NotImplementedError) as error:
         raise StanadaptError(
-            RESULT_REFUSED,
+            "result_refused",
             f"the fit could not be saved in {path}: {error}. Convert or rename it, or "
             "choose another format.",
         ) from None
@@ -313,15 +303,15 @@ def load(path: str | os.PathLike) -> Fit:
     """Read a fit from a netCDF file into memory, as an object of the installed ArviZ."""
     path = as_path(path)
     if not os.path.isfile(path):  # also False for names that the system does not allow
-        raise StanadaptError(FILE_MISSING, f"There is no file at {path}. Check the path.")
+        raise StanadaptError("file_missing", f"There is no file at {path}. Check the path.")
     try:
         fit = _read(path)
     except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
         raise StanadaptError(
-            NOT_A_RESULT, f"{path} is not a result written by stanadapt: {error}."
+            "not_a_result", f"{path} is not a result written by stanadapt: {error}."
         ) from None
     if not is_fit(fit):
-        raise StanadaptError(NOT_A_RESULT, f"{path} is not a result: it has no posterior.")
+        raise StanadaptError("not_a_result", f"{path} is not a result: it has no posterior.")
     return fit
 
 

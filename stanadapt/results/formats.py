@@ -9,7 +9,6 @@ from stanadapt.errors import StanadaptError, is_one_of, require_flag
 from stanadapt.results.arviz_object import Fit, dataset, group_names, is_fit, require_draws
 from stanadapt.results.cmdstan_csv import check_folder, save_csv
 from stanadapt.results.files import COMPRESSION, check_writable, save_netcdf, select_draws
-from stanadapt.results.messages import NOT_A_FIT, NOT_OF_THE_FORMAT, UNKNOWN_FORMAT
 from stanadapt.results.zarr_store import check_store, save_store
 
 # formats, with the check of a path before there is a fit to save
@@ -85,7 +84,7 @@ def save(
     """
     if not is_fit(fit):
         raise StanadaptError(
-            NOT_A_FIT, f"save expects a result of sample or stan_nuts, got {type(fit).__name__}."
+            "not_a_fit", f"save expects a result of sample or stan_nuts, got {type(fit).__name__}."
         )
     require_format(format, float32=float32)
     groups = {group: dataset(fit, group) for group in group_names(fit)}
@@ -106,11 +105,11 @@ def require_format(format: Any, float32: bool = False) -> str:
     """Return the name of a format; StanadaptError for an unknown one, or one without float32."""
     if not is_one_of(format, FORMATS):
         raise StanadaptError(
-            UNKNOWN_FORMAT, f"format must be one of {', '.join(FORMATS)}, got {format!r}."
+            "unknown_format", f"format must be one of {', '.join(FORMATS)}, got {format!r}."
         )
     if format == "cmdstan" and require_flag("float32", float32):
         raise StanadaptError(
-            NOT_OF_THE_FORMAT,
+            "not_of_the_format",
             "float32 belongs to the formats netcdf and zarr: CSV files contain draws at full "
             "precision. thin and exclude make them smaller.",
         )

@@ -19,7 +19,6 @@ from stanadapt.results.cmdstan_csv import STAN_VARIABLE
 from stanadapt.results.coordinates import as_json, coordinate, storable_text
 from stanadapt.results.datasets import default_dimension, draws_dataset
 from stanadapt.results.files import read_text
-from stanadapt.results.messages import NOT_JSON, RESERVED_NAME, WRONG_LABELS
 
 # by default, a variable y_rep replicates y
 REPLICATED, LOG_LIKELIHOOD = "_rep", "log_lik"
@@ -109,7 +108,7 @@ def _check_reserved(shapes: Shapes) -> None:
     reserved = [name for name in ("chain", "draw") if name in shapes]
     if reserved:
         raise StanadaptError(
-            RESERVED_NAME,
+            "reserved_name",
             f"The program has a variable called {reserved[0]!r}, which is the name of a dimension "
             "of every ArviZ object. Rename it in the program.",
         )
@@ -217,11 +216,11 @@ def _read(path: Path) -> Any:
     try:
         return json.loads(read_text(path, "file of labels"))
     except (ValueError, RecursionError) as error:
-        raise StanadaptError(NOT_JSON, f"labels: {path} is not a JSON file: {error}.") from None
+        raise StanadaptError("not_json", f"labels: {path} is not a JSON file: {error}.") from None
 
 
 def _error(message: str) -> StanadaptError:
-    return StanadaptError(WRONG_LABELS, message)
+    return StanadaptError("wrong_labels", message)
 
 
 def _require(condition: bool, problem: str, available: str) -> None:

@@ -14,7 +14,6 @@ from stanadapt.results.cmdstan_csv import STATISTICS
 from stanadapt.results.cmdstan_header import JUDGED, is_stan_csv
 from stanadapt.results.files import as_path
 from stanadapt.results.labels import make_labels, phase_groups
-from stanadapt.results.messages import FILE_MISSING, FILE_UNREADABLE, NO_CHAINS_IN_CSV
 
 ADAPTED = b"# Adaptation terminated"
 SECONDS = re.compile(rb"([\d.]+) seconds \((Warm-up|Sampling)\)")
@@ -63,16 +62,18 @@ def load_csv(paths: Sequence[Any]) -> Fit:
 
 
 def _error(path: Path, reason: str) -> StanadaptError:
-    return StanadaptError(NO_CHAINS_IN_CSV, f"{path} {reason}.")
+    return StanadaptError("no_chains_in_csv", f"{path} {reason}.")
 
 
 def _read(path: Path) -> Chain:
     try:
         lines = path.read_bytes().splitlines(keepends=True)
     except FileNotFoundError:
-        raise StanadaptError(FILE_MISSING, f"There is no file at {path}. Check the path.") from None
+        raise StanadaptError(
+            "file_missing", f"There is no file at {path}. Check the path."
+        ) from None
     except OSError as error:
-        raise StanadaptError(FILE_UNREADABLE, f"{path} cannot be read: {error}.") from None
+        raise StanadaptError("file_unreadable", f"{path} cannot be read: {error}.") from None
     comments = [line for line in lines if line.startswith(b"#")]
     rows = [
         number for number, line in enumerate(lines) if line[:1] not in (b"#", b"\n", b"\r", b"")

@@ -15,7 +15,6 @@ import xarray as xr
 
 from stanadapt.errors import StanadaptError
 from stanadapt.results.arviz_object import Groups, build, dataset, group_names
-from stanadapt.results.messages import RESULT_REFUSED
 
 # kinds of numbers, text and dates that netCDF holds
 STORED = "biufUmM"
@@ -59,7 +58,7 @@ def rehearse(groups: Groups, attributes: Mapping[str, Any]) -> None:
 
 def _refused(reason: str) -> StanadaptError:
     return StanadaptError(
-        RESULT_REFUSED,
+        "result_refused",
         f"the result of this run could not be saved: {reason}. Nothing was sampled. Rename what "
         "the message names, in the program, the labels or the sampler.",
     )

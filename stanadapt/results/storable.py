@@ -12,7 +12,6 @@ import xarray as xr
 
 from stanadapt.errors import StanadaptError
 from stanadapt.results.coordinates import coordinate
-from stanadapt.results.messages import RESULT_REFUSED
 
 # kinds of objects that both formats hold, by pandas' names
 STORED_OBJECTS = ("string", "bytes", "integer", "floating", "empty")
@@ -28,7 +27,7 @@ def require_storable(groups: Mapping[str, xr.Dataset]) -> None:
         for name in dict.fromkeys([*data.variables, *data.dims]):
             if not isinstance(name, str) or name in ("", ".", "..") or "/" in name:
                 raise StanadaptError(
-                    RESULT_REFUSED,
+                    "result_refused",
                     f"the fit could not be saved: a file cannot contain the name {name!r} in the "
                     f"group {group}. Rename it, for example with xarray's rename, to a text "
                     "without '/'.",
@@ -37,7 +36,7 @@ def require_storable(groups: Mapping[str, xr.Dataset]) -> None:
             if not _is_storable(variable):
                 left_out = str(name) if "draw" in data.dims else group
                 raise StanadaptError(
-                    RESULT_REFUSED,
+                    "result_refused",
                     f"the fit could not be saved: a file cannot store {name} in the group {group}, "
                     "whose values are neither numbers nor text. Convert it, or leave it out "
                     f"(exclude={left_out!r}).",

@@ -29,7 +29,6 @@ from stanadapt.results.files import (
     report_refusals,
     storable_attributes,
 )
-from stanadapt.results.messages import NOT_A_RESULT, NOT_WRITABLE, ZARR_MISSING
 from stanadapt.results.storable import require_storable
 
 MARKS = (".zgroup", "zarr.json")  # files at the root of a store, of the formats 2 and 3
@@ -46,7 +45,7 @@ def check_store(path: Any) -> Path:
     _require_zarr()
     if path.exists() and not is_store(path):
         raise StanadaptError(
-            NOT_WRITABLE,
+            "not_writable",
             f"{path} exists, and is not a zarr store that could be replaced. Choose another name.",
         )
     check_writable(path.with_name(f"{path.name}.partial"))
@@ -102,7 +101,7 @@ def load_store(path: Path) -> Fit:
             tree = load_tree(opened)
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, _metadata_error()) as error:
         raise StanadaptError(
-            NOT_A_RESULT, f"{path} is not a result written by stanadapt: {error}."
+            "not_a_result", f"{path} is not a result written by stanadapt: {error}."
         ) from None
     # arrays of numbers are lists in a store
     tree.attrs = {
@@ -114,14 +113,14 @@ def load_store(path: Path) -> Fit:
         groups = {name: node.to_dataset() for name, node in tree.children.items()}
         fit = arviz_module().InferenceData(attrs=dict(tree.attrs), **groups)
     if not is_fit(fit):
-        raise StanadaptError(NOT_A_RESULT, f"{path} is not a result: it has no posterior.")
+        raise StanadaptError("not_a_result", f"{path} is not a result: it has no posterior.")
     return fit
 
 
 def _require_zarr() -> None:
     if find_spec("zarr") is None:
         raise StanadaptError(
-            ZARR_MISSING,
+            "zarr_missing",
             "zarr stores need the package zarr, which is not installed: run `pip install zarr`, or "
             "choose the format netcdf.",
         )

@@ -17,11 +17,9 @@ from stanadapt.engine.density import (
     VALUE_CALLS,
     Density,
 )
-from stanadapt.engine.messages import OUT_OF_MEMORY
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.starts import Cost
 from stanadapt.errors import Message, StanadaptError, warn
-from stanadapt.runs.messages import MUCH_MEMORY
 from stanadapt.targets.target import Samplable
 
 COUNTED = [VALUE_CALLS, GRADIENT_CALLS, FAILED_CALLS]
@@ -163,8 +161,8 @@ def require_memory(design: ChainDesign, dim: int, on_disk: bool = False) -> None
     largest = max(parts, key=lambda part: part.size)
     found = f"{taken}, and {free / 1e9:,.1f} GB are free. {largest.advice}"
     if total > free:
-        raise StanadaptError(OUT_OF_MEMORY, f"the run does not fit into memory: {found}")
-    warn(Message(MUCH_MEMORY, f"this run will use more than half of the free memory: {found}"))
+        raise StanadaptError("out_of_memory", f"the run does not fit into memory: {found}")
+    warn(Message("much_memory", f"this run will use more than half of the free memory: {found}"))
 
 
 class Part(NamedTuple):

@@ -17,7 +17,6 @@ from stanadapt.engine.chain import Chain, ChainDesign, Keeper
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.runs.chains import Randomness, Start, make_chain
 from stanadapt.runs.folder import PHASES, RunFolder
-from stanadapt.runs.messages import CHECKPOINT_FAILED, RUN_UNREADABLE
 from stanadapt.runs.tree import Fresh, packed, unpacked
 
 COUNTS = (
@@ -87,7 +86,7 @@ def summary_of(arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
     try:
         return json.loads(arrays[SUMMARY].tobytes())
     except (KeyError, ValueError) as error:
-        raise StanadaptError(RUN_UNREADABLE, f"a checkpoint cannot be read: {error!r}.") from None
+        raise StanadaptError("run_unreadable", f"a checkpoint cannot be read: {error!r}.") from None
 
 
 def resumed(
@@ -275,7 +274,7 @@ class WriteCheckpoints(Keeper):
         except Exception as error:  # no error here may cost the draws
             reason = getattr(error, "message", f"{type(error).__name__}: {error}")
             text = f"the run cannot be resumed from here: {reason}"
-            self.trouble = [Message(CHECKPOINT_FAILED, text)]
+            self.trouble = [Message("checkpoint_failed", text)]
 
 
 def chain_file(number: int) -> str:

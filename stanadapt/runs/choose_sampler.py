@@ -17,12 +17,6 @@ import numpy as np
 from stanadapt.engine.protocol import AUTO, PRESET, Sampler
 from stanadapt.engine.registry import find, names_of
 from stanadapt.errors import Message, StanadaptError, warn
-from stanadapt.runs.messages import (
-    OPTION_NOT_USED,
-    SAMPLER_CHOSEN,
-    SAMPLER_NOT_FOR_TARGET,
-    TOO_MANY_THREADS,
-)
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.targets.pseudo_samples import require_names
 from stanadapt.targets.target import Samplable, Target
@@ -191,7 +185,7 @@ def choose_sampler(target: Samplable, asked: Any = AUTO) -> Choice:
     choice = _suitable(target)
     if choice.sampler != DEFAULT:
         text = f"{choice.sampler} was chosen, which needs no gradient: {choice.reason}."
-        warn(Message(SAMPLER_CHOSEN, text))
+        warn(Message("sampler_chosen", text))
     return choice
 
 
@@ -252,7 +246,7 @@ def require_exact(target: Target, sampler: Sampler) -> None:
     if obstacle:
         usable = names_of(lambda s: s.uses_gradient is False and s.traits.exact_on_estimates)
         raise StanadaptError(
-            SAMPLER_NOT_FOR_TARGET,
+            "sampler_not_for_target",
             f"{sampler.name} {obstacle}, but the density of {target.name} is an estimate "
             f"with noise {', '.join(target.noise)}. Use a sampler that is exact on estimates "
             f"({usable}), or make the target without `noise` to sample both.",
@@ -263,7 +257,7 @@ def require_batches(target: Samplable, sampler: Sampler) -> None:
     """Raise StanadaptError if the density is that of a batch, and the sampler draws none."""
     if target.in_batches and not sampler.traits.samples_batches:
         raise StanadaptError(
-            SAMPLER_NOT_FOR_TARGET,
+            "sampler_not_for_target",
             f"{sampler.name} needs the density of all rows, but {target!r} estimates it from some: "
             f"sample the Target itself, or use {names_of(lambda s: s.traits.samples_batches)}.",
         )
@@ -287,14 +281,16 @@ def require_threads(sampler: Sampler, settings: Any, threads_per_chain: int) -> 
             f"{sampler.name} with these settings has {most} moves per iteration: use no more "
             "threads"
         )
-    raise StanadaptError(TOO_MANY_THREADS, f"threads_per_chain is {threads_per_chain}, but {why}.")
+    raise StanadaptError(
+        "too_many_threads", f"threads_per_chain is {threads_per_chain}, but {why}."
+    )
 
 
 def require_pseudo_samples(target: Samplable, sampler: Sampler) -> None:
     """Raise StanadaptError if pseudo-samples are to be saved, but there are none."""
     if not target.has_pseudo_samples and sampler.extra_output is None:
         raise StanadaptError(
-            OPTION_NOT_USED,
+            "option_not_used",
             f"save='pseudo' keeps pseudo-samples, but {sampler.name} has none for {target.name}: "
             "leave it out, sample Extended(target), or use the sampler pseudo_extended.",
         )

@@ -28,7 +28,6 @@ from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import find
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.runs.chains import COUNTED, Start
-from stanadapt.runs.messages import CANNOT_STANDARDIZE, SCALES_CHANGED, SCALES_NOT_SETTLED
 from stanadapt.runs.warm_start import GivenStart
 from stanadapt.samplers.initial_values import positions_of_fit
 from stanadapt.samplers.whitened.findings import straightening
@@ -92,7 +91,7 @@ def scales_of_fit(target: Target, fit: Any, gradient: bool, diagonal: bool) -> S
     draws = positions_of_fit(target, fit)
     if len(draws) < FEWEST_DRAWS:
         why = f"warm_start has {len(draws)} draws, but at least {FEWEST_DRAWS} are needed."
-        return Scales(None, None, len(draws), 0, Message(SCALES_CHANGED, why))
+        return Scales(None, None, len(draws), 0, Message("scales_changed", why))
     if not gradient:
         factor = draws.std(axis=0)[None] if diagonal else _shrunk_factor(draws)
         return _checked(draws, factor, 0)
@@ -116,7 +115,7 @@ def _checked(draws: np.ndarray, factor: np.ndarray, evaluations: int) -> Scales:
     location = draws.mean(axis=0)
     if not (np.isfinite(factor).all() and np.isfinite(location).all() and draws.std(axis=0).all()):
         why = "the draws of warm_start have no finite scales."
-        return Scales(None, None, len(draws), evaluations, Message(SCALES_CHANGED, why))
+        return Scales(None, None, len(draws), evaluations, Message("scales_changed", why))
     return Scales(location, factor, len(draws), evaluations, "")
 
 
@@ -135,7 +134,7 @@ def _misfit(target: Target, draws: np.ndarray, gradients: np.ndarray, tried: int
     """Return a note on how the posterior differs from that of the draws; "" if they fit."""
     if 2 * len(draws) < tried:
         return Message(
-            SCALES_CHANGED,
+            "scales_changed",
             f"the log density is not finite at {tried - len(draws)} of {tried} draws of "
             "warm_start, so the scales are learned again.",
         )
@@ -149,7 +148,7 @@ def _misfit(target: Target, draws: np.ndarray, gradients: np.ndarray, tried: int
     name = target.coordinate_names[worst]
     narrower = means[worst] > 1.0 or not means[worst] > 0.0
     return Message(
-        SCALES_CHANGED,
+        "scales_changed",
         f"the draws of warm_start do not fit: {name} has become "
         f"{'narrower' if narrower else 'wider'} by a factor of {np.sqrt(factors[worst]):.2g}, or "
         "has another shape. The scales are learned again.",
@@ -223,7 +222,7 @@ def choose_coordinates(
         return Coordinates(STRAIGHTEN, "")
     if standardize is not None and not isinstance(standardize, bool | np.bool_):
         raise StanadaptError(
-            CANNOT_STANDARDIZE,
+            "cannot_standardize",
             f'standardize must be True, False, "{STRAIGHTEN}" or None, got {standardize!r}.',
         )
     if not standardize and standardize is not None:
@@ -244,7 +243,7 @@ def choose_coordinates(
         given = given._replace(warm_start=None)
     obstacle = _obstacle(target, sampler, given)
     if obstacle and standardize:
-        raise StanadaptError(CANNOT_STANDARDIZE, f"standardize: {obstacle}. Leave it out.")
+        raise StanadaptError("cannot_standardize", f"standardize: {obstacle}. Leave it out.")
     if standardize is None and sampler.standardize == NO:
         return Coordinates(NO, f"{sampler.name} learns scales on its own", scales)
     if obstacle:
@@ -265,7 +264,7 @@ def _require_straightening(
         obstacle = f"iter_warmup is {plan.iter_warmup}, and at least {FEWEST} are needed"
     if obstacle:
         raise StanadaptError(
-            CANNOT_STANDARDIZE, f'standardize="{STRAIGHTEN}": {obstacle}. Leave it out.'
+            "cannot_standardize", f'standardize="{STRAIGHTEN}": {obstacle}. Leave it out.'
         )
 
 
@@ -415,7 +414,7 @@ def _unsettled(chain: Chain, progress: Any) -> list[str]:
         return []
     return [
         Message(
-            SCALES_NOT_SETTLED,
+            "scales_not_settled",
             "the log density had not settled when the scales were learned: the chains may not "
             "have reached the posterior. Give inits, raise iter_warmup, or compare with "
             "standardize=False.",

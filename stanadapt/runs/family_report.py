@@ -15,7 +15,6 @@ from stanadapt.engine.interrupts import interruptible
 from stanadapt.engine.protocol import Sampler
 from stanadapt.errors import Message
 from stanadapt.results.rehearsal import rehearse
-from stanadapt.runs.messages import REPORT_LEFT_OUT
 
 LEFT_OUT = "left out of the result. The draws are unaffected"
 
@@ -51,7 +50,7 @@ def report_of(sampler: Sampler, view: RunView, taken: Collection[str]) -> Findin
             f"{', '.join(map(repr, lost))} {'is' if len(lost) == 1 else 'are'} {LEFT_OUT}"
         )
     texts = [f"of the report of {sampler.name}, {fault}." for fault in faults]
-    notes = [Message(REPORT_LEFT_OUT, text) for text in texts]
+    notes = [Message("report_left_out", text) for text in texts]
     return Findings(attributes, [*found.messages, *notes], groups)
 
 
@@ -101,4 +100,4 @@ def _misfit(groups: Mapping[str, Any], attributes: Mapping[str, Any]) -> bool:
 
 
 def _nothing(text: str) -> Findings:
-    return Findings(messages=[Message(REPORT_LEFT_OUT, text)])
+    return Findings(messages=[Message("report_left_out", text)])

@@ -28,15 +28,6 @@ from stanadapt.engine.chain import Chain
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import StanadaptError
 from stanadapt.results import as_path, replace_file
-from stanadapt.runs.messages import (
-    FOLDER_NOT_EMPTY,
-    NO_RUN,
-    OTHER_FORMAT,
-    RUN_EXISTS,
-    RUN_IN_USE,
-    RUN_NOT_WRITABLE,
-    RUN_UNREADABLE,
-)
 
 # raise it when older runs become unreadable, for example when a class of a state moves: files name
 # classes by their modules (`tree`)
@@ -70,13 +61,13 @@ class RunFolder:
         folder = cls(Path(path), {"format": FORMAT, **manifest})
         if (folder.path / MANIFEST).exists():
             raise StanadaptError(
-                RUN_EXISTS,
+                "run_exists",
                 f"{path} already contains a run: continue it with stanadapt.resume({str(path)!r}) "
                 "or `stanadapt resume`, or choose another folder.",
             )
         if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
             raise StanadaptError(
-                FOLDER_NOT_EMPTY, f"{path} is not an empty folder: choose a new one for the run."
+                "folder_not_empty", f"{path} is not an empty folder: choose a new one for the run."
             )
         with writing(folder.path):
             folder.path.mkdir(parents=True, exist_ok=True)
@@ -91,7 +82,7 @@ class RunFolder:
             written = manifest["format"]
         except FileNotFoundError:
             raise StanadaptError(
-                NO_RUN,
+                "no_run",
                 f"{path} contains no run that can be read. It must be the folder that was given to "
                 "sample as `run`, and the run must have reached its first iteration. If it was "
                 "stopped before that, remove the folder and sample again.",
@@ -100,7 +91,7 @@ class RunFolder:
             raise _unreadable(path / MANIFEST, error) from None
         if written != FORMAT:
             raise StanadaptError(
-                OTHER_FORMAT,
+                "other_format",
                 f"the run in {path} has format {written}, and this version of stanadapt reads "
                 f"format {FORMAT} only. Resume it with the version that wrote it, stanadapt "
                 f"{manifest.get('stanadapt', 'of unknown version')}, or sample again in another "
@@ -114,7 +105,7 @@ class RunFolder:
             return self._lock.acquire(timeout=0)
         except filelock.Timeout:
             raise StanadaptError(
-                RUN_IN_USE,
+                "run_in_use",
                 f"another process is writing the run in {self.path}: wait for it, or stop it. "
                 f"stanadapt.load({str(self.path)!r}) reads the draws so far.",
             ) from None
@@ -242,7 +233,7 @@ def _open(path: Path, mode: Any) -> np.memmap:
 
 
 def _unreadable(path: Path, error: Exception) -> StanadaptError:
-    return StanadaptError(RUN_UNREADABLE, f"{path} cannot be read: {error}.")
+    return StanadaptError("run_unreadable", f"{path} cannot be read: {error}.")
 
 
 def _allocate(path: Path, shape: tuple[int, int, int]) -> np.memmap:
@@ -265,7 +256,7 @@ def writing(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StanadaptError(
-            RUN_NOT_WRITABLE,
+            "run_not_writable",
             f"the run cannot be written to {path}: {error.strerror or error}. Choose a folder for "
             "which you have write permission, on a disk with enough space.",
         ) from None

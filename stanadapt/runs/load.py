@@ -14,12 +14,10 @@ from stanadapt.errors import StanadaptError
 from stanadapt.results import Fit
 from stanadapt.results.attributes import origin_attributes
 from stanadapt.results.labels import data_groups, phase_groups, read_labels
-from stanadapt.results.messages import FILE_MISSING
 from stanadapt.results.read_cmdstan_csv import chains_in, load_csv
 from stanadapt.results.zarr_store import is_store, load_store
 from stanadapt.runs.checkpoint import newest, summary_of
 from stanadapt.runs.folder import MANIFEST, RunFolder
-from stanadapt.runs.messages import FOLDER_OF_FITS, NO_DRAWS, NO_DRAWS_YET
 from stanadapt.runs.result import common_length, short_chains, statistics
 from stanadapt.runs.spec import DATA
 
@@ -70,14 +68,14 @@ def load(path: str | PathLike | Sequence[str | PathLike]) -> Fit:
         return _load_csv(files)
     if fits := sorted(str(path / file.name) for file in path.glob("*.nc")):
         raise StanadaptError(
-            FOLDER_OF_FITS, f"{path} is a folder of fits: read one of {', '.join(fits)}."
+            "folder_of_fits", f"{path} is a folder of fits: read one of {', '.join(fits)}."
         )
     return _load_run(path)
 
 
 def _load_csv(paths: Sequence[Any]) -> Fit:
     if not paths:
-        raise StanadaptError(FILE_MISSING, "load was given an empty list of files.")
+        raise StanadaptError("file_missing", "load was given an empty list of files.")
     return judge(load_csv(paths))
 
 
@@ -107,7 +105,7 @@ def _no_draws(path: Path, progress: list[dict[str, Any]]) -> StanadaptError:
     """Return the error of a run in which no chain has a draw that counts."""
     if all(chain["stopped"] for chain in progress):
         return StanadaptError(
-            NO_DRAWS,
+            "no_draws",
             f"the run in {path} has no draws: all its chains were stopped, since their last "
             f"{FAILURES_BEFORE_STOP} evaluations all failed. Check the priors and the constraints, "
             "and sample again in another folder, from other starting points (`inits`).",
@@ -119,7 +117,7 @@ def _no_draws(path: Path, progress: list[dict[str, Any]]) -> StanadaptError:
         for number, chain in enumerate(progress, 1)
     )
     return StanadaptError(
-        NO_DRAWS_YET,
+        "no_draws_yet",
         f"the run in {path} has no draws yet: {chains}. Read it again later, or resume it.",
     )
 

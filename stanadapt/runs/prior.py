@@ -16,7 +16,6 @@ from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.results import Fit
 from stanadapt.results.labels import phase_groups
 from stanadapt.runs.folder import RunFolder
-from stanadapt.runs.messages import FAILED_QUANTITIES, PRIOR_FILE_CHANGED, PRIOR_NOT_DRAWN
 from stanadapt.runs.progress import RunProgress
 from stanadapt.runs.result import quoted
 from stanadapt.runs.sample import sample
@@ -145,7 +144,7 @@ def planned_prior(folder: RunFolder, target: Target) -> tuple[Path | None, list[
     if same:
         return path, []
     text = f"the prior is not added: {problem}. Give its data as --prior-data."
-    return None, [Message(PRIOR_FILE_CHANGED, text)]
+    return None, [Message("prior_file_changed", text)]
 
 
 def _seeds(seed: int) -> tuple[int, int]:
@@ -175,9 +174,9 @@ def _groups(
     notes = []
     if reason:
         kept = f"the first {rows} of {positions.shape[1]} draws of the prior per chain are kept"
-        notes.append(Message(PRIOR_NOT_DRAWN, f"{kept}: their predictions were {reason}."))
+        notes.append(Message("prior_not_drawn", f"{kept}: their predictions were {reason}."))
     if failed:
-        notes.append(Message(FAILED_QUANTITIES, failed))
+        notes.append(Message("failed_quantities", failed))
     return {GROUPS[name]: group for name, group in groups.items() if name in GROUPS}, notes
 
 
@@ -229,7 +228,7 @@ def _predicted(
 
 
 def _add_note(fit: Any, text: str) -> None:
-    _record(fit, Message(PRIOR_NOT_DRAWN, text))
+    _record(fit, Message("prior_not_drawn", text))
 
 
 def _record(fit: Any, note: Message) -> None:

@@ -10,7 +10,6 @@ import numpy as np
 from stanadapt.diagnostics.mixing import Efficiency, efficiency
 from stanadapt.engine.chain import Chain
 from stanadapt.errors import Message
-from stanadapt.runs.messages import STOPPED_ON_REQUEST
 from stanadapt.targets.target import Target, variable_name
 
 # the work of the chains of a pre-run
@@ -193,7 +192,7 @@ class Watch:
         seconds = time.monotonic() - self._began
         if self._max_minutes is not None and seconds > 60.0 * self._max_minutes:
             text = f"stopped after {self._max_minutes:g} minutes, the time limit."
-            self.note = Message(STOPPED_ON_REQUEST, text)
+            self.note = Message("stopped_on_request", text)
         return seconds
 
     def _ask(self, progress: RunProgress) -> Message | Literal[""]:
@@ -205,10 +204,10 @@ class Watch:
         except Exception as error:  # an error in the user's function must not cost the draws
             self.stopped_by_user = True
             text = f"stopped because the progress function raised {type(error).__name__}: {error}"
-            return Message(STOPPED_ON_REQUEST, text)
+            return Message("stopped_on_request", text)
         # comparisons of NumPy's numbers are no `bool`
         self.stopped_by_user = isinstance(stop, bool | np.bool_) and bool(stop)
         if not self.stopped_by_user:
             return ""
         text = f"stopped by the progress function after {progress.seconds:.3g} s."
-        return Message(STOPPED_ON_REQUEST, text)
+        return Message("stopped_on_request", text)

@@ -10,7 +10,6 @@ from stanadapt.engine.plan import LARGEST_SEED
 from stanadapt.engine.starts import START_OPTIONS
 from stanadapt.errors import StanadaptError, is_real, require_between, require_whole
 from stanadapt.runs.load import load
-from stanadapt.runs.messages import OPTION_NOT_USED
 from stanadapt.samplers.initial_values import PATHFINDER
 from stanadapt.targets.target import Samplable, require_samplable
 
@@ -77,6 +76,6 @@ def fit_reference(
         seed = require_whole("seed", seed, 0, LARGEST_SEED)
     option = START_OPTIONS.get("reference_distribution")
     if option is None or option.make is None:
-        raise StanadaptError(OPTION_NOT_USED, "no sampler takes a reference_distribution.")
+        raise StanadaptError("option_not_used", "no sampler takes a reference_distribution.")
     source = load(source) if option.is_fit_file(source) else source
     return option.make(target, source, inflation, degrees, seed, show_progress)

@@ -14,7 +14,6 @@ from stanadapt.errors import StanadaptError
 from stanadapt.results import PSEUDO
 from stanadapt.results.attributes import origin
 from stanadapt.results.labels import phase_groups
-from stanadapt.results.messages import RESULT_REFUSED
 from stanadapt.results.rehearsal import rehearse
 from stanadapt.runs.result import SavedGroups, stat_labels
 from stanadapt.targets.pseudo_samples import empty_group
@@ -71,7 +70,7 @@ def rehearse_draws(
     twice = sorted({name for name in statistics if list(statistics).count(name) > 1})
     if twice:
         raise StanadaptError(
-            RESULT_REFUSED,
+            "result_refused",
             f"the sampler has two statistics of the name {twice[0]!r}: rename the one in its Info.",
         )
     draws = results.variables(program.column_names, np.zeros((1, 1, len(program.column_names))))

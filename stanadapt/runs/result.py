@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt import results
-from stanadapt.diagnostics.messages import STOPPED_CHAINS
 from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.engine.chain import FAILURES_BEFORE_STOP, Chain, Recording
 from stanadapt.engine.protocol import Sampler
@@ -20,13 +19,6 @@ from stanadapt.results.attributes import origin
 from stanadapt.results.labels import phase_groups
 from stanadapt.runs.family_report import report_of
 from stanadapt.runs.hard_edges import Edge, find_edges
-from stanadapt.runs.messages import (
-    CHAINS_TOO_SHORT,
-    FAILED_EVALUATIONS,
-    FAILED_QUANTITIES,
-    INTERRUPTED,
-    NO_DRAWS,
-)
 from stanadapt.samplers.straightened_pair import MOST_POINTS, straightened_pair
 from stanadapt.targets.pseudo_samples import pseudo_group
 from stanadapt.targets.target import Samplable
@@ -101,7 +93,7 @@ def failures(
             "priors."
         )
         yield Message(
-            FAILED_EVALUATIONS,
+            "failed_evaluations",
             f"{failed} of {evaluations} evaluations of {target.name} ({failed / evaluations:.2%}) "
             f"had no finite {lacking} and were rejected{quoted(message)}"
             f"{_point(target, chains.index(worst), worst.density.failed_position)} {remedy}",
@@ -112,7 +104,7 @@ def failures(
         constrain: Any = worst.sampling.constrain
         message = " ".join(constrain.explain().split())
         yield Message(
-            FAILED_QUANTITIES,
+            "failed_quantities",
             f"generated quantities failed at {quantities} draws, and are NaN there"
             f"{quoted(message)} Parameters are unaffected. Fix the block, or remove the failing "
             "statement.",
@@ -120,7 +112,7 @@ def failures(
     stopped = [str(i + 1) for i, chain in enumerate(chains) if chain.stopped]
     if stopped:
         yield Message(
-            STOPPED_CHAINS,
+            "stopped_chains",
             f"{_chains(stopped)}: stopped after {FAILURES_BEFORE_STOP} consecutive failed "
             f"evaluations and left out; the result has {len(kept)} of {len(chains)} chains. "
             "Start elsewhere (inits), or use another seed.",
@@ -135,7 +127,7 @@ def short_chains(stopped: Sequence[bool], kept: list[int], length: int) -> Itera
     short = [str(i + 1) for i, ended in enumerate(stopped) if i not in kept and not ended]
     if short:
         yield Message(
-            CHAINS_TOO_SHORT,
+            "chains_too_short",
             f"interrupted: {len(kept)} of {len(stopped)} chains are kept, with {length} draws "
             f"each; left out, with fewer draws: {_chains(short)}.",
         )
@@ -304,7 +296,7 @@ def no_draws(
     failing = [chain for chain in chains if chain.stopped]
     if failing and not stopped:
         return StanadaptError(
-            NO_DRAWS,
+            "no_draws",
             f"{len(failing)} of {len(chains)} chains of {target.name} were stopped: their last "
             f"{FAILURES_BEFORE_STOP} evaluations all failed. Check the priors and the constraints, "
             "start elsewhere (`inits`), or use the default sampler or 'nuts', which search for a "
@@ -314,7 +306,7 @@ def no_draws(
     done = sum(chain.n_done for chain in chains)
     how = stopped.rstrip(".") or ("interrupted" if interrupted else "ended")
     return StanadaptError(
-        INTERRUPTED if interrupted else NO_DRAWS,
+        "interrupted" if interrupted else "no_draws",
         f"{how}, during {task or 'warm-up'} after {done} iterations in all: there are no draws. "
         "A shorter warm-up (`iter_warmup`) reaches the first draws earlier.",
     )

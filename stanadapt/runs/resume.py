@@ -10,7 +10,6 @@ from stanadapt.engine.compile_errors import explained
 from stanadapt.engine.interrupts import uninterrupted
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import StanadaptError, require_flag, require_whole
-from stanadapt.errors.messages import OUT_OF_RANGE
 from stanadapt.results import Fit
 from stanadapt.runs.chains import Start
 from stanadapt.runs.folder import RunFolder
@@ -116,7 +115,7 @@ def _changed(plan: Plan, iter_sampling: Any, until_ess: Any, parallel_chains: An
         least = plan.iter_sampling
         if require_whole("iter_sampling", iter_sampling, 1) < least:
             raise StanadaptError(
-                OUT_OF_RANGE,
+                "out_of_range",
                 f"iter_sampling counts all sampling iterations, and {least} are already planned "
                 f"for this run: give {least} or more, got {iter_sampling}.",
             )

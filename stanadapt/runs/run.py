@@ -22,7 +22,6 @@ from stanadapt.engine.chain import run as run_chains
 from stanadapt.engine.compilation_progress import compiling
 from stanadapt.engine.console import reporter, say, slow_step
 from stanadapt.engine.interrupts import interruptible, released, uninterrupted
-from stanadapt.engine.messages import OUT_OF_MEMORY
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.starts import ChainInit
 from stanadapt.errors import Message, StanadaptError, warn
@@ -30,13 +29,6 @@ from stanadapt.runs.chains import Start, make_chains, randomness, require_memory
 from stanadapt.runs.checkpoint import WriteCheckpoints, newest, resumed, summary_of
 from stanadapt.runs.coordinates import NO, Coordinates, as_given, in_scales_of, learn_scales
 from stanadapt.runs.folder import RunFolder
-from stanadapt.runs.messages import (
-    ENDED_EARLY,
-    INTERRUPTED,
-    NO_DRAWS,
-    NOT_EXTENDED,
-    OUT_OF_REACH,
-)
 from stanadapt.runs.progress import LEARNING, Watch
 from stanadapt.runs.result import RunRecord, SavedGroups, no_draws, pack_result
 from stanadapt.runs.spec import RunSpec, spec_of
@@ -246,7 +238,7 @@ class Run:
                 break
             except StanadaptError as error:
                 note = f"sampling stopped early: {error.message}"
-                self.record.notes.append(Message(NOT_EXTENDED, note))
+                self.record.notes.append(Message("not_extended", note))
                 break
         if reasons:
             self.record.attributes["iter_sampling_reason"] = f"extended: {'; '.join(reasons)}"
@@ -288,7 +280,9 @@ class Run:
             for chain in self.chains:
                 chain.plan = shorter
             if isinstance(error, MemoryError):
-                raise StanadaptError(OUT_OF_MEMORY, "more draws do not fit into memory.") from None
+                raise StanadaptError(
+                    "out_of_memory", "more draws do not fit into memory."
+                ) from None
             raise
         reasons.append(reason)
         say(longer.show_progress, f"Continuing: {reason}.")
@@ -299,7 +293,7 @@ class Run:
             record.attributes["executor"] = workers.name
             if workers.trouble is not None:
                 note = f"the run ended early. {workers.trouble.message}"
-                record.notes.append(Message(ENDED_EARLY, note))
+                record.notes.append(Message("ended_early", note))
         # a run that was asked to stop was not interrupted
         record.interrupted = interrupted and not watch.note
         if interrupted and watch.note:
@@ -326,7 +320,7 @@ class Run:
         try:
             return self._pack(hurried=bool(pressed))
         except StanadaptError as error:
-            if self.record.interrupted and error.code in (NO_DRAWS, INTERRUPTED):
+            if self.record.interrupted and error.code in ("no_draws", "interrupted"):
                 error.message += f" The run is kept: stanadapt.resume({path!r}) continues it."
             raise
 
@@ -405,7 +399,7 @@ def _initial_positions(
         if not watch.note:
             raise
     raise StanadaptError(
-        NO_DRAWS,
+        "no_draws",
         f"{watch.note.rstrip('.')}, during the search for starting points: there are no draws. "
         "Random starting points (inits=None) need no search.",
     )
@@ -416,7 +410,7 @@ def _out_of_reach(missing: Shortfall) -> Message:
         "until_ess seems out of reach: the run came no closer in its last extensions, so it was "
         f"not extended again; {missing.reason}."
     )
-    return Message(OUT_OF_REACH, text)
+    return Message("out_of_reach", text)
 
 
 def _find_start(

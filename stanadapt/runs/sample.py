@@ -24,7 +24,6 @@ from stanadapt.runs.choose_sampler import (
 )
 from stanadapt.runs.coordinates import NO, choose_coordinates
 from stanadapt.runs.load import load
-from stanadapt.runs.messages import UNKNOWN_ARGUMENT
 from stanadapt.runs.progress import RunProgress, Watch
 from stanadapt.runs.rehearsal import rehearse_run
 from stanadapt.runs.result import SavedGroups
@@ -223,7 +222,7 @@ def _saved_groups(save: Any) -> SavedGroups:
     unknown = [name for name in names if name not in SavedGroups._fields]
     if unknown:
         raise StanadaptError(
-            UNKNOWN_ARGUMENT,
+            "unknown_argument",
             f"save takes {' and '.join(map(repr, SavedGroups._fields))}, got {unknown[0]!r}."
             + did_you_mean(unknown[0], SavedGroups._fields),
         )
@@ -244,7 +243,7 @@ def _require_known(sampler: Any, settings: dict[str, Any]) -> None:
     if unknown:
         arguments = [*(sample.__kwdefaults__ or ()), *family_options()]
         raise StanadaptError(
-            UNKNOWN_ARGUMENT,
+            "unknown_argument",
             f"sample has no argument, and {sampler} no setting, named {unknown[0]!r}; the settings "
             f"of {sampler} are {', '.join(sorted(known)) or 'none'}."
             + did_you_mean(unknown[0], [*arguments, *known]),

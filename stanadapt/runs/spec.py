@@ -24,12 +24,6 @@ from stanadapt.errors import Message, StanadaptError
 from stanadapt.results.attributes import RECORDED, library_versions
 from stanadapt.results.labels import plain_labels
 from stanadapt.runs.folder import RunFolder
-from stanadapt.runs.messages import (
-    NOT_AN_EXECUTOR,
-    OTHER_VERSIONS,
-    RUN_MISMATCH,
-    RUN_NEEDS_TARGET,
-)
 from stanadapt.runs.result import SavedGroups, attributes_at_start, stat_labels
 from stanadapt.samplers import find
 from stanadapt.targets.stan import data as stan_data
@@ -114,7 +108,7 @@ class RunSpec(NamedTuple):
             sampler, settings = find(self.sampler, **self.settings)
         except StanadaptError as error:
             raise StanadaptError(
-                RUN_MISMATCH,
+                "run_mismatch",
                 f"the sampler {self.sampler} of the run has changed or is not registered: "
                 f"{error.message} If it is your own sampler, import its file first; workers must "
                 "import it when they start.",
@@ -264,7 +258,7 @@ def program_of(spec: RunSpec, show_progress: bool) -> Target:
     """
     if spec.described:
         raise StanadaptError(
-            RUN_NEEDS_TARGET,
+            "run_needs_target",
             f"the target of the run is {spec.described}: create it again and pass it as `target`.",
         )
     original = spec._replace(location=None, factor=None, map_rows=None)
@@ -304,7 +298,8 @@ def require_sendable(target: Samplable, spec: RunSpec) -> None:
     """Raise StanadaptError if a worker cannot make the target from plain data."""
     if spec.described and spec.remake is None:
         raise StanadaptError(
-            NOT_AN_EXECUTOR, f"executor: {target!r} cannot be sent to a worker: leave executor out."
+            "not_an_executor",
+            f"executor: {target!r} cannot be sent to a worker: leave executor out.",
         )
 
 
@@ -317,7 +312,7 @@ def other_versions(spec: RunSpec) -> list[str]:
         return []
     return [
         Message(
-            OTHER_VERSIONS,
+            "other_versions",
             f"the run began with {'; '.join(changed)}: from now on, its draws may differ in the "
             "last digits from those of an uninterrupted run.",
         )
@@ -328,7 +323,7 @@ def require_same(what: str, now: str, then: str) -> None:
     """Raise StanadaptError unless a part of a run is as it was."""
     if now != then:
         raise StanadaptError(
-            RUN_MISMATCH,
+            "run_mismatch",
             f"the {what} is not that of the run ({now or 'none'} instead of {then or 'none'}): "
             "use the one with which the run began, or start a new run.",
         )

@@ -15,7 +15,6 @@ from stanadapt.engine.chain import Chain
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import Sampler
 from stanadapt.errors import StanadaptError, is_real
-from stanadapt.errors.messages import OUT_OF_RANGE
 from stanadapt.runs.progress import parameters_so_far
 from stanadapt.targets.target import Target
 
@@ -125,4 +124,6 @@ def require_limits(until_ess: Any, max_minutes: Any) -> None:
     """Raise StanadaptError unless both are None or positive numbers."""
     for name, value in (("until_ess", until_ess), ("max_minutes", max_minutes)):
         if value is not None and not (is_real(value) and 0 < value < np.inf):
-            raise StanadaptError(OUT_OF_RANGE, f"{name} must be a positive number, got {value!r}.")
+            raise StanadaptError(
+                "out_of_range", f"{name} must be a positive number, got {value!r}."
+            )

@@ -17,8 +17,7 @@ import numpy as np
 
 from stanadapt.engine.density import Density
 from stanadapt.engine.starts import PRIOR_HANDLES
-from stanadapt.errors import Code, Message, StanadaptError, all_codes
-from stanadapt.runs.messages import RUN_UNREADABLE, STATE_NOT_WRITABLE
+from stanadapt.errors import Message, StanadaptError
 
 TREE = "tree"
 PLAIN = (bool, int, float, str, type(None))
@@ -74,7 +73,7 @@ def unpacked(packed_arrays: Mapping[str, np.ndarray], fresh: Fresh | None = None
         return _decode(text["tree"], arrays, fresh)
     except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
         raise StanadaptError(
-            RUN_UNREADABLE,
+            "run_unreadable",
             f"the state of the chains cannot be read by this version of stanadapt: {error!r}. "
             "Resume with the version that wrote it, or sample again.",
         ) from None
@@ -87,8 +86,6 @@ def _encode(thing: Any, arrays: list[np.ndarray]) -> Any:
         return thing
     if isinstance(thing, Message):
         return {"message": str(thing.code), "text": str(thing)}
-    if isinstance(thing, Code):
-        return str(thing)
     if isinstance(thing, Density):
         return {"density": True}
     if isinstance(thing, np.ndarray) and thing.dtype.kind in "fiub":
@@ -106,7 +103,7 @@ def _encode(thing: Any, arrays: list[np.ndarray]) -> Any:
     if kind is dict:
         return {"dict": [[k, _encode(value, arrays)] for k, value in thing.items()]}
     raise StanadaptError(
-        STATE_NOT_WRITABLE,
+        "state_not_writable",
         f"a state with a {kind.__name__} cannot be written to a run folder: states are named "
         "tuples of numbers and arrays. Sample without `run`.",
     )
@@ -121,7 +118,7 @@ def _decode(tree: Any, arrays: list[np.ndarray], fresh: Fresh | None) -> Any:
     if kind == "density":
         return _require(fresh).density
     if kind == "message":
-        return Message(all_codes()[content], tree["text"])
+        return Message(content, tree["text"])
     if kind == "number":
         return np.dtype(content).type(tree["value"])
     if kind == "member":

@@ -11,7 +11,6 @@ from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import names_of
 from stanadapt.engine.starts import START_OPTIONS, ChainInit, StartOption
 from stanadapt.errors import StanadaptError
-from stanadapt.runs.messages import CONFLICTING_STARTS, OPTION_NOT_USED
 from stanadapt.samplers.initial_values import positions_of_fit
 from stanadapt.targets.target import Samplable
 
@@ -45,7 +44,7 @@ def choose_chain_init(
     """Check the arguments of `sample` from which chains begin, and return how they begin."""
     named, begun = given.named, ChainInit(None, {"warm_start_draws": 0})
     if len(named) > 1 and not _may_be_joined(named, sampler):
-        raise StanadaptError(CONFLICTING_STARTS, f"give only one of {' and '.join(named)}.")
+        raise StanadaptError("conflicting_starts", f"give only one of {' and '.join(named)}.")
     if given.warm_start is not None:
         begun = _with_warm_start(target, sampler, given.warm_start)
     for name in named:
@@ -72,14 +71,14 @@ def _option_for(name: str, sampler: Sampler) -> StartOption:
     able = names_of(option.used_by)
     users = f"{option.users} ({able})" if option.users else able
     raise StanadaptError(
-        OPTION_NOT_USED, f"{name} applies only to {users}; {sampler.name} does not use it."
+        "option_not_used", f"{name} applies only to {users}; {sampler.name} does not use it."
     )
 
 
 def _with_warm_start(target: Samplable, sampler: Sampler, fit: Any) -> ChainInit:
     if not target.moves_parameters:
         raise StanadaptError(
-            OPTION_NOT_USED,
+            "option_not_used",
             f"warm_start does not apply to {target!r}: leave it out. (`inits` may be an earlier "
             "fit of its program.)",
         )

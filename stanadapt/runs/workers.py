@@ -19,7 +19,6 @@ from stanadapt.errors import StanadaptError
 from stanadapt.runs.chains import Start, randomness
 from stanadapt.runs.checkpoint import checkpoint_of, move_to, resumed
 from stanadapt.runs.folder import KINDS, PHASES
-from stanadapt.runs.messages import NOT_AN_EXECUTOR, WORKER_VERSION, WORKERS_FAILED
 from stanadapt.runs.spec import RunSpec, new_key, require_sendable
 from stanadapt.targets.target import Samplable, Target
 
@@ -28,7 +27,7 @@ def require_executor(given: Any) -> None:
     """Raise StanadaptError unless it is None, an executor, or a client of Dask."""
     if given is not None and not callable(getattr(given, "submit", None)):
         raise StanadaptError(
-            NOT_AN_EXECUTOR,
+            "not_an_executor",
             "executor must be a concurrent.futures.Executor, such as ProcessPoolExecutor(), or a "
             f"client of Dask; got {given!r}.",
         )
@@ -102,7 +101,7 @@ def _make(spec: RunSpec) -> Made:
     here = version("stanadapt")
     if here != spec.stanadapt:
         raise StanadaptError(
-            WORKER_VERSION,
+            "worker_version",
             f"a worker has stanadapt {here}, the run {spec.stanadapt}: install the same version.",
         )
     spec.find_sampler()  # the quickest to fail
@@ -287,7 +286,7 @@ class RunOnWorkers:
             if not isinstance(error, BrokenExecutor) and self._tries[number] < TRIES:
                 return True
             self.trouble = StanadaptError(
-                WORKERS_FAILED,
+                "workers_failed",
                 f"the workers of the executor failed: {type(error).__name__}: {error}. A run "
                 "that is kept in a folder (`run`) can be resumed with other workers.",
             )

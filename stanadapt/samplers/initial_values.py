@@ -8,15 +8,8 @@ from typing import Any
 import numpy as np
 
 from stanadapt import results
-from stanadapt.errors import Code, StanadaptError, is_real
+from stanadapt.errors import StanadaptError, is_real
 from stanadapt.results.files import read_text
-from stanadapt.samplers.messages import (
-    INITIALIZATION_FAILED,
-    INVALID_INITS,
-    UNKNOWN_PARAMETER,
-    UNREADABLE_INITS,
-    UNSUITABLE_FIT,
-)
 from stanadapt.samplers.values_in_support import unconstrained
 from stanadapt.samplers.variational.methods import PATHFINDER, pathfinder_positions
 from stanadapt.targets.shapes import shapes_of, wrong_shape
@@ -89,7 +82,7 @@ def positions_of_fit(target: Target, fit: Any, what: str = "warm_start") -> np.n
     """
     if not hasattr(fit, "groups"):
         text = f"it must be an earlier fit, got {type(fit).__name__}."
-        raise _wrong(text, UNSUITABLE_FIT, what)
+        raise _wrong(text, "unsuitable_fit", what)
     values = _draws(fit, target, what)
     chains, draws = next(iter(values.values())).shape[:2]
     count = chains * draws
@@ -147,14 +140,14 @@ def _parse(inits: Any) -> Any:
             text = read_text(path, "file of initial values")
         except StanadaptError as error:
             text = f"the file {path} cannot be read. {error.message}"
-            raise _wrong(text, UNREADABLE_INITS) from None
+            raise _wrong(text, "unreadable_inits") from None
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _wrong(f"the initial values are not JSON: {error}.", UNREADABLE_INITS) from None
+        raise _wrong(f"the initial values are not JSON: {error}.", "unreadable_inits") from None
 
 
-def _wrong(message: str, code: Code = INVALID_INITS, what: str = "inits") -> StanadaptError:
+def _wrong(message: str, code: str = "invalid_inits", what: str = "inits") -> StanadaptError:
     return StanadaptError(code, f"{what}: {message}")
 
 
@@ -169,17 +162,19 @@ def _draws(fit: Any, target: Target, what: str = "inits") -> dict[str, np.ndarra
     """Return the values of all parameters but the noise, shape (chain, draw, ...)."""
     if not results.is_fit(fit):
         text = f"an earlier fit must have a posterior, got {fit!r}."
-        raise _wrong(text, UNSUITABLE_FIT, what)
+        raise _wrong(text, "unsuitable_fit", what)
     posterior = results.dataset(fit, "posterior")
     needed = [name for name in target.parameters if name not in target.noise]
     lacking = [name for name in needed if name not in posterior.data_vars]
     if lacking:
         message = f"the earlier fit lacks {', '.join(lacking)}: it is not a fit of {target.name}."
-        raise _wrong(message, UNSUITABLE_FIT, what)
+        raise _wrong(message, "unsuitable_fit", what)
     values = {name: posterior[name].values for name in needed}
     shapes = {name: value.shape[2:] for name, value in values.items()}
     if wrong := wrong_shape(target.parameters, shapes):
-        raise _wrong(f"the earlier fit is not one of {target.name}: {wrong}.", UNSUITABLE_FIT, what)
+        raise _wrong(
+            f"the earlier fit is not one of {target.name}: {wrong}.", "unsuitable_fit", what
+        )
     return values
 
 
@@ -209,7 +204,7 @@ def _find_start(
         near += f" ({', '.join(given[:SHOWN])}{' and others' if len(given) > SHOWN else ''})"
     remedy = "other `inits`" if isinstance(start, Mapping | np.ndarray) else "`inits`"
     raise StanadaptError(
-        INITIALIZATION_FAILED,
+        "initialization_failed",
         f"initialization failed for chain {number} of {program.name}: {fault} {place} "
         f"unconstrained {near}. Check the data against the priors, or give {remedy}.",
         message,
@@ -246,6 +241,6 @@ def _check_names_and_shapes(target: Target, start: Mapping, values: Mapping) -> 
     unknown = sorted(str(name) for name in start if name not in variables)
     if unknown or not values:
         names = ", ".join(unknown or map(str, start))
-        raise _wrong(f"there is no parameter {names} in {program}.", UNKNOWN_PARAMETER)
+        raise _wrong(f"there is no parameter {names} in {program}.", "unknown_parameter")
     if wrong := wrong_shape(target.parameters, shapes_of(values)):
         raise _wrong(f"{wrong}.")

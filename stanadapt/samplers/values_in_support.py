@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from stanadapt.errors import Code, StanadaptError
+from stanadapt.errors import StanadaptError
 from stanadapt.results import element
-from stanadapt.samplers.messages import INVALID_INITS
-from stanadapt.targets.messages import INVALID_POSITION
 from stanadapt.targets.target import Target
 
 
@@ -48,7 +46,7 @@ def unconstrained(
         for name, label, number, alone in _one_by_one(target, inside, values):
             if not _has_position(target, alone):
                 text = f"{label} = {number} violates a bound"
-                raise _refused(target, name, text, INVALID_POSITION, error.stan) from None
+                raise _refused(target, name, text, "invalid_position", error.stan) from None
         raise
     if np.isfinite(position).all():
         return position
@@ -76,7 +74,7 @@ def _short(value: Any) -> str:
 
 
 def _refused(
-    target: Target, name: str, problem: str, code: Code = INVALID_INITS, stan: str = ""
+    target: Target, name: str, problem: str, code: str = "invalid_inits", stan: str = ""
 ) -> StanadaptError:
     """Return the error of a value; the declaration of its parameter has the bounds."""
     declared = [one.to_stan() for one in target.declared_parameters if one.name == name]

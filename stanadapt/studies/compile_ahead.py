@@ -17,7 +17,6 @@ from stanadapt.engine.compilation_progress import compiling
 from stanadapt.engine.compiled import jit
 from stanadapt.engine.compiled.cache_folder import cache_root, is_temporary
 from stanadapt.engine.compiled.machine_code import MachineCode
-from stanadapt.engine.compiled.messages import CODE_NOT_KEPT, SHARED_CACHE_NOT_USED
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import find, registered
 from stanadapt.engine.starts import START_OPTIONS
@@ -25,7 +24,6 @@ from stanadapt.errors import StanadaptError
 from stanadapt.runs.coordinates import NO, STRAIGHTEN, WITH_GRADIENTS, WITHOUT
 from stanadapt.runs.sample import sample
 from stanadapt.samplers.variational.methods import PATHFINDER
-from stanadapt.studies.messages import CACHE_NOT_WRITABLE
 from stanadapt.targets.target import Target
 
 # unequal scales, a dependence, a funnel and generated quantities
@@ -126,7 +124,7 @@ def _of_the_cache_only() -> Iterator[None]:
         warnings.simplefilter("always")
         yield
     for each in caught:
-        if getattr(each.message, "code", "") in (CODE_NOT_KEPT, SHARED_CACHE_NOT_USED):
+        if getattr(each.message, "code", "") in ("code_not_kept", "shared_cache_not_used"):
             warnings.warn_explicit(cast(Warning, each.message), None, each.filename, each.lineno)
 
 
@@ -142,7 +140,7 @@ def _require_kept() -> None:
     """Raise StanadaptError if compiled code is lost with this process."""
     if is_temporary(jit.CACHE) or MachineCode.not_kept:
         raise StanadaptError(
-            CACHE_NOT_WRITABLE,
+            "cache_not_writable",
             f"compiled code is kept in {cache_root()}, which cannot be written to or is full. Free "
             "some space, or set the environment variable STANADAPT_CACHE to another folder.",
         )

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 
 from stanadapt import results
-from stanadapt.diagnostics import messages
 from stanadapt.diagnostics.importance import is_approximation
 from stanadapt.diagnostics.mixing import Efficiency, efficiency
 from stanadapt.diagnostics.screening import worst_columns
@@ -122,9 +121,7 @@ def _interruption(fit: Fit) -> Iterator[Message]:
     remedy = f"the same call with seed={results.attribute(fit, 'seed')} draws these and the rest."
     if run is not None:
         remedy = f"continue with stanadapt.resume({run!r})."
-    yield Message(
-        messages.INTERRUPTED_FIT, f"Interrupted after {draws:,} draws per chain: {remedy}"
-    )
+    yield Message("interrupted_fit", f"Interrupted after {draws:,} draws per chain: {remedy}")
 
 
 def _table(measured: Efficiency) -> pd.DataFrame:

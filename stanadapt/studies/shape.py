@@ -19,7 +19,6 @@ from stanadapt.errors import Message
 from stanadapt.results import Fit, arviz_module
 from stanadapt.samplers.whitened.findings import dependencies
 from stanadapt.samplers.whitened.straighten import UNCHANGED, Straightened, apply_map, straighten
-from stanadapt.studies.messages import FAR_FROM_GAUSSIAN, SHAPE_UNKNOWN, TAIL_MISSED
 from stanadapt.studies.noncentered import noncentered_lines
 from stanadapt.targets.target import Target
 
@@ -72,7 +71,7 @@ class Shape(NamedTuple):
         distance, found = self.found.distance_before, self.found
         if not np.isfinite(distance):
             text = "The distance from a Gaussian cannot be computed: too few draws with a gradient."
-            return [Message(SHAPE_UNKNOWN, text)]
+            return [Message("shape_unknown", text)]
         messages = []
         if distance > FAR:
             text = f"The distance from a Gaussian is {distance:.2g} (0 for a Gaussian)"
@@ -80,13 +79,13 @@ class Shape(NamedTuple):
                 text += (
                     f": {dependencies(found, self.names)}; without that, it is {found.distance:.2g}"
                 )
-            messages.append(Message(FAR_FROM_GAUSSIAN, f"{text}. {self._remedy}"))
+            messages.append(Message("far_from_gaussian", f"{text}. {self._remedy}"))
         for tail in self.tails:
             text = (
                 f"The density has {tail.mass:.0%} of its mass at values of {tail.name} {tail.side} "
                 "all draws: do not use this fit."
             )
-            messages.append(Message(TAIL_MISSED, text))
+            messages.append(Message("tail_missed", text))
         return messages
 
     @property

@@ -12,8 +12,6 @@ import numpy as np
 from scipy.special import logsumexp
 
 from stanadapt.errors import Message, StanadaptError, require_whole
-from stanadapt.errors.messages import OUT_OF_RANGE
-from stanadapt.targets.messages import INCONSISTENT_ESTIMATE, INVALID_NOISE, NOISY_ESTIMATE
 from stanadapt.targets.stan.program import strip
 
 # chains get stuck if the sd of the log estimate is larger; this is about twice the optimum, which
@@ -89,7 +87,7 @@ def require_correlation(rho: Any) -> float:
     except (TypeError, ValueError):
         number = -1.0
     if not 0.0 <= number < 1.0:
-        raise StanadaptError(OUT_OF_RANGE, f"rho must be at least 0 and below 1, got {rho!r}.")
+        raise StanadaptError("out_of_range", f"rho must be at least 0 and below 1, got {rho!r}.")
     return number
 
 
@@ -105,7 +103,7 @@ def _require_standard_normal(target: Any, name: str) -> None:
 
 
 def _wrong(message: str) -> StanadaptError:
-    return StanadaptError(INVALID_NOISE, f"noise: {message}")
+    return StanadaptError("invalid_noise", f"noise: {message}")
 
 
 def estimate(target: Any, position: np.ndarray, draws: int = 1000, seed: int = 0) -> Estimate:
@@ -155,11 +153,11 @@ def noise_warnings(target: Any, position: np.ndarray, seed: int) -> list[Message
             f"{noise.sd:.1f} at the initial value of chain 1; above {LARGEST_SD:.0f} chains get "
             "stuck. Average over more noise in the program, or correlate it (rho)."
         )
-        messages.append(Message(NOISY_ESTIMATE, text))
+        messages.append(Message("noisy_estimate", text))
     if noise.z > LARGEST_Z:
         text = (
             f"the mean estimates of {target.name} for two seeds differ by {noise.z:.0f} standard "
             "errors at the initial value of chain 1: is the estimate unbiased?"
         )
-        messages.append(Message(INCONSISTENT_ESTIMATE, text))
+        messages.append(Message("inconsistent_estimate", text))
     return messages

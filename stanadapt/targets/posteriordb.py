@@ -24,13 +24,6 @@ import numpy as np
 from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.results.datasets import draws_dataset
-from stanadapt.targets.messages import (
-    NO_REFERENCE_DRAWS,
-    NOT_A_POSTERIORDB,
-    POSTERIORDB_FILE_BROKEN,
-    POSTERIORDB_FILE_MISSING,
-    UNKNOWN_POSTERIOR,
-)
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.target import Target
 
@@ -53,7 +46,7 @@ def find_file(file: Path, owner: str) -> Path:
         if path.is_file():
             return path
     raise StanadaptError(
-        POSTERIORDB_FILE_MISSING, f"{owner} needs {file}, which is missing. {HINT}"
+        "posteriordb_file_missing", f"{owner} needs {file}, which is missing. {HINT}"
     )
 
 
@@ -71,7 +64,7 @@ def read_json(file: Path, owner: str) -> Any:
     except (OSError, ValueError, zipfile.BadZipFile, RuntimeError, NotImplementedError) as error:
         reason = getattr(error, "strerror", None) or error
         raise StanadaptError(
-            POSTERIORDB_FILE_BROKEN,
+            "posteriordb_file_broken",
             f"{owner} needs {file}, which cannot be read: {reason}. {HINT}",
         ) from None
 
@@ -104,7 +97,7 @@ def read_draws(name: str, file: Path, about: Any, target: Target | None = None) 
             _require_shapes(variables, target)
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise StanadaptError(
-            POSTERIORDB_FILE_BROKEN, f"{file} does not contain draws of {name}: {error}. {HINT}"
+            "posteriordb_file_broken", f"{file} does not contain draws of {name}: {error}. {HINT}"
         ) from None
     named = () if target is None else (target.labels.dims, target.labels.coords)
     posterior = draws_dataset(variables, *named)
@@ -240,7 +233,7 @@ class PosteriorDatabase:
         roots = [root for root in (folder / INSIDE, folder) if os.path.isdir(root / "posteriors")]
         if not roots:
             raise StanadaptError(
-                NOT_A_POSTERIORDB,
+                "not_a_posteriordb",
                 f"{folder} contains no posteriors: give the path of a clone of posteriordb "
                 "(github.com/stan-dev/posteriordb), or of its folder posterior_database.",
             )
@@ -263,14 +256,14 @@ class PosteriorDatabase:
             close = difflib.get_close_matches(str(name), self.names, n=3, cutoff=0.4)
             like = f" Names like it: {', '.join(close)}." if close else ""
             raise StanadaptError(
-                UNKNOWN_POSTERIOR,
+                "unknown_posterior",
                 f"{self.path} has no posterior {name!r} among its {len(self.names)}.{like}",
             )
         file = self.path / "posteriors" / f"{name}.json"
         entry = read_json(file, name)
         program = entry.get("model_name") if isinstance(entry, dict) else None
         if not isinstance(program, str):
-            raise StanadaptError(POSTERIORDB_FILE_BROKEN, f"{file} names no model. {HINT}")
+            raise StanadaptError("posteriordb_file_broken", f"{file} names no model. {HINT}")
         dimensions = entry.get("dimensions") or {}
         return Posterior(
             name=name,
@@ -322,7 +315,7 @@ class PosteriorDatabase:
         posterior = self.posterior(name)
         if not posterior.reference:
             raise StanadaptError(
-                NO_REFERENCE_DRAWS,
+                "no_reference_draws",
                 f"posteriordb has no reference draws of {name}: compare with Stan's NUTS instead.",
             )
         folder = self.path / "reference_posteriors" / "draws"

@@ -7,7 +7,6 @@ from stanadapt.engine.density import constrain_parameters
 from stanadapt.errors import StanadaptError
 from stanadapt.results import PSEUDO
 from stanadapt.targets.constrainer import address_of
-from stanadapt.targets.messages import RESERVED_VARIABLE
 from stanadapt.targets.target import Target
 
 TEMPERATURE, WEIGHT = "temperature", "weight"
@@ -75,7 +74,7 @@ def require_names(target: Target) -> None:
     taken = [name for name in reserved if name in names]
     if taken:
         raise StanadaptError(
-            RESERVED_VARIABLE,
+            "reserved_variable",
             f"{target.name} has a variable named {', '.join(taken)}, a name that the group of "
             f"pseudo-samples reserves: rename it in the program, or leave {PSEUDO!r} out of save.",
         )

@@ -15,7 +15,6 @@ from stanadapt.engine.density import Density
 from stanadapt.engine.standardized_density import original, standardized
 from stanadapt.engine.straightened_density import places, residuals, slope_at, straightened
 from stanadapt.errors import StanadaptError
-from stanadapt.targets.messages import UNUSABLE_SCALES
 from stanadapt.targets.target import Samplable, Target
 
 
@@ -65,7 +64,7 @@ class Standardized(Samplable):
             and np.all(metric_factor.diagonal(self.factor, size) > 0.0)
         ):
             raise StanadaptError(
-                UNUSABLE_SCALES,
+                "unusable_scales",
                 f"the location and scales of {self.name} must be finite, scales > 0.",
             )
         self.description = {**base.description, "standardized": self.kind}

@@ -25,14 +25,6 @@ from stanadapt.errors import StanadaptError, require_flag, require_names, warn
 from stanadapt.results import variable_name
 from stanadapt.results.labels import data_groups, make_labels, merge_labels
 from stanadapt.targets.constrainer import Constrainer, address_of
-from stanadapt.targets.messages import (
-    FIT_OF_ANOTHER_TARGET,
-    INVALID_EXCLUDE,
-    INVALID_POSITION,
-    NOT_A_TARGET,
-    PARAMETER_SIZES,
-    PRIOR_DATA_MISPLACED,
-)
 from stanadapt.targets.noise import noise_size, require_correlation
 from stanadapt.targets.projection import Violation, project
 from stanadapt.targets.shapes import shapes_of, wrong_shape
@@ -68,7 +60,7 @@ def require_computed(
             kind = "a parameter" if name in parameters else "not in the program"
             listed = ", ".join(computed) or "none"
             raise StanadaptError(
-                INVALID_EXCLUDE,
+                "invalid_exclude",
                 f"exclude: {name!r} is {kind}. Only transformed parameters and generated "
                 f"quantities can be excluded; the program has {listed}.",
             )
@@ -84,7 +76,7 @@ def require_same_parameters(target: Any, prior: Any) -> None:
     if sizes[0] != sizes[1]:
         differing = [n for n in sizes[0] if sizes[0][n] != sizes[1].get(n) and n] or ["all"]
         raise StanadaptError(
-            PARAMETER_SIZES,
+            "parameter_sizes",
             f"prior_data change the sizes of parameters of {target.name} "
             f"({', '.join(differing)}): keep the data on which the sizes depend, and remove "
             "observations only.",
@@ -211,7 +203,7 @@ class Samplable(ABC):
 
         """
         raise StanadaptError(
-            PRIOR_DATA_MISPLACED,
+            "prior_data_misplaced",
             f"prior_data is not an argument for {self!r}. If its class has such an option, give "
             "it there.",
         )
@@ -511,7 +503,7 @@ class Target(Samplable):
 
     def _invalid_position(self, reason: str, stan: str = "") -> StanadaptError:
         text = f"these values are not a position of {self.name}: {reason}."
-        return StanadaptError(INVALID_POSITION, text, stan)
+        return StanadaptError("invalid_position", text, stan)
 
     def _position(self, values: Mapping[str, Any]) -> np.ndarray:
         return self.model.param_unconstrain_json(stanio.dump_stan_json(values))
@@ -566,7 +558,7 @@ def require_target(target: Any) -> Target:
     if isinstance(require_samplable(target), Target):
         return target
     raise StanadaptError(
-        NOT_A_TARGET,
+        "not_a_target",
         f"a Target is expected here, got {target!r}: give its attribute `target`, the Target "
         "from which it was made.",
     )
@@ -576,7 +568,7 @@ def require_samplable(target: Any) -> Samplable:
     """Return target; StanadaptError if `sample` cannot draw from it."""
     if not isinstance(target, Samplable):
         raise StanadaptError(
-            NOT_A_TARGET,
+            "not_a_target",
             f"a Target is expected, such as Target(program, data), got {target!r}.",
         )
     return target
@@ -586,14 +578,14 @@ def check_same_target(target: Target, fit: Any) -> None:
     """Raise StanadaptError, stage "settings", unless a fit has the target's program and data."""
     if not results.is_fit(fit):
         raise StanadaptError(
-            FIT_OF_ANOTHER_TARGET, f"an earlier fit of {target.name} is expected, got {fit!r}."
+            "fit_of_another_target", f"an earlier fit of {target.name} is expected, got {fit!r}."
         )
     ours = {"program_hash": target.program.hash, "data_hash": stan_data.digest(target.data)}
     for name, expected in ours.items():
         actual = results.attribute(fit, name, expected)
         if actual != expected:
             raise StanadaptError(
-                FIT_OF_ANOTHER_TARGET,
+                "fit_of_another_target",
                 f"the fit and {target.name} differ in their program or data: {name} is {actual} in "
                 f"the fit and {expected} in the target. Give the target that was sampled.",
             )

@@ -13,7 +13,6 @@ from stanadapt import results
 from stanadapt.diagnostics import mixing
 from stanadapt.diagnostics.mixing import efficiency, measure_mixing
 from stanadapt.engine.chain import Chain
-from stanadapt.engine.messages import OUT_OF_MEMORY
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import StanadaptError
 from stanadapt.runs import checkpoint, stopping_rule
@@ -336,7 +335,7 @@ class TestNoDrawIsLost:
 
         def refused(design, *arguments, **named):
             if design.plan.iter_sampling > 200:
-                raise StanadaptError(OUT_OF_MEMORY, "planted.")
+                raise StanadaptError("out_of_memory", "planted.")
             require_memory(design, *arguments, **named)
 
         monkeypatch.setattr(run_module, "require_memory", refused)

@@ -9,7 +9,6 @@ from stanadapt.engine import authoring
 from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.engine.registry import find
 from stanadapt.runs.family_report import LEFT_OUT, report_of
-from stanadapt.runs.messages import REPORT_LEFT_OUT
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution
 from stanadapt.targets.pseudo_samples import empty_group, pseudo_group
 from tests.helpers.codes import raises
@@ -72,7 +71,7 @@ def test_a_report_that_fails_leaves_the_rest(error):
     assert not found.groups
     assert not found.attributes
     (note,) = found.messages
-    assert note.code == REPORT_LEFT_OUT
+    assert note.code == "report_left_out"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +80,7 @@ def test_a_report_that_fails_leaves_the_rest(error):
 def test_what_is_no_report(returned, kind):
     found = reported(lambda view: returned)
     (note,) = found.messages
-    assert (found.attributes, found.groups, note.code) == ({}, {}, REPORT_LEFT_OUT)
+    assert (found.attributes, found.groups, note.code) == ({}, {}, "report_left_out")
     assert "must return Findings(" in note
     assert f"got {kind}" in note
 
@@ -102,7 +101,7 @@ def test_a_part_of_another_type_is_left_out_alone(change, fact):
     assert list(found.groups) == ([] if "groups" in change else ["own"])
     *kept, note = found.messages
     assert kept == ([] if change.get("messages", ()) is None else ["said"])
-    assert note.code == REPORT_LEFT_OUT
+    assert note.code == "report_left_out"
     assert fact in note
 
 

@@ -10,7 +10,6 @@ from stanadapt import results
 from stanadapt.engine.plan import make_plan
 from stanadapt.runs import prior
 from stanadapt.runs.coordinates import NO, choose_coordinates
-from stanadapt.runs.messages import NO_DRAWS
 from stanadapt.runs.resume import resume
 from stanadapt.runs.warm_start import GivenStart
 from stanadapt.samplers import find
@@ -120,7 +119,7 @@ def test_a_resumed_run_keeps_the_prior_at_its_hot_end(target, tmp_path):
 
 def test_draws_of_the_posterior_survive_a_prior_that_cannot_be_drawn(target, monkeypatch):
     def failing(*arguments, **options):
-        raise sa.StanadaptError(NO_DRAWS, "no finite density.")
+        raise sa.StanadaptError("no_draws", "no finite density.")
 
     fit = sa.sample(target, "nuts", **RUN)
     monkeypatch.setattr(prior, "sample", failing)

@@ -8,8 +8,7 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.verdict import verdict
-from stanadapt.errors import Code, Message
-from stanadapt.results.messages import FILE_MISSING
+from stanadapt.errors import Message
 from tests.helpers import made_up_fits
 from tests.helpers.codes import raises
 
@@ -85,11 +84,11 @@ def test_an_interruption_is_reported_with_a_way_to_get_the_rest():
 
 
 def test_notes_of_the_run_are_repeated_with_their_codes():
-    note = Message(FILE_MISSING, "7 of 99 [no]")
+    note = Message("file_missing", "7 of 99 [no]")
     diagnosis = sa.diagnose(made_up_fits.fit(1, notes=[note, "plain"]))
     assert (diagnosis.verdict, diagnosis.notes) == ("fine", [note, "plain"])
     assert diagnosis.codes == ["file_missing", ""]
-    assert isinstance(diagnosis.notes[0].code, Code)
+    assert diagnosis.notes[0].code == "file_missing"
 
 
 def test_notes_of_an_older_file_have_no_codes():
@@ -97,15 +96,15 @@ def test_notes_of_an_older_file_have_no_codes():
     assert (diagnosis.notes, diagnosis.codes) == (["old"], [""])
 
 
-def test_codes_of_another_version_are_unknown():
+def test_codes_of_another_version_are_kept():
     fit = made_up_fits.fit(1, notes=["new"])
     fit.attrs["note_codes"] = '["not_invented_yet"]'
-    assert sa.diagnose(fit).codes == [""]
+    assert sa.diagnose(fit).codes == ["not_invented_yet"]
 
 
 def test_notes_are_added_with_their_codes():
     fit = made_up_fits.fit(1, notes=["first"])
-    results.add_notes(fit, [Message(FILE_MISSING, "second")])
+    results.add_notes(fit, [Message("file_missing", "second")])
     assert json.loads(fit.attrs["notes"]) == ["first", "second"]
     assert json.loads(fit.attrs["note_codes"]) == ["", "file_missing"]
     fresh = made_up_fits.fit(1)

@@ -10,7 +10,6 @@ import pytest
 import xarray as xr
 
 import stanadapt as sa
-from stanadapt.runs.messages import INTERRUPTED, NO_DRAWS
 from stanadapt.targets.stan import bundled
 from tests.helpers.repository import ROOT
 from tests.helpers.seldom_parameters import soak_except
@@ -158,7 +157,7 @@ def test_failed_repeats_are_left_out_and_reported(monkeypatch):
 
     def fails_at_times(method, target, length, seed, *rest):
         if method == "MALA" and length.draws > 1 and next(failing):
-            raise sa.StanadaptError(NO_DRAWS, "planted.", "Stan's own message")
+            raise sa.StanadaptError("no_draws", "planted.", "Stan's own message")
         return real(method, target, length, seed, *rest)
 
     failing = iter([False, True, True])
@@ -179,7 +178,7 @@ def test_ctrl_c_keeps_finished_chains(monkeypatch):
 
     def interrupted(method, target, length, seed, *rest):
         if length.draws > 1 and next(stopping):
-            raise sa.StanadaptError(INTERRUPTED, "interrupted during warm-up after 3 iterations")
+            raise sa.StanadaptError("interrupted", "interrupted during warm-up after 3 iterations")
         return real(method, target, length, seed, *rest)
 
     stopping = iter([False, True])
@@ -338,7 +337,7 @@ def test_tempering_keeps_chosen_variables_and_reports_failures(monkeypatch):
 
     def fails_at_times(target, method, *rest):
         if method.sampler == "hmc":
-            raise sa.StanadaptError(NO_DRAWS, "planted.")
+            raise sa.StanadaptError("no_draws", "planted.")
         return real(target, method, *rest)
 
     monkeypatch.setattr(study, "run", fails_at_times)

@@ -21,7 +21,6 @@ from scipy.spatial.distance import cdist, pdist
 from scipy.special import gammaincinv
 
 from stanadapt.errors import StanadaptError
-from stanadapt.errors.messages import OUT_OF_RANGE
 
 LEVELS = tuple(round(0.1 * i, 1) for i in range(1, 10))
 # numbers in one block of a kernel matrix, or of moment products: 16 MB
@@ -281,4 +280,4 @@ def _finite(name: str, values: np.ndarray | float) -> np.ndarray:
 
 
 def _refusal(condition: str, got: object) -> StanadaptError:
-    return StanadaptError(OUT_OF_RANGE, f"{condition}, got {got}.")
+    return StanadaptError("out_of_range", f"{condition}, got {got}.")

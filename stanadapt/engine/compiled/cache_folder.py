@@ -16,7 +16,6 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from stanadapt.engine.compiled.messages import CACHE_NOT_USED, NO_TEMPORARY_FOLDER
 from stanadapt.errors import Message, StanadaptError, warn
 
 PROBE = 4096  # bytes: on a full disk, an empty file can be created, and a larger one cannot
@@ -82,7 +81,7 @@ def provide_temporary_folder() -> None:
                 tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
                 return
         raise StanadaptError(
-            NO_TEMPORARY_FOLDER,
+            "no_temporary_folder",
             f"no temporary file can be written: the usual folders and {cache_root()} are full, "
             "missing or read-only. Set the environment variable TMPDIR to a folder with some space "
             "in which you can write.",
@@ -124,7 +123,7 @@ def writable_folder(name: str) -> Path:
         _problems[root] = problem
         warn(
             Message(
-                CACHE_NOT_USED,
+                "cache_not_used",
                 f"{problem}: code compiled now is kept in a temporary folder, and compiled again "
                 "by the next process. Set the environment variable STANADAPT_CACHE to another "
                 "folder.",

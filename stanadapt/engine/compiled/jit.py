@@ -40,7 +40,6 @@ from stanadapt.engine.compiled.callees import (
 )
 from stanadapt.engine.compiled.compilations import HISTORY
 from stanadapt.engine.compiled.machine_code import CalleeCode, MachineCode
-from stanadapt.engine.compiled.messages import JIT_CANNOT_BE_DISABLED
 from stanadapt.engine.compiled.sources import (
     hash_of_constants,
     is_of_package,
@@ -133,7 +132,7 @@ if config.DISABLE_JIT:
     # Python could not run our code, which calls C functions by their addresses
     warn(
         Message(
-            JIT_CANNOT_BE_DISABLED,
+            "jit_cannot_be_disabled",
             "NUMBA_DISABLE_JIT has no effect: stanadapt requires compilation.",
         )
     )

@@ -34,7 +34,6 @@ from numba.core.caching import (
 )
 
 from stanadapt.engine.compiled.callees import CalleeCacheImpl
-from stanadapt.engine.compiled.messages import CODE_NOT_KEPT
 from stanadapt.engine.compiled.shared_cache import read_trusted, shared_folder
 from stanadapt.errors import Message, warn
 
@@ -256,7 +255,7 @@ class MachineCode(FunctionCache):
                 MachineCode.not_kept = True
                 warn(
                     Message(
-                        CODE_NOT_KEPT,
+                        "code_not_kept",
                         f"Compiled code could not be written to {self._cache_path} "
                         f"({error.strerror}): the next process compiles it again.",
                     )

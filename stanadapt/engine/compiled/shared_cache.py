@@ -13,7 +13,6 @@ import stat
 from pathlib import Path
 
 from stanadapt.engine.compiled.cache_folder import cache_root, problem_of_cache
-from stanadapt.engine.compiled.messages import SHARED_CACHE_NOT_USED
 from stanadapt.errors import Message, warn
 
 SETTING = "STANADAPT_SHARED_CACHE"
@@ -127,7 +126,7 @@ def _refuse(problem: str) -> None:
     _reported.add(root)
     warn(
         Message(
-            SHARED_CACHE_NOT_USED,
+            "shared_cache_not_used",
             f"{SETTING} is {root}, but {problem}: code is compiled into your own cache instead.",
         )
     )

@@ -16,13 +16,10 @@ import numpy as np
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.results.cmdstan_csv import STATISTICS
-from stanadapt.runs.messages import NUTS_CHAINS_FAILED, NUTS_FAILED
 from stanadapt.runs.stan_nuts.engine import NutsRun, NutsSettings, dotted
 from stanadapt.targets.stan import build_cache, toolchain
-from stanadapt.targets.stan.backends.messages import COMPILATION_FAILED
 from stanadapt.targets.stan.backends.refusals import too_old
 from stanadapt.targets.stan.build_cache import kill_children_on_ctrl_c
-from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.target import Target
 
@@ -63,7 +60,7 @@ def executable(program: Program, status: Any) -> tuple[Path, float]:
         except (ValueError, RuntimeError) as error:
             if all(map(SPECIAL.search, (str(source), tempfile.gettempdir()))):
                 raise StanadaptError(
-                    COMPILATION_FAILED,
+                    "compilation_failed",
                     f"CmdStan cannot compile {program.name} in a path with spaces, neither in the "
                     f"cache, {folder.parent}, nor in {tempfile.gettempdir()}. Set the environment "
                     "variable STANADAPT_CACHE or TMPDIR to a folder without spaces in its path.",
@@ -71,7 +68,7 @@ def executable(program: Program, status: Any) -> tuple[Path, float]:
             message = str(error).replace(str(source), str(program.path or program.name))
             rejected = re.search(r"(?i)syntax error|semantic error", message)
             raise StanadaptError(
-                SYNTAX_ERROR if rejected else COMPILATION_FAILED,
+                "syntax_error" if rejected else "compilation_failed",
                 f"CmdStan {cmdstan.version} cannot compile {program.name}."
                 f"{too_old(cmdstan.version, program) if rejected else ''}",
                 "\n".join(message.splitlines()[-40:]),
@@ -134,11 +131,11 @@ def _sample(model: Any, target: Target, folder: Path, **arguments: Any) -> tuple
         chains = arguments["chains"]
         if not files:
             raise StanadaptError(
-                NUTS_FAILED, f"all {chains} chains of CmdStan failed on {target.name}.", message
+                "nuts_failed", f"all {chains} chains of CmdStan failed on {target.name}.", message
             ) from None
     first = next(iter(message.splitlines()), "no reason given")
     note = Message(
-        NUTS_CHAINS_FAILED,
+        "nuts_chains_failed",
         f"{chains - len(files)} of {chains} chains of CmdStan failed and are not in the result. "
         f"Stan's message: {first}",
     )

@@ -27,22 +27,12 @@ from stanadapt.results import Fit
 from stanadapt.results.attributes import origin
 from stanadapt.results.cmdstan_csv import STATISTICS
 from stanadapt.results.labels import phase_groups
-from stanadapt.runs.messages import (
-    CHECK_INTERRUPTED,
-    DENSITY_CLOSE,
-    DENSITY_DIFFERS,
-    EMBEDDED_NUTS,
-    FAILED_QUANTITIES,
-    UNKNOWN_METRIC,
-)
 from stanadapt.runs.rehearsal import rehearse_draws
 from stanadapt.runs.stan_nuts import cmdstan, stanli
 from stanadapt.runs.stan_nuts.engine import METRICS, NutsRun, NutsSettings
 from stanadapt.runs.stan_nuts.verification import Verification, not_checked, verify
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.targets.stan import toolchain
-from stanadapt.targets.stan.backends.messages import UNKNOWN_BACKEND
-from stanadapt.targets.stan.messages import CMDSTAN_BROKEN, CMDSTAN_MISSING, SYNTAX_ERROR
 from stanadapt.targets.target import Target, require_target, variable_name
 
 ENGINES = {"cmdstan": cmdstan.run, "stanli": stanli.run}
@@ -145,7 +135,7 @@ def stan_nuts(
         try:
             outcome = ENGINES[engine](target, plan, settings, positions, report)
         except StanadaptError as error:
-            if error.code != SYNTAX_ERROR or backend != "auto" or engine == "stanli":
+            if error.code != "syntax_error" or backend != "auto" or engine == "stanli":
                 raise
             engine = "stanli"  # CmdStan is too old for the program
             outcome = ENGINES[engine](target, plan, settings, positions, report)
@@ -169,12 +159,12 @@ def _result(
     for note in notes:
         warn(note)
     # the attribute `engine_independent` already records that the density is shared
-    attributes["notes"] = [note for note in notes if note.code != EMBEDDED_NUTS]
+    attributes["notes"] = [note for note in notes if note.code != "embedded_nuts"]
     try:
         with interruptible():
             verification = _verification(target, plan, engine, outcome)
     except KeyboardInterrupt:
-        verification = not_checked(Message(CHECK_INTERRUPTED, "density not checked: interrupted"))
+        verification = not_checked(Message("check_interrupted", "density not checked: interrupted"))
         attributes["interrupted"] = True
     attributes |= _density_attributes(target, verification)
     fit = results.build(_groups(target, plan, outcome), attributes)
@@ -185,7 +175,7 @@ def _result(
 def _require_metric(metric: str) -> str:
     if not is_one_of(metric, set(METRICS)):
         raise StanadaptError(
-            UNKNOWN_METRIC, f"metric must be one of {', '.join(METRICS)}, got {metric!r}."
+            "unknown_metric", f"metric must be one of {', '.join(METRICS)}, got {metric!r}."
         )
     return metric
 
@@ -195,14 +185,15 @@ def choose_engine(backend: str) -> str:
     if not is_one_of(backend, {"auto", *ENGINES}):
         names = ", ".join(["auto", *ENGINES])
         raise StanadaptError(
-            UNKNOWN_BACKEND, f"the backend of Stan's NUTS must be one of {names}, got {backend!r}."
+            "unknown_backend",
+            f"the backend of Stan's NUTS must be one of {names}, got {backend!r}.",
         )
     if backend == "auto":
         return "cmdstan" if toolchain.cmdstan() else "stanli"
     if backend == "cmdstan" and not toolchain.cmdstan():
         problem = toolchain.cmdstan_problem()
         raise StanadaptError(
-            CMDSTAN_BROKEN if problem else CMDSTAN_MISSING,
+            "cmdstan_broken" if problem else "cmdstan_missing",
             f"CmdStan is {f'not usable: {problem}' if problem else 'not installed.'} Run "
             "`stanadapt install-cmdstan`, or use backend='stanli', which needs no compiler.",
         )
@@ -214,7 +205,7 @@ def _failed_quantities(count: int) -> list[Message]:
         return []
     return [
         Message(
-            FAILED_QUANTITIES,
+            "failed_quantities",
             f"{count} draws of Stan's NUTS contain NaN because their generated quantities failed "
             "or are not numbers. Parameters are unaffected. Fix the block, or remove the failing "
             "statement.",
@@ -270,12 +261,12 @@ def _report_density(target: Target, verification: Verification, fit: Any) -> Non
             f"{target.backend_version}: {verification.summary}. Releases of Stan compute some "
             "functions slightly differently. If this is not the cause, please report the problem."
         )
-        warn(Message(DENSITY_CLOSE, text))
+        warn(Message("density_close", text))
     if verification.verdict != "differs":
         return
     other = "backend='cmdstan'" if target.backend != "cmdstan" else "another backend"
     raise StanadaptError(
-        DENSITY_DIFFERS,
+        "density_differs",
         f"do not trust draws of our samplers on {target.name} with backend {target.backend!r} "
         f"({target.backend_version}): its {verification.summary}. CmdStan's draws are in this "
         f"error's `fit`. Create the target with {other}, or rewrite the program. Please report the "

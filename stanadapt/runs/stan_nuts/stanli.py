@@ -13,7 +13,6 @@ import numpy as np
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.results.cmdstan_csv import STATISTICS
-from stanadapt.runs.messages import EMBEDDED_NUTS, NUTS_FAILED
 from stanadapt.runs.stan_nuts.engine import NutsRun, NutsSettings, dotted
 from stanadapt.targets.stan import toolchain
 from stanadapt.targets.stan.backends import stanli as backend
@@ -34,7 +33,7 @@ def shared(target: Target) -> Message:
         text += f"CmdStan {installed.version} is independent, but too old for the program."
     else:
         text += "backend='cmdstan' is independent."
-    return Message(EMBEDDED_NUTS, text)
+    return Message("embedded_nuts", text)
 
 
 def run(
@@ -59,7 +58,7 @@ def run(
             )  # fmt: skip
         except RuntimeError as error:
             raise StanadaptError(
-                NUTS_FAILED, f"the embedded NUTS failed on {target.name}.", str(error)
+                "nuts_failed", f"the embedded NUTS failed on {target.name}.", str(error)
             ) from None
     order = [stanli.SAMPLER_COLUMNS.index(name) for name in STATISTICS]
     return NutsRun(

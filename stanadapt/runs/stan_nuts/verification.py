@@ -19,14 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import stanio
 
-from stanadapt.errors import Code, Message, StanadaptError
-from stanadapt.runs.messages import (
-    DENSITY_CLOSE,
-    DENSITY_DIFFERS,
-    DENSITY_EQUAL,
-    FEW_COMPARABLE_DRAWS,
-    INCOMPARABLE_DENSITY,
-)
+from stanadapt.errors import Message, StanadaptError
 from stanadapt.targets.stan.declarations import parse
 from stanadapt.targets.stan.program import block, has_random_data
 from stanadapt.targets.target import Target, element_name
@@ -120,13 +113,13 @@ def verify(
     """
     reason = _incomparable(target, column_names)
     if reason:
-        return _not_checked(INCOMPARABLE_DENSITY, version, reason)
+        return _not_checked("incomparable_density", version, reason)
     column_of = {name: column for column, name in enumerate(column_names)}
     columns = [column_of[name] for name in target.model.param_names()]
     places = _select(lp)
     if len(places) < 2:
         reason = f"{len(places)} different draws are too few"
-        return _not_checked(FEW_COMPARABLE_DRAWS, version, reason)
+        return _not_checked("few_comparable_draws", version, reason)
     read = [_read(target, draws[c, d, columns], lp[c, d], c, d) for c, d in places]
     points = [point for point in read if point is not None]
     excess = _excess(target, points)
@@ -134,7 +127,7 @@ def verify(
     left_out = len(places) - int(informative.sum())
     if informative.sum() < 2:
         reason = f"{left_out} of {len(places)} draws are too close to a boundary to be read back"
-        return _not_checked(FEW_COMPARABLE_DRAWS, version, reason)._replace(left_out=left_out)
+        return _not_checked("few_comparable_draws", version, reason)._replace(left_out=left_out)
     compared = [point for point, counts in zip(points, informative, strict=True) if counts]
     return _judge(compared, excess[informative], left_out, version, _shared_code(target, version))
 
@@ -149,7 +142,7 @@ def _shared_code(target: Target, version: str) -> str:
     return f"CmdStan {version} computed both, so this does not reveal its faults"
 
 
-def _not_checked(code: Code, version: str, reason: str) -> Verification:
+def _not_checked(code: str, version: str, reason: str) -> Verification:
     return not_checked(Message(code, f"density not checked against CmdStan {version}: {reason}"))
 
 
@@ -278,13 +271,13 @@ def _judge(
         wrong = int(np.sum((relative > EQUAL) | (excess > bound)))
         if np.isinf(excess[worst]):
             detail = f"ours is {point.ours:g} and lp__ is {point.lp:.6g}, at {source}"
-        verdict, code = "differs", DENSITY_DIFFERS
+        verdict, code = "differs", "density_differs"
         text = f"differs from that of CmdStan {version} at {wrong} of {n} draws, {detail}"
     elif largest > EQUAL:
-        verdict, code = "close", DENSITY_CLOSE
+        verdict, code = "close", "density_close"
         text = f"close to that of CmdStan {version} at {n} draws, {detail}"
     else:
-        verdict, code = "equal", DENSITY_EQUAL
+        verdict, code = "equal", "density_equal"
         text = f"verified against CmdStan {version} at {n} draws, {size}"
         if shared_code:
             text = f"the same as in CmdStan's own run at {n} draws, {size}; {shared_code}"

@@ -8,11 +8,6 @@ import numpy as np
 from stanadapt.engine.after_run import Findings, RunView, reports_for
 from stanadapt.errors import Message
 from stanadapt.samplers.jumps import repelling_attracting
-from stanadapt.samplers.jumps.messages import (
-    FEW_MOVES_ACCEPTED,
-    MANY_EVALUATIONS,
-    SEARCH_GIVEN_UP,
-)
 
 # limits of a note: number of parameters; share of iterations that gave up a search, at the
 # cost of some hundred other iterations each; share of accepted moves
@@ -32,14 +27,14 @@ def report(view: RunView) -> Findings:
             "this number grows exponentially with the number of parameters: with more than "
             f"{MANY_PARAMETERS}, it finds few modes or takes very long. {TEMPERING}"
         )
-        notes.append(Message(MANY_EVALUATIONS, text))
+        notes.append(Message("many_evaluations", text))
     if stats["capped"].mean() > LARGEST_CAPPED:
         text = (
             f"repelling_attracting gave up a search after {settings.longest_search} tries "
             f"(longest_search) in {stats['capped'].mean():.2%} of iterations, and did not move: "
             f"the draws are exact, but more of them repeat the previous one. {TEMPERING}"
         )
-        notes.append(Message(SEARCH_GIVEN_UP, text))
+        notes.append(Message("search_given_up", text))
     rates = stats["accepted"].mean(axis=1)
     worst = int(np.argmin(rates))
     if rates[worst] < SMALLEST_ACCEPTED:
@@ -49,5 +44,5 @@ def report(view: RunView) -> Findings:
             "Lengthen warm-up (iter_warmup), during which the scale is learned, or lower "
             f"initial_scale. {TEMPERING}"
         )
-        notes.append(Message(FEW_MOVES_ACCEPTED, text))
+        notes.append(Message("few_moves_accepted", text))
     return Findings(messages=notes)

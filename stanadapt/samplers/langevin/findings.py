@@ -8,7 +8,6 @@ import numpy as np
 from stanadapt.engine.after_run import Findings, RunView, reports_for
 from stanadapt.errors import Message
 from stanadapt.samplers.langevin import ula
-from stanadapt.samplers.langevin.messages import BIAS_ABOVE_SETTING
 
 
 @reports_for(ula.Settings)
@@ -23,4 +22,4 @@ def report(view: RunView) -> Findings:
         f"variance_bias={settings.variance_bias:g} allows. Lengthen warm-up (iter_warmup), or use "
         "mala, which makes the test."
     )
-    return Findings(messages=[Message(BIAS_ABOVE_SETTING, text)])
+    return Findings(messages=[Message("bias_above_setting", text)])

@@ -15,8 +15,7 @@ import scipy
 
 from stanadapt.engine.density import Density
 from stanadapt.engine.one_blas_thread import one_blas_thread
-from stanadapt.errors import Code, StanadaptError, require_flag, require_names, require_whole
-from stanadapt.samplers.langevin.messages import DEPENDENT_ROWS, INVALID_BATCHES, INVALID_ROWS
+from stanadapt.errors import StanadaptError, require_flag, require_names, require_whole
 from stanadapt.samplers.langevin.minibatch_density import BatchTerms, minibatch_density
 from stanadapt.targets.stan.declarations import Declaration, parse
 from stanadapt.targets.stan.program import block
@@ -119,7 +118,7 @@ def _uses(source: str, name: str) -> bool:
 
 
 def _wrong_rows(message: str) -> StanadaptError:
-    return StanadaptError(INVALID_ROWS, f"rows: {message}")
+    return StanadaptError("invalid_rows", f"rows: {message}")
 
 
 # --- the target -----------------------------------------------------------------------------------
@@ -249,7 +248,7 @@ class Minibatches(Samplable):
                 f"the parameters of {self.name} have other sizes with other rows "
                 f"({', '.join(rows.sizes)}): each row has its parameter, and a batch of rows would "
                 "leave the others without data.",
-                INVALID_ROWS,
+                "invalid_rows",
             )
         return part
 
@@ -276,7 +275,7 @@ class Minibatches(Samplable):
             return two, weight * np.array([m + 1.0, -m])
         raise _wrong(
             f"{self.name} fails without rows, and with one row several times: {CURE}",
-            DEPENDENT_ROWS,
+            "dependent_rows",
         )
 
     def _gradients(self, position: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -304,7 +303,7 @@ class Minibatches(Samplable):
                     f"the rows of {self.name} are not independent given the parameters: the "
                     f"gradient of coordinate {i + 1} is {whole[i]:.6g} with all rows, but that of "
                     f"the batches adds up to {(each.sum(axis=0) + fixed)[i]:.6g}: {CURE}",
-                    DEPENDENT_ROWS,
+                    "dependent_rows",
                 )
             done += 1
             if done == POINTS:
@@ -406,5 +405,5 @@ def _mode(target: Target) -> np.ndarray:
     raise _wrong(f"no point was found at which the density of {target.name} is finite.")
 
 
-def _wrong(message: str, code: Code = INVALID_BATCHES) -> StanadaptError:
+def _wrong(message: str, code: str = "invalid_batches") -> StanadaptError:
     return StanadaptError(code, f"Minibatches: {message}")

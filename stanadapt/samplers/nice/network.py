@@ -11,17 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.errors import Code, StanadaptError
+from stanadapt.errors import StanadaptError
 from stanadapt.results import replace_file
 from stanadapt.samplers.nice import additive_couplings
 from stanadapt.samplers.nice.additive_couplings import CompiledNetwork
-from stanadapt.samplers.nice.messages import (
-    NETWORK_FORMAT,
-    NETWORK_MISMATCH,
-    NETWORK_UNREADABLE,
-    NETWORK_UNWRITABLE,
-    NETWORK_VALUES,
-)
 
 FORMAT = 1  # format of the file; increased when older files can no longer be read
 ARRAYS = ("mean", "factor", "weights")
@@ -88,7 +81,7 @@ class Network:
         count = sum(weight_count(coupling.widths) for coupling in self.couplings)
         if self.weights.shape != (count,):
             raise _invalid(
-                NETWORK_MISMATCH,
+                "network_mismatch",
                 f"these couplings have {count} weights, got shape {self.weights.shape}.",
             )
 
@@ -96,14 +89,14 @@ class Network:
         n = self.dim
         if self.mean.ndim != 1 or n == 0 or self.factor.shape not in ((1, n), (n, n)):
             raise _invalid(
-                NETWORK_MISMATCH,
+                "network_mismatch",
                 f"mean must have shape (dim,), and factor (dim, dim) or (1, dim), got "
                 f"{self.mean.shape} and {self.factor.shape}.",
             )
         diagonal = self.factor[0] if self.factor.shape[0] < n else np.diag(self.factor)
         if not np.all(diagonal > 0):
             raise _invalid(
-                NETWORK_VALUES, "the diagonal of factor must be positive: it consists of scales."
+                "network_values", "the diagonal of factor must be positive: it consists of scales."
             )
 
     def _require_widths(self) -> int:
@@ -113,13 +106,13 @@ class Network:
             z, v = (widths[-1], widths[0]) if moves == "z" else (widths[0], widths[-1])
             if z != self.dim:
                 raise _invalid(
-                    NETWORK_MISMATCH,
+                    "network_mismatch",
                     f"a coupling has {z} parameters, but mean has {self.dim}.",
                 )
             sizes.add(v)
         if len(sizes) != 1 or {c.moves for c in self.couplings} != {"z", "v"}:
             raise _invalid(
-                NETWORK_MISMATCH,
+                "network_mismatch",
                 "couplings must move both z and v, and agree on the size of v, got "
                 f"{sorted(sizes)}.",
             )
@@ -188,7 +181,7 @@ class Network:
                 np.savez(file, allow_pickle=False, network=np.array(json.dumps(header)), **arrays)
         except OSError as error:
             raise StanadaptError(
-                NETWORK_UNWRITABLE, f"{path} cannot be written: {error}."
+                "network_unwritable", f"{path} cannot be written: {error}."
             ) from None
 
     @classmethod
@@ -204,15 +197,15 @@ class Network:
                 couplings, number = header["couplings"], header["format"]
                 description = dict(header["description"])
         except OSError as error:
-            raise StanadaptError(NETWORK_UNREADABLE, f"{path} cannot be read: {error}.") from None
+            raise StanadaptError("network_unreadable", f"{path} cannot be read: {error}.") from None
         except (ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile, AttributeError):
             raise StanadaptError(
-                NETWORK_UNREADABLE,
+                "network_unreadable",
                 f"{path} does not contain a network: give a file written by Network.save.",
             ) from None
         if number != FORMAT:
             raise StanadaptError(
-                NETWORK_FORMAT,
+                "network_format",
                 f"{path} has format {number}, but this version reads format {FORMAT}: train the "
                 "network again.",
             )
@@ -231,12 +224,12 @@ def _couplings(values: Sequence[Any]) -> list[Coupling]:
         ]
     except (TypeError, ValueError):
         raise _invalid(
-            NETWORK_VALUES, f"couplings must be pairs (moves, widths), got {values!r}."
+            "network_values", f"couplings must be pairs (moves, widths), got {values!r}."
         ) from None
     for moves, widths in couplings:
         if moves not in ("z", "v") or len(widths) < 2 or min(widths) < 1:
             raise _invalid(
-                NETWORK_VALUES,
+                "network_values",
                 "a coupling must move z or v, with widths of at least 1 for input and output, got "
                 f"{moves!r}, {widths}.",
             )
@@ -247,11 +240,11 @@ def _numbers(name: str, values: Any) -> np.ndarray:
     try:
         array = np.ascontiguousarray(values, dtype=float)
     except (TypeError, ValueError):
-        raise _invalid(NETWORK_VALUES, f"{name} must be numbers.") from None
+        raise _invalid("network_values", f"{name} must be numbers.") from None
     if not np.all(np.isfinite(array)):
-        raise _invalid(NETWORK_VALUES, f"{name} must be finite.")
+        raise _invalid("network_values", f"{name} must be finite.")
     return array
 
 
-def _invalid(code: Code, message: str) -> StanadaptError:
+def _invalid(code: str, message: str) -> StanadaptError:
     return StanadaptError(code, f"network: {message}")

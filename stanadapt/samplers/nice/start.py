@@ -12,7 +12,6 @@ from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.starts import ChainInit, StartOption, register_start
 from stanadapt.errors import Message, StanadaptError, warn
-from stanadapt.samplers.nice.messages import NETWORK_OTHER_DATA, WRONG_NETWORK
 from stanadapt.samplers.nice.network import Network
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.target import Samplable
@@ -29,7 +28,7 @@ def _with_network(
     if trained.get("data_hash", data) != data:
         warn(
             Message(
-                NETWORK_OTHER_DATA,
+                "network_other_data",
                 f"the network was trained on {target.name} with other data: draws are exact, but "
                 "sampling may be far less efficient. If it is, train the network again.",
             )
@@ -46,12 +45,12 @@ def _require_use(target: Samplable, network: Any) -> None:
     """Raise StanadaptError unless a network is one, for this program."""
     if not isinstance(network, Network):
         raise StanadaptError(
-            WRONG_NETWORK, f"network must be a Network, or the file of one, got {network!r}."
+            "wrong_network", f"network must be a Network, or the file of one, got {network!r}."
         )
     moved = target.dim - target.target.noise_size
     if network.dim != moved:
         raise StanadaptError(
-            WRONG_NETWORK,
+            "wrong_network",
             f"the network moves {network.dim} parameters, but {target.name} has {moved} on the "
             "unconstrained scale: train one for it.",
         )
@@ -59,7 +58,7 @@ def _require_use(target: Samplable, network: Any) -> None:
     theirs = network.description.get("program_hash", ours)
     if not target.moves_parameters or theirs != ours:
         raise StanadaptError(
-            WRONG_NETWORK,
+            "wrong_network",
             f"the network was trained for {network.description.get('program', 'another program')} "
             f"(hash {theirs}), not for {target!r} (hash {ours}): train one for it.",
         )

@@ -18,14 +18,7 @@ from stanadapt.engine.plan import Plan, make_plan
 from stanadapt.engine.registry import find
 from stanadapt.errors import Message, StanadaptError, require_between, require_whole, warn
 from stanadapt.samplers.initial_values import initial_positions, positions_of_fit
-from stanadapt.samplers.nice.messages import (
-    CONSTANT_FIRST_DRAWS,
-    JAX_MISSING,
-    TRAINING_STOPPED,
-    TRAINING_WITHOUT_RESULT,
-)
 from stanadapt.samplers.nice.network import Coupling, Network
-from stanadapt.targets.messages import ESTIMATED_DENSITY
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.target import Target, check_same_target, require_target
 
@@ -207,7 +200,7 @@ def _adversarial() -> Any:
         from stanadapt.samplers.nice import adversarial
     except ImportError as error:
         raise StanadaptError(
-            JAX_MISSING,
+            "jax_missing",
             f"training needs JAX and optax ({error}): pip install 'stanadapt[learn]'.",
         ) from None
     return adversarial
@@ -216,7 +209,7 @@ def _adversarial() -> Any:
 def _require_exact_density(target: Target) -> None:
     if target.noise:
         raise StanadaptError(
-            ESTIMATED_DENSITY,
+            "estimated_density",
             f"the density of {target.name} is an estimate with noise {', '.join(target.noise)}: "
             "train on the target without `noise`.",
         )
@@ -284,7 +277,7 @@ class _Training:
         )
         if rehearsal is None:
             raise StanadaptError(
-                TRAINING_WITHOUT_RESULT, "training was interrupted before its first step."
+                "training_without_result", "training was interrupted before its first step."
             )
         return rehearsal.draws.reshape(-1, self.target.dim)
 
@@ -330,11 +323,11 @@ class _Training:
     def _stop_early(self, why: str) -> Network:
         if self.best is None:
             raise StanadaptError(
-                TRAINING_WITHOUT_RESULT, f"training {why}, before the first network was measured."
+                "training_without_result", f"training {why}, before the first network was measured."
             )
         step = max(self.history, key=lambda row: row["ess_per_draw"])["step"]
         text = f"training {why}; the network of step {step} is returned, the best so far."
-        warn(Message(TRAINING_STOPPED, text))
+        warn(Message("training_stopped", text))
         return self._finish(interrupted=True)
 
     def _finish(self, interrupted: bool) -> Network:
@@ -364,7 +357,7 @@ def _standardization(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     sd, share = np.sqrt(np.diag(covariance)), len(rows) / (len(rows) + rows.shape[1])
     if not (np.isfinite(sd).all() and np.all(sd > 0)):
         raise StanadaptError(
-            CONSTANT_FIRST_DRAWS,
+            "constant_first_draws",
             "the first draws do not vary in every parameter: give a warm_start, or inits.",
         )
     shrunk = share * covariance + (1.0 - share) * np.diag(sd**2)

@@ -24,7 +24,6 @@ import numpy as np
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import Density
-from stanadapt.engine.messages import INVALID_SETTING
 from stanadapt.engine.points import ValuePoint
 from stanadapt.engine.protocol import Preset, Sampler, Tempering, Traits
 from stanadapt.engine.registry import (
@@ -42,7 +41,6 @@ from stanadapt.samplers.tempering import warmup_rounds as rounds
 from stanadapt.samplers.tempering.evidence import describe_path
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z
 from stanadapt.samplers.tempering.level_walk import COLD, HOT, log_ratio_error
-from stanadapt.samplers.tempering.messages import IMPROPER_POWERS, LOG_ZETA_UNUSED
 from stanadapt.samplers.tempering.moves import MoveKernel, Options
 from stanadapt.samplers.tempering.path import DISTRIBUTION, TemperingPath
 from stanadapt.samplers.tempering.settings import (
@@ -194,20 +192,20 @@ def check(settings: Settings) -> None:
     problems: list[Message] = []
     if settings.levels == 1:
         text = "continuous_tempering: levels must be 0 (learned) or at least 2, got 1."
-        problems.append(Message(INVALID_SETTING, text))
+        problems.append(Message("invalid_setting", text))
     if settings.reference_family == ReferenceFamily.power:
         text = (
             "continuous_tempering: reference_family must be gaussian or student_t, got power: "
             "close to b = 0 the powers of a density are improper."
         )
-        problems.append(Message(IMPROPER_POWERS, text))
+        problems.append(Message("improper_powers", text))
     has_log_zeta = settings.log_zeta != 0.0 or not settings.learn_log_zeta
     if has_log_zeta and (settings.learn_log_zeta or settings.coordinate != Spacing.uniform):
         text = (
             "continuous_tempering: log_zeta must be left out unless coordinate=uniform and "
             f"learn_log_zeta=false, got {settings.log_zeta}."
         )
-        problems.append(Message(LOG_ZETA_UNUSED, text))
+        problems.append(Message("log_zeta_unused", text))
     if problems:
         raise StanadaptError(problems[0].code, problems[0])
 

@@ -18,20 +18,6 @@ import xarray as xr
 
 from stanadapt.errors import Message
 from stanadapt.samplers.tempering.ladder import BARRIER, LOG_STEP, LOG_Z, B, Ladder
-from stanadapt.samplers.tempering.messages import (
-    EMPTY_RINGS,
-    EVIDENCE_SPREAD,
-    EVIDENCE_UNKNOWN,
-    FEW_ANCESTORS,
-    FEW_ROUND_TRIPS,
-    IDLE_PSEUDO_SAMPLES,
-    IMPROPER_HOT_CHAINS,
-    LARGE_BARRIER,
-    REPEATED_DRAWS,
-    REUSED_PARTICLES,
-    TOO_MANY_STAGES,
-    UNEVEN_VISITS,
-)
 from stanadapt.samplers.tempering.particles import ANCESTOR, DONE, MOST_STAGES, Population
 from stanadapt.samplers.tempering.path import DISTRIBUTION, POSITION, POWER, TemperingPath
 from stanadapt.samplers.tempering.reference_distribution import DEGREES
@@ -137,7 +123,7 @@ def path_notes(
             "temperature has no finite integral), and the chains drift away. Use "
             "reference_family=gaussian, or raise the smallest inverse temperature."
         )
-        notes.append(Message(IMPROPER_HOT_CHAINS, text))
+        notes.append(Message("improper_hot_chains", text))
     if barrier > LARGEST_BARRIER:
         text = (
             f"{name}: the barrier between reference and target is {barrier:.1f}, above "
@@ -145,21 +131,21 @@ def path_notes(
             "closer to the target (reference_distribution or prior_data), or use "
             "parallel_tempering with more iterations."
         )
-        notes.append(Message(LARGE_BARRIER, text))
+        notes.append(Message("large_barrier", text))
     if trips < FEWEST_TRIPS:
         text = (
             f"{name}: only {trips} round trips between reference and target over all chains: the "
             "weights of modes depend on the starting points. Sample longer, widen the reference "
             "(inflation), or give one (reference_distribution or prior_data)."
         )
-        notes.append(Message(FEW_ROUND_TRIPS, text))
+        notes.append(Message("few_round_trips", text))
     if weights is not None and weights.mean() > DEAD_WEIGHT:
         text = (
             f"{name}: the largest weight is {weights.mean():.3f} on average: the other "
             "pseudo-samples never come close to the target. Try parallel_tempering, a longer "
             "warm-up, or a reference closer to the target."
         )
-        notes.append(Message(IDLE_PSEUDO_SAMPLES, text))
+        notes.append(Message("idle_pseudo_samples", text))
     return notes + _level_notes(name, tempering, stats.get("returned"))
 
 
@@ -172,14 +158,14 @@ def _level_notes(name: str, tempering: xr.Dataset, returned: np.ndarray | None) 
             "temperatures had states in the same energy ring, so nothing was swapped. Use fewer "
             "rings."
         )
-        notes.append(Message(EMPTY_RINGS, text))
+        notes.append(Message("empty_rings", text))
     if returned is not None and not returned.all():
         text = (
             f"{name}: {int((returned == 0).sum())} of {returned.size} draws are repeated: the "
             "chain did not return to the target within longest_excursion moves, because the "
             "normalizing constants were not learned. Lengthen warm-up."
         )
-        notes.append(Message(REPEATED_DRAWS, text))
+        notes.append(Message("repeated_draws", text))
     if "occupancy" in tempering:
         visits = tempering["occupancy"]
         shares = visits.values / visits.mean("level").values[:, None]
@@ -189,7 +175,7 @@ def _level_notes(name: str, tempering: xr.Dataset, returned: np.ndarray | None) 
                 "as the average one: its normalizing constant was not learned, and modes of very "
                 "different widths may be missed. Lengthen warm-up."
             )
-            notes.append(Message(UNEVEN_VISITS, text))
+            notes.append(Message("uneven_visits", text))
     if "coordinate_occupancy" in tempering:
         least = float(tempering["coordinate_occupancy"].min()) * tempering.sizes["tenth"]
         if least * UNEVEN < 1.0:
@@ -200,7 +186,7 @@ def _level_notes(name: str, tempering: xr.Dataset, returned: np.ndarray | None) 
                 "warm-up or, with coordinate=uniform, learn_log_zeta=false and "
                 f"log_zeta={float(zeta.mean()):.1f}."
             )
-            notes.append(Message(UNEVEN_VISITS, text))
+            notes.append(Message("uneven_visits", text))
     return notes
 
 
@@ -235,7 +221,7 @@ def particle_notes(
             "initial positions instead: their log evidence is unknown. Give a reference closer to "
             "the target (reference_distribution), or lengthen warm-up."
         )
-        notes.append(Message(EVIDENCE_UNKNOWN, text))
+        notes.append(Message("evidence_unknown", text))
     elif ancestors.min() < FEWEST_ANCESTORS:
         weighted = "log_weight" in tempering
         lost = "only the weights of few particles count" if weighted else "few were resampled"
@@ -245,21 +231,21 @@ def particle_notes(
             "underestimated. Use more particles or sweeps, a threshold nearer 1, or a reference "
             "closer to the target (reference_distribution)."
         )
-        notes.append(Message(FEW_ANCESTORS, text))
+        notes.append(Message("few_ancestors", text))
     if len(evidence) >= 2 and np.isfinite(evidence).all() and evidence.std(ddof=1) > LARGEST_SPREAD:
         text = (
             f"{name}: log evidence differs between chains, which are independent runs, by "
             f"{np.ptp(evidence):.1f}: neither it nor the weights of modes are known. Use more "
             "particles or sweeps, or a threshold nearer 1."
         )
-        notes.append(Message(EVIDENCE_SPREAD, text))
+        notes.append(Message("evidence_spread", text))
     if not given and tempering.sizes["level"] > MOST_STAGES:
         text = (
             f"{name}: {MOST_STAGES} stages did not reach the target, and the last one jumped to "
             "it. Give a reference closer to the target (reference_distribution), or lower the "
             "threshold."
         )
-        notes.append(Message(TOO_MANY_STAGES, text))
+        notes.append(Message("too_many_stages", text))
     draws, particles = stats["particle"].shape[1], len(np.unique(stats["particle"][0]))
     if draws > particles:
         text = (
@@ -267,7 +253,7 @@ def particle_notes(
             "the same particle are not independent, which R-hat and effective sample sizes do not "
             f"show. Raise particles to the number of draws, or take {particles} draws."
         )
-        notes.append(Message(REUSED_PARTICLES, text))
+        notes.append(Message("reused_particles", text))
     return notes
 
 

@@ -13,15 +13,7 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.engine.density import Density, value, value_and_gradient
-from stanadapt.errors import Code, Message, StanadaptError, require_whole, warn
-from stanadapt.samplers.tempering.messages import (
-    EXTENSION_CONFLICT,
-    EXTENSION_OPTION,
-    IMPROPER_EXTENSION,
-    INVALID_LADDER,
-    NOT_EXTENSIBLE,
-    NOTHING_LEARNED,
-)
+from stanadapt.errors import Message, StanadaptError, require_whole, warn
 from stanadapt.samplers.tempering.pseudo_extension import (
     COLLAPSED,
     FIXED,
@@ -54,21 +46,22 @@ def read_design(
     """Return the design for options of `Extended`; StanadaptError for a wrong option."""
     if not isinstance(temperature, str) or temperature not in MODES:
         raise _option_error(
-            EXTENSION_OPTION,
+            "extension_option",
             f"temperature must be one of {', '.join(MODES)}, got {temperature!r}.",
         )
     mode = MODES[temperature]
     if mode == FIXED:
         if ladder is not None:
             raise _option_error(
-                EXTENSION_CONFLICT, "a fixed temperature needs no ladder: leave one of the two out."
+                "extension_conflict",
+                "a fixed temperature needs no ladder: leave one of the two out.",
             )
         b = _inverse_temperature("fixed_at", fixed_at)
         return ExtensionDesign(count, mode, b, b, *NO_LADDER)
     if mode == COLLAPSED:
         if ladder is None:
             raise _option_error(
-                EXTENSION_CONFLICT,
+                "extension_conflict",
                 "collapsed temperatures are summed over a ladder: give ladder=(temperatures, "
                 'log_normalizers), or use temperature="free".',
             )
@@ -79,7 +72,7 @@ def read_design(
     temperatures, log_normalizers = _ladder(ladder)
     if temperatures[0] > low:
         raise _option_error(
-            INVALID_LADDER,
+            "invalid_ladder",
             f"ladder: it begins at {temperatures[0]:g}, above the lowest temperature {low:g}: "
             f"extend it, or use between=({temperatures[0]:g}, {high:g}).",
         )
@@ -96,7 +89,7 @@ def _inverse_temperature(name: str, value: Any) -> float:
         number = math.nan
     if not 0.0 <= number <= 1.0:
         raise _option_error(
-            EXTENSION_OPTION, f"{name} must be an inverse temperature in [0, 1], got {value!r}."
+            "extension_option", f"{name} must be an inverse temperature in [0, 1], got {value!r}."
         )
     return number
 
@@ -106,13 +99,13 @@ def _between(value: Any) -> tuple[float, float]:
         low, high = value
     except (TypeError, ValueError):
         raise _option_error(
-            EXTENSION_OPTION,
+            "extension_option",
             f"between must be the lowest and the highest temperature, got {value!r}.",
         ) from None
     low, high = _inverse_temperature("between", low), _inverse_temperature("between", high)
     if low >= high:
         raise _option_error(
-            EXTENSION_OPTION,
+            "extension_option",
             f"between must increase, got ({low:g}, {high:g}). For a single temperature use "
             'temperature="fixed".',
         )
@@ -124,28 +117,29 @@ def _ladder(value: Any) -> tuple[np.ndarray, np.ndarray]:
         temperatures, log_normalizers = (np.array(part, dtype=float) for part in value)
     except (TypeError, ValueError):
         raise _option_error(
-            INVALID_LADDER, "ladder must be (temperatures, log_normalizers), two lists of numbers."
+            "invalid_ladder",
+            "ladder must be (temperatures, log_normalizers), two lists of numbers.",
         ) from None
     shape = temperatures.shape
     if len(shape) != 1 or shape[0] < 2 or log_normalizers.shape != shape:
         raise _option_error(
-            INVALID_LADDER,
+            "invalid_ladder",
             "ladder: give as many log_normalizers as temperatures, at least two each, got shapes "
             f"{shape} and {log_normalizers.shape}.",
         )
     if not (np.all(np.diff(temperatures) > 0) and temperatures[0] >= 0 and temperatures[-1] == 1):
         raise _option_error(
-            INVALID_LADDER,
+            "invalid_ladder",
             f"ladder: temperatures must increase in [0, 1] and end at 1, got {value[0]}.",
         )
     if not np.all(np.isfinite(log_normalizers)):
         raise _option_error(
-            INVALID_LADDER, f"ladder: log_normalizers must be finite, got {value[1]}."
+            "invalid_ladder", f"ladder: log_normalizers must be finite, got {value[1]}."
         )
     return temperatures, log_normalizers
 
 
-def _option_error(code: Code, message: str) -> StanadaptError:
+def _option_error(code: str, message: str) -> StanadaptError:
     return StanadaptError(code, f"extended: {message}")
 
 
@@ -229,7 +223,7 @@ class Extended(Samplable):
         if learned is not None:
             if not (reference_distribution is None and prior_data is None and ladder is None):
                 raise _option_error(
-                    EXTENSION_CONFLICT,
+                    "extension_conflict",
                     "`learned` supplies reference_distribution and ladder: leave these and "
                     "prior_data out.",
                 )
@@ -250,7 +244,7 @@ class Extended(Samplable):
         elif reference_distribution is not None:
             self._reference = _compile_reference(reference_distribution, self._base.dim)
         elif self.pseudo_samples > 1 and self._warns:
-            warn(Message(IMPROPER_EXTENSION, _describe_impropriety(self)))
+            warn(Message("improper_extension", _describe_impropriety(self)))
         self._targets = [t for t in (self._base, self._prior) if t is not None]
         self._sources = [_calibrate_source(t) for t in self._targets]
         self.evaluations_per_call = self.pseudo_samples
@@ -423,12 +417,12 @@ class Resampler:
 def _require_extensible(target: Any) -> Target:
     if isinstance(target, Extended):
         raise _option_error(
-            NOT_EXTENSIBLE,
+            "not_extensible",
             "the target is already an Extended: raise its pseudo_samples instead.",
         )
     if require_target(target).noise:
         raise _option_error(
-            NOT_EXTENSIBLE,
+            "not_extensible",
             f"the density of {target.name} is an estimate with noise {', '.join(target.noise)}, "
             "and a power of an estimate is biased: make the target without `noise`, so that the "
             "noise is sampled like the other parameters.",
@@ -444,14 +438,14 @@ def _read_learned(
     if not is_fit or "tempering" not in results.group_names(fit):
         source = f"one of {results.attribute(fit, 'sampler', 'Stan')}" if is_fit else repr(fit)
         raise _option_error(
-            NOTHING_LEARNED,
+            "nothing_learned",
             f"`learned` must be a result of parallel_tempering or pseudo_extended, got {source}.",
         )
     check_same_target(target, fit)
     group = results.dataset(fit, "tempering").isel(chain=0)
     if "reference_mean" not in group:
         raise _option_error(
-            NOTHING_LEARNED,
+            "nothing_learned",
             "the fit in `learned` has not learned a reference distribution, since one was given: "
             "give that reference_distribution or prior_data instead of `learned`, or sample the "
             "target without them.",
@@ -469,7 +463,7 @@ def _read_learned(
 def _compile_reference(reference: Any, dim: int) -> CompiledReference:
     if not isinstance(reference, ReferenceDistribution):
         raise _option_error(
-            EXTENSION_OPTION,
+            "extension_option",
             "reference_distribution must be a ReferenceDistribution(mean, sd), which stanadapt."
             f"runs.reference.fit_reference makes from Pathfinder or a fit, got {reference!r}.",
         )
@@ -478,7 +472,9 @@ def _compile_reference(reference: Any, dim: int) -> CompiledReference:
 
 def _prior_target(target: Target, data: Data, reference: Any) -> Target:
     if reference is not None:
-        raise _option_error(EXTENSION_CONFLICT, "give either reference_distribution or prior_data.")
+        raise _option_error(
+            "extension_conflict", "give either reference_distribution or prior_data."
+        )
     return target.with_prior_data(data)
 
 

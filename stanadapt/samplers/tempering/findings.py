@@ -34,14 +34,6 @@ from stanadapt.samplers.tempering import (
     simulated_tempering,
     smc,
 )
-from stanadapt.samplers.tempering.messages import (
-    CHAINS_DISAGREE_ON_MODES,
-    EMPTY_FILES,
-    REJECTED_JUMPS,
-    SHARED_FILE_ERROR,
-    UNEQUAL_MODE_VOLUMES,
-    UNVISITED_REGIONS,
-)
 from stanadapt.samplers.tempering.settings import ReferenceFamily
 from stanadapt.targets.pseudo_samples import pseudo_group
 from stanadapt.targets.target import Samplable, Target
@@ -138,7 +130,7 @@ def volume_messages(name: str, volumes: np.ndarray) -> list[str]:
         "missed without any other sign, and weights converge slowly. Start chains in the narrow "
         "modes that you expect (inits), and compare."
     )
-    return [Message(UNEQUAL_MODE_VOLUMES, text)]
+    return [Message("unequal_mode_volumes", text)]
 
 
 def count_unvisited(
@@ -189,7 +181,7 @@ def unvisited_messages(name: str, count: int, total: int) -> list[str]:
         "in which the run has no draws. If these are modes, they have little weight, or are too "
         "narrow for tempering to find again: start chains there (inits), and compare."
     )
-    return [Message(UNVISITED_REGIONS, text)]
+    return [Message("unvisited_regions", text)]
 
 
 @reports_for(equi_energy.Settings)
@@ -203,19 +195,19 @@ def report_jumps(view: RunView) -> Findings:
             f"equi_energy: for {empty / (jumps + empty):.0%} of jumps, the hotter chain had stored "
             "no state in the same energy ring. Lengthen warm-up, or raise levels."
         )
-        notes.append(Message(EMPTY_FILES, text))
+        notes.append(Message("empty_files", text))
     if jumps and stats["n_jumps_accepted"].sum() < FEW_ACCEPTED * jumps:
         text = (
             f"equi_energy: {stats['n_jumps_accepted'].sum() / jumps:.0%} of jumps were accepted: "
             "rings are too wide. Raise levels, or lower highest_temperature."
         )
-        notes.append(Message(REJECTED_JUMPS, text))
+        notes.append(Message("rejected_jumps", text))
     if len(stats["ring"]) < FEWEST_CHAINS:
         text = (
             "equi_energy: the stored states have an error that is common to all draws of a chain. "
             f"Only a comparison of several chains shows it: run at least {FEWEST_CHAINS}."
         )
-        notes.append(Message(SHARED_FILE_ERROR, text))
+        notes.append(Message("shared_file_error", text))
     return Findings(messages=notes)
 
 
@@ -313,7 +305,7 @@ def _note_chains(name: str, chains: list[Chain], length: int) -> list[str]:
         "some. Sample longer, lengthen warm-up, or give a reference distribution "
         "(reference_distribution, prior_data); stanadapt.modes shows the modes of each chain."
     )
-    return [Message(CHAINS_DISAGREE_ON_MODES, text)]
+    return [Message("chains_disagree_on_modes", text)]
 
 
 def _note_modes(target: Target, chains: list[Chain], group: xr.Dataset) -> list[str]:

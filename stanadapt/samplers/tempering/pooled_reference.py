@@ -19,11 +19,6 @@ from stanadapt.engine.density import FAILED_CALLS, GRADIENT_CALLS, VALUE_CALLS
 from stanadapt.engine.starts import Cost
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.samplers.initial_values import initial_positions, positions_of_fit
-from stanadapt.samplers.tempering.messages import (
-    NOT_A_REFERENCE,
-    REFERENCE_COORDINATES,
-    REFERENCE_DRAWS,
-)
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.samplers.tempering.warmup_rounds import INFLATION_2D
 from stanadapt.samplers.variational.gaussian import Gaussian
@@ -34,7 +29,6 @@ from stanadapt.samplers.variational.methods import (
     gaussians_of,
 )
 from stanadapt.samplers.variational.pathfinder import mixture_log_density
-from stanadapt.targets.messages import ESTIMATED_DENSITY
 from stanadapt.targets.target import Samplable
 
 # more than the default of `approximate`, because a mode that no path reaches is lost
@@ -94,7 +88,7 @@ def _from_pathfinder(target: Samplable, seed: int | None) -> tuple[Moments, str,
     program = target.target
     if program.noise:
         raise StanadaptError(
-            ESTIMATED_DENSITY,
+            "estimated_density",
             f"reference_distribution='{PATHFINDER}' follows gradients, but the density of "
             f"{program.name} is an estimate with noise {', '.join(program.noise)}: give a "
             "ReferenceDistribution, or leave it out to learn one during warm-up.",
@@ -157,13 +151,13 @@ def _from_fit(target: Samplable, fit: Any) -> tuple[Moments, str]:
     program = target.target
     if not results.is_fit(fit):
         raise StanadaptError(
-            NOT_A_REFERENCE,
+            "not_a_reference",
             f"reference_distribution must be a ReferenceDistribution(mean, sd), '{PATHFINDER}', an "
             f"earlier fit or approximation, or its file, got {fit!r}.",
         )
     if program is not target:
         raise StanadaptError(
-            REFERENCE_COORDINATES,
+            "reference_coordinates",
             f"reference_distribution: the coordinates of {target!r} are not those of a fit of "
             f"{program.name}: give a ReferenceDistribution, or '{PATHFINDER}'.",
         )
@@ -178,7 +172,7 @@ def _from_fit(target: Samplable, fit: Any) -> tuple[Moments, str]:
     draws = draws[np.isfinite(draws).all(axis=1)]
     if len(draws) < FEWEST_DRAWS or not np.all(np.ptp(draws, axis=0) > 0.0):
         raise StanadaptError(
-            REFERENCE_DRAWS,
+            "reference_draws",
             f"reference_distribution: the fit has {len(draws)} finite draws, or a parameter that "
             f"never moved; estimating a spread takes at least {FEWEST_DRAWS} different draws.",
         )
@@ -201,7 +195,7 @@ def _require_coordinates(name: str, fit: Any, parts: list[Gaussian], draws: np.n
         if np.nanmedian(difference / (1.0 + np.abs(recorded))) < AGREEMENT:
             return
     raise StanadaptError(
-        REFERENCE_COORDINATES,
+        "reference_coordinates",
         "reference_distribution: the unconstrained coordinates of the approximation are not those "
         f"of {name}: it has another target or version of Stan, or its data set other bounds. "
         "Approximate this target.",

@@ -13,8 +13,7 @@ import numpy as np
 from stanadapt.engine.compiled.jit import as_python, inline, jit
 from stanadapt.engine.numerics import triangular as factors
 from stanadapt.engine.numerics.vectors import fill_normal, squared_norm, vector_sum
-from stanadapt.errors import Code, StanadaptError, is_real
-from stanadapt.samplers.tempering.messages import INVALID_REFERENCE, REFERENCE_SIZE
+from stanadapt.errors import StanadaptError, is_real
 
 DEGREES, LOG_CONSTANT = 0, 1  # entries of CompiledReference.numbers
 # below this, or above its inverse, 1 / sd^2 may be infinite or 0
@@ -228,7 +227,7 @@ class ReferenceDistribution:
         if self.mean.size != dim:
             raise _invalid(
                 f"the target has {dim} unconstrained parameters, but mean has {self.mean.size}.",
-                REFERENCE_SIZE,
+                "reference_size",
             )
         return make_reference(self.mean, self.factor, self.degrees)
 
@@ -243,5 +242,5 @@ def _numbers(name: str, values: Any) -> np.ndarray:
     return array
 
 
-def _invalid(message: str, code: Code = INVALID_REFERENCE) -> StanadaptError:
+def _invalid(message: str, code: str = "invalid_reference") -> StanadaptError:
     return StanadaptError(code, f"reference distribution: {message}")

@@ -19,11 +19,6 @@ from stanadapt.engine.registry import (
     setting_error,
 )
 from stanadapt.errors import StanadaptError
-from stanadapt.samplers.tempering.messages import (
-    IMPROPER_POWERS,
-    INVALID_TEMPERATURES,
-    TEMPERATURES_CONFLICT,
-)
 from stanadapt.samplers.tempering.moves import RANDOM_WALK, Options
 from stanadapt.samplers.tempering.path import DISTRIBUTION, POWER, TemperingPath
 from stanadapt.samplers.tempering.reference_distribution import make_reference
@@ -192,7 +187,7 @@ def check_tempering(settings: Any) -> None:
     if power and (given[-1] if given else settings.min_inverse_temperature) == 0:
         lowest = "the last of inverse_temperatures" if given else "min_inverse_temperature"
         raise StanadaptError(
-            IMPROPER_POWERS,
+            "improper_powers",
             f"{name}: {lowest} must be above 0 with reference_family=power, got 0: at b = 0 the "
             "power of the target is constant and improper. Use 0.05, or reference_family=gaussian.",
         )
@@ -215,13 +210,13 @@ def check_ladder(settings: Any, **replaced: float) -> None:
     name, problem = find_name(settings), _problem_of_ladder(given)
     if problem:
         raise StanadaptError(
-            INVALID_TEMPERATURES,
+            "invalid_temperatures",
             f"{name}: inverse_temperatures must {problem}, got {_shown(given)}.",
         )
     for other, default in replaced.items():
         if getattr(settings, other) != default:
             raise StanadaptError(
-                TEMPERATURES_CONFLICT,
+                "temperatures_conflict",
                 f"{name}: {other}={getattr(settings, other):g} and inverse_temperatures both set "
                 "the ladder: give only one of them.",
             )

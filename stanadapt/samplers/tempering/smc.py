@@ -36,7 +36,6 @@ from stanadapt.samplers.tempering import swaps as path_engine
 from stanadapt.samplers.tempering import warmup_rounds as rounds
 from stanadapt.samplers.tempering.evidence import describe_particles
 from stanadapt.samplers.tempering.ladder import B
-from stanadapt.samplers.tempering.messages import IMPROPER_POWERS, INVALID_TEMPERATURES
 from stanadapt.samplers.tempering.moves import RANDOM_WALK, MoveKernel
 from stanadapt.samplers.tempering.path import TemperingPath
 from stanadapt.samplers.tempering.settings import (
@@ -164,14 +163,14 @@ def check(settings: Settings) -> None:
     check_moves(settings)
     if settings.reference_family == ReferenceFamily.power:
         raise StanadaptError(
-            IMPROPER_POWERS,
+            "improper_powers",
             "smc: reference_family must be gaussian or student_t, got power: the particles are "
             "drawn from the reference, and the power of a density cannot be drawn from.",
         )
     check_ladder(settings, threshold=Settings._field_defaults["threshold"])
     if settings.inverse_temperatures and settings.inverse_temperatures[-1] != 0.0:
         raise StanadaptError(
-            INVALID_TEMPERATURES,
+            "invalid_temperatures",
             "smc: inverse_temperatures must end at 0, since the particles are drawn from the "
             f"reference, got {settings.inverse_temperatures[-1]:g}.",
         )

@@ -12,7 +12,6 @@ from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import names_of
 from stanadapt.engine.starts import PRIOR_HANDLES, ChainInit, Cost, StartOption, register_start
 from stanadapt.errors import StanadaptError
-from stanadapt.samplers.tempering.messages import NO_REFERENCE
 from stanadapt.samplers.tempering.path import DISTRIBUTION, PRIOR, TemperingPath
 from stanadapt.samplers.tempering.pooled_reference import FittedReference, reference_from
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
@@ -99,7 +98,7 @@ def _fitted(
     family = settings.reference_family
     if family == ReferenceFamily.power:
         raise StanadaptError(
-            NO_REFERENCE,
+            "no_reference",
             f"{sampler.name}: reference_family=power has no reference: leave "
             "reference_distribution out, or use reference_family=gaussian.",
         )
@@ -119,7 +118,7 @@ def _with_prior_data(
     if sampler.tempering.draws_reference:
         able = names_of(lambda s: s.tempering and not s.tempering.draws_reference)
         raise StanadaptError(
-            NO_REFERENCE,
+            "no_reference",
             f"{sampler.name} begins with independent draws from the reference, and the program "
             "under prior-only data cannot provide them: leave prior_data out, give a "
             f"reference_distribution, or use {able}.",

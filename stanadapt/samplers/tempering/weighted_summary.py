@@ -25,10 +25,6 @@ import pandas as pd
 from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.results import PSEUDO, arviz_module
-from stanadapt.samplers.tempering.messages import (
-    NO_PSEUDO_SAMPLES,
-    WRONG_FUNCTION,
-)
 from stanadapt.targets.pseudo_samples import TEMPERATURE, WEIGHT
 
 Function = Callable[[Mapping[str, np.ndarray]], Any]
@@ -77,7 +73,7 @@ def weighted_summary(fit: Any, functions: Mapping[str, Function] | None = None) 
         return _summarize_weighted_draws(fit, functions or {})
     if not results.is_fit(fit) or PSEUDO not in results.group_names(fit):
         raise StanadaptError(
-            NO_PSEUDO_SAMPLES,
+            "no_pseudo_samples",
             "the fit contains no pseudo-samples: sample an Extended, or use the sampler "
             "pseudo_extended, with save='pseudo'. (Draws of sgld have weights too.)",
         )
@@ -169,7 +165,7 @@ def _evaluate(
 
 def _wrong_function(name: str, shape: tuple[int, ...], problem: str) -> StanadaptError:
     return StanadaptError(
-        WRONG_FUNCTION,
+        "wrong_function",
         f"function {name!r} must turn variables of shape (chain, draw, pseudo, ...) into numbers "
         f"of shape {shape}, but {problem}.",
     )

@@ -25,7 +25,6 @@ from stanadapt.errors import Message
 from stanadapt.samplers.variational import hvi, variational_mcmc
 from stanadapt.samplers.variational.gaussian import LOG_2PI, Gaussian, log_densities
 from stanadapt.samplers.variational.hamiltonian_path import LOWEST
-from stanadapt.samplers.variational.messages import FAILED_PATHS, LONG_STAY, POOR_PROPOSALS
 from stanadapt.targets.target import Samplable
 
 DRAWS = 2000
@@ -110,7 +109,7 @@ def _note_weights(
         f"one place for very long), and the largest of {count} weights is {shares.max():.0%} of "
         f"their sum. Use {remedy}; otherwise another sampler."
     )
-    return [Message(POOR_PROPOSALS, text)]
+    return [Message("poor_proposals", text)]
 
 
 def _note_stays(chain: Chain, stays: np.ndarray, length: int) -> list[str]:
@@ -122,7 +121,7 @@ def _note_stays(chain: Chain, stays: np.ndarray, length: int) -> list[str]:
         "iterations: it was in a region with more posterior mass than the approximation gives it. "
         "Means and intervals depend on how often that happened."
     )
-    return [Message(LONG_STAY, text)]
+    return [Message("long_stay", text)]
 
 
 @reports_for(hvi.Settings)
@@ -146,7 +145,7 @@ def report_paths(view: RunView) -> Findings:
             "paths, which makes the bound on the log evidence infinitely low; `bound` is that of "
             "the others."
         )
-        notes.append(Message(FAILED_PATHS, text))
+        notes.append(Message("failed_paths", text))
     return Findings(attributes, notes)
 
 

@@ -22,20 +22,6 @@ from stanadapt.errors import (
 )
 from stanadapt.samplers.variational import advi, laplace, pathfinder
 from stanadapt.samplers.variational.gaussian import Gaussian
-from stanadapt.samplers.variational.messages import (
-    ASCENT_FAILURES,
-    ASCENT_UNFINISHED,
-    DENSE_TOO_LARGE,
-    ESTIMATED_START_DENSITY,
-    NO_APPROXIMATION,
-    NO_PATHFINDER_START,
-    NOT_AN_APPROXIMATION,
-    PATHS_FAILED,
-    PATHS_UNFINISHED,
-    UNKNOWN_ALGORITHM,
-    UNKNOWN_METHOD,
-    UNKNOWN_METHOD_SETTING,
-)
 from stanadapt.targets.standardized import Standardized
 from stanadapt.targets.target import Samplable, Target
 
@@ -150,14 +136,14 @@ def fit_pathfinder(
             f"{total - len(parts)} of {total} paths are left out: the density failed around every "
             "point of them."
         )
-        notes.append(Message(PATHS_FAILED, text))
+        notes.append(Message("paths_failed", text))
     cut = sum(len(path.elbo) > settings.max_iterations for path in results_of_paths)
     if cut:
         text = (
             f"{cut} of {total} paths did not reach a mode in {settings.max_iterations} steps: "
             "the posterior may be improper, or raise max_iterations."
         )
-        notes.append(Message(PATHS_UNFINISHED, text))
+        notes.append(Message("paths_unfinished", text))
     return Fitted(parts, _stack_traces([path.elbo for path in results_of_paths]), densities, notes)
 
 
@@ -224,14 +210,14 @@ def choose_method(name: Any, options: dict[str, Any]) -> tuple[Method, Any]:
     """Return a method and its settings, checked; StanadaptError, stage "settings"."""
     if not isinstance(name, str) or name not in METHODS:
         names = ", ".join(METHODS)
-        raise StanadaptError(UNKNOWN_METHOD, f"method must be one of {names}, got {name!r}.")
+        raise StanadaptError("unknown_method", f"method must be one of {names}, got {name!r}.")
     method = METHODS[name]
     defaults = method.settings()
     for setting in options:
         if setting not in defaults._fields:
             names, question = ", ".join(defaults._fields), did_you_mean(setting, defaults._fields)
             raise StanadaptError(
-                UNKNOWN_METHOD_SETTING,
+                "unknown_method_setting",
                 f"{name} has no setting {setting!r}; it has {names}.{question}",
             )
     return method, method.settings(**{
@@ -244,7 +230,7 @@ def _check(name: str, value: Any) -> Any:
     if name == "algorithm":
         if value not in ("fullrank", "meanfield"):
             raise StanadaptError(
-                UNKNOWN_ALGORITHM, f"algorithm must be fullrank or meanfield, got {value!r}."
+                "unknown_algorithm", f"algorithm must be fullrank or meanfield, got {value!r}."
             )
         return value
     if name == "learning_rate":
@@ -258,7 +244,7 @@ def require_size(name: str, method: Method, settings: Any, dim: int) -> None:
     """Refuse a matrix of all pairs of parameters if there are very many."""
     if method.is_dense(settings) and dim > LARGEST_DENSE:
         raise StanadaptError(
-            DENSE_TOO_LARGE,
+            "dense_too_large",
             f"{name} forms a matrix of all pairs of {dim} parameters, which takes too much memory: "
             "use method='pathfinder', or 'advi' with algorithm='meanfield'.",
         )
@@ -284,7 +270,7 @@ def _note_rise(elbo: np.ndarray) -> list[str]:
     if other.mean() - one.mean() <= max(RISING * error, LEAST_RISE):
         return []
     text = "the ELBO was still rising when the ascent ended: raise iterations."
-    return [Message(ASCENT_UNFINISHED, text)]
+    return [Message("ascent_unfinished", text)]
 
 
 def _note_failures(failed: int, total: int) -> list[str]:
@@ -294,7 +280,7 @@ def _note_failures(failed: int, total: int) -> list[str]:
         f"{failed} of {total} draws of the ascent had no finite density and were left out of its "
         "gradients: the approximation extends beyond the support of the posterior."
     )
-    return [Message(ASCENT_FAILURES, text)]
+    return [Message("ascent_failures", text)]
 
 
 def _name_direction(target: Samplable, direction: np.ndarray | None) -> str:
@@ -310,7 +296,7 @@ def _name_direction(target: Samplable, direction: np.ndarray | None) -> str:
 
 def _no_approximation(target: Samplable, why: str) -> StanadaptError:
     return StanadaptError(
-        NO_APPROXIMATION,
+        "no_approximation",
         f"no approximation of {target.name} was found: {why}. Start at other points (inits), check "
         "that priors or data bound every parameter, or use sample, which does not need a mode.",
     )
@@ -327,7 +313,7 @@ def gaussians_of(fit: Any) -> list[Gaussian]:
     """
     if not results.is_fit(fit) or "approximation" not in results.group_names(fit):
         raise StanadaptError(
-            NOT_AN_APPROXIMATION, f"a result of approximate is expected, got {fit!r}."
+            "not_an_approximation", f"a result of approximate is expected, got {fit!r}."
         )
     group = results.dataset(fit, "approximation")
     return [
@@ -359,7 +345,7 @@ def pathfinder_positions(
     """
     if target.noise:
         raise StanadaptError(
-            ESTIMATED_START_DENSITY,
+            "estimated_start_density",
             f"inits='{PATHFINDER}' follows gradients, but the density of {target.name} is an "
             f"estimate with noise {', '.join(target.noise)}: give other inits.",
         )
@@ -388,6 +374,6 @@ def pathfinder_positions(
             f"Pathfinder found no starting point for chain {', '.join(lost)} of {target.name}: it "
             "starts at random."
         )
-        warn(Message(NO_PATHFINDER_START, text))
+        warn(Message("no_pathfinder_start", text))
     pairs = zip(starts, positions, strict=True)
     return [start if drawn is None else drawn for start, drawn in pairs]

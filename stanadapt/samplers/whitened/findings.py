@@ -14,7 +14,6 @@ from stanadapt.engine.triangular_map import NONE, TriangularMap
 from stanadapt.errors import Message
 from stanadapt.samplers.straightened_pair import MOST_POINTS, straightened_pair
 from stanadapt.samplers.whitened import pooled_am, whitened_hmc
-from stanadapt.samplers.whitened.messages import FLAT_DIRECTION, UNBOUNDED_DIRECTION
 from stanadapt.samplers.whitened.nuts_steps import SHORTER
 from stanadapt.samplers.whitened.priors import Group
 from stanadapt.samplers.whitened.progress import CUT_SHORT, Progress
@@ -216,7 +215,7 @@ def find_improper(
         flat = ", ".join(names[i] for i in without_gradient[:LISTED])
         notes.append(
             Message(
-                FLAT_DIRECTION,
+                "flat_direction",
                 f"whitened_hmc: the gradient did not change with {flat}: the density is flat, or "
                 "increases without bound, in this direction, and the posterior may be improper. "
                 "Add a prior, or remove the parameter from the model.",
@@ -226,7 +225,7 @@ def find_improper(
         wide = ", ".join(names[i] for i in drifting[:LISTED])
         notes.append(
             Message(
-                UNBOUNDED_DIRECTION,
+                "unbounded_direction",
                 f"whitened_hmc: the draws of {wide} drifted without bound in warm-up: the "
                 "posterior may be improper. Check that the data or a prior bounds every direction.",
             )

@@ -17,7 +17,6 @@ from stanadapt import results
 from stanadapt.errors import Message, codes_of
 from stanadapt.runs.choose_sampler import DEFAULT
 from stanadapt.studies.advise.trials import Candidate, Trial, careful_candidates, is_follow_up
-from stanadapt.studies.messages import NO_USABLE_TRIAL, PASSED_OVER, RECOMMENDED
 
 # the default, which diagnoses itself best, is kept unless another sampler is faster by this factor
 WORTH_A_CHANGE = 1.25
@@ -104,7 +103,7 @@ class Advice:
         name = Candidate(self.sampler, self.settings).name
         if self._best is None:
             return Message(
-                NO_USABLE_TRIAL,
+                "no_usable_trial",
                 f"No trial gave usable draws. {name} is the most promising: run it longer and read "
                 "its verdict.",
             )
@@ -118,10 +117,10 @@ class Advice:
         )
         others = [trial for trial in ranked if trial is not self._best]
         if not others:
-            return Message(RECOMMENDED, f"{text}. No other trial gave usable draws.")
+            return Message("recommended", f"{text}. No other trial gave usable draws.")
         other = others[0]
         time = _duration(other.seconds_to(self._ess))
-        return Message(RECOMMENDED, f"{text}; {other.candidate.name} would take {time}.")
+        return Message("recommended", f"{text}; {other.candidate.name} would take {time}.")
 
     def to_json(self) -> str:
         """Return everything but the fits as JSON."""
@@ -215,7 +214,7 @@ def _passed_over(usable: list[Trial], ranked: list[Trial]) -> list[Message]:
     if not names:
         return []
     text = f"Not recommended, since such steps made trajectories diverge: {', '.join(names)}."
-    return [Message(PASSED_OVER, text)]
+    return [Message("passed_over", text)]
 
 
 def _prefer(ranked: list[Trial], ess: float) -> Trial:

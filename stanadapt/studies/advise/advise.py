@@ -15,7 +15,6 @@ from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.engine.console import slow_step
 from stanadapt.engine.plan import LARGEST_SEED
 from stanadapt.errors import Message, StanadaptError, is_real, require_flag, require_whole
-from stanadapt.errors.messages import OUT_OF_RANGE
 from stanadapt.runs.choose_sampler import without_gradient
 from stanadapt.studies.advise.advice import Advice
 from stanadapt.studies.advise.trials import (
@@ -26,13 +25,6 @@ from stanadapt.studies.advise.trials import (
     run_trial,
     separate_modes,
     tempering_candidates,
-)
-from stanadapt.studies.messages import (
-    DIVERGENT_TRIALS,
-    FAR_FROM_GAUSSIAN,
-    MISSED_IN_TRIAL,
-    NOT_A_PLAIN_TARGET,
-    SEVERAL_MODES,
 )
 from stanadapt.studies.shape import measure_shape
 from stanadapt.targets.target import Target, require_samplable
@@ -102,7 +94,9 @@ def advise(
     """
     program = require_samplable(target).target
     if program is not target:
-        raise StanadaptError(NOT_A_PLAIN_TARGET, f"advise takes the Target itself, got {target!r}.")
+        raise StanadaptError(
+            "not_a_plain_target", f"advise takes the Target itself, got {target!r}."
+        )
     seconds = 60.0 * _require_positive("max_minutes", max_minutes)
     until_ess = _require_positive("until_ess", until_ess)
     if seed is None:
@@ -119,7 +113,7 @@ def advise(
 
 def _require_positive(name: str, value: Any) -> float:
     if not is_real(value) or not 0 < value < np.inf:
-        raise StanadaptError(OUT_OF_RANGE, f"{name} must be a number above zero, got {value!r}.")
+        raise StanadaptError("out_of_range", f"{name} must be a number above zero, got {value!r}.")
     return float(value)
 
 
@@ -194,7 +188,7 @@ class _TrialSeries:
             for other, other_draws in columns.items():
                 if other != name and missed_share(other_draws, draws).clear:
                     text = f"It missed a region with many draws of {other}."
-                    excluded[name] = Message(MISSED_IN_TRIAL, text)
+                    excluded[name] = Message("missed_in_trial", text)
         # two that miss each other are two halves of an answer: the longer run may have both
         return excluded if len(excluded) < len(columns) else {}
 
@@ -226,7 +220,7 @@ class _TrialSeries:
                 f"Chains ended in {self.modes} separate regions, and the density is lower between "
                 "them: there are several modes. `stanadapt modes` estimates their weights."
             )
-            messages.append(Message(SEVERAL_MODES, text))
+            messages.append(Message("several_modes", text))
         shape = self._shape()
         if shape:
             messages.append(shape)
@@ -235,7 +229,7 @@ class _TrialSeries:
                 "Trajectories diverged. If a scale can be near zero, a noncentered "
                 "parameterization helps more than any sampler."
             )
-            messages.append(Message(DIVERGENT_TRIALS, text))
+            messages.append(Message("divergent_trials", text))
         return messages
 
     def _shape(self) -> Message | None:
@@ -253,7 +247,7 @@ class _TrialSeries:
             shape = measure_shape(self.target, max(usable, key=lambda trial: trial.ess).fit)
         if not shape.found.map_is_used:
             return None
-        return next((m for m in shape.messages if m.code == FAR_FROM_GAUSSIAN), None)
+        return next((m for m in shape.messages if m.code == "far_from_gaussian"), None)
 
 
 def _cost_of_a_call(trials: list[Trial]) -> dict[str, str]:

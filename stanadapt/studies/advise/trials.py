@@ -18,11 +18,9 @@ from stanadapt.engine.console import slow_step
 from stanadapt.engine.plan import usable_cores
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.runs.choose_sampler import DEFAULT
-from stanadapt.runs.messages import INTERRUPTED, NO_DRAWS
 from stanadapt.runs.progress import RunProgress
 from stanadapt.runs.sample import sample
 from stanadapt.samplers import registered
-from stanadapt.studies.messages import UNFINISHED_TRIAL
 from stanadapt.targets.target import Target
 
 FAILED = "failed"  # the verdict of a trial without draws
@@ -249,10 +247,10 @@ def run_trial(
 
 def _judge_failure(error: StanadaptError, stopped: bool) -> Verdict:
     """Return the verdict on a trial without draws; KeyboardInterrupt if a user interrupted it."""
-    if error.code == INTERRUPTED:
+    if error.code == "interrupted":
         raise KeyboardInterrupt from None
-    if error.code == NO_DRAWS and stopped:
-        reason = Message(UNFINISHED_TRIAL, "It was still in warm-up when the trial ended.")
+    if error.code == "no_draws" and stopped:
+        reason = Message("unfinished_trial", "It was still in warm-up when the trial ended.")
     else:
         reason = Message(error.code, error.message)
     return Verdict(FAILED, [reason])

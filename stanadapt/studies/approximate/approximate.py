@@ -10,7 +10,6 @@ from stanadapt.engine.console import slow_step
 from stanadapt.engine.plan import Plan, make_plan
 from stanadapt.errors import StanadaptError, require_names, require_whole
 from stanadapt.results import Fit
-from stanadapt.runs.messages import UNKNOWN_ARGUMENT
 from stanadapt.runs.rehearsal import rehearse_draws
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.samplers.variational.methods import Fitted, Method, choose_method, require_size
@@ -20,8 +19,6 @@ from stanadapt.studies.approximate.pack_approximation import (
     ApproximationRecord,
     pack_approximation,
 )
-from stanadapt.studies.messages import APPROXIMATION_TOO_FAR, NO_DENSITY_AT_DRAWS
-from stanadapt.targets.messages import ESTIMATED_DENSITY
 from stanadapt.targets.target import Samplable, require_samplable
 
 UNCONSTRAINED = "unconstrained"  # the group that a result may have in addition
@@ -104,7 +101,7 @@ def approximate(
     method_functions, method_settings = choose_method(method, settings)
     if program.noise:
         raise StanadaptError(
-            ESTIMATED_DENSITY,
+            "estimated_density",
             f"{method} follows gradients, but the density of {program.name} is an estimate with "
             f"noise {', '.join(program.noise)}. Use sample, or make the target without `noise` to "
             "approximate both.",
@@ -125,7 +122,7 @@ def approximate(
 def _saves_unconstrained(save: Any) -> bool:
     names = require_names("save", save)
     if set(names) - {UNCONSTRAINED}:
-        raise StanadaptError(UNKNOWN_ARGUMENT, f"save takes {UNCONSTRAINED!r}, got {save!r}.")
+        raise StanadaptError("unknown_argument", f"save takes {UNCONSTRAINED!r}, got {save!r}.")
     return bool(names)
 
 
@@ -164,14 +161,14 @@ def _require_proper_draws(target: Samplable, name: str, draws: Draws) -> None:
     """Raise StanadaptError if the draws are degenerate, as for an improper posterior."""
     if not np.isfinite(draws.log_density).any():
         raise StanadaptError(
-            NO_DENSITY_AT_DRAWS,
+            "no_density_at_draws",
             f"the density of {target.name} is not finite at any draw of the approximation by "
             f"{name}. Start elsewhere (inits), try another method, or use sample.",
             target.evaluate(draws.positions[0])[2],
         )
     if len(draws.positions) > 1 and not np.all(np.ptp(draws.positions, axis=0) > 0.0):
         raise StanadaptError(
-            APPROXIMATION_TOO_FAR,
+            "approximation_too_far",
             f"the approximation of {target.name} by {name} is so far out that rounding makes its "
             "draws equal: the posterior seems to be improper. Check that priors or data bound "
             "every parameter, or start elsewhere (inits).",

@@ -10,7 +10,6 @@ from stanadapt.engine.density import Density
 from stanadapt.errors import Message
 from stanadapt.samplers.variational.gaussian import Gaussian, log_densities
 from stanadapt.samplers.variational.pathfinder import mixture_log_density
-from stanadapt.studies.messages import DRAWS_WITHOUT_DENSITY, FEW_DISTINCT_DRAWS
 
 # weights are judged by at least this many draws of each Gaussian, however few are returned
 JUDGED = 1000
@@ -85,12 +84,12 @@ def describe_draws(draws: Draws, parts: int) -> list[Message]:
             f"{draws.failed} of {draws.judged} draws of the approximation have no finite density: "
             "it extends beyond the support of the posterior. Their weight is zero."
         )
-        notes.append(Message(DRAWS_WITHOUT_DENSITY, text))
+        notes.append(Message("draws_without_density", text))
     count = len(draws.positions)
     if parts > 1 and draws.distinct < 0.5 * count and draws.pareto_k > largest_usable(draws.judged):
         text = (
             f"only {draws.distinct} of {count} draws are distinct: the weights with which they "
             "were resampled from the paths are too unequal."
         )
-        notes.append(Message(FEW_DISTINCT_DRAWS, text))
+        notes.append(Message("few_distinct_draws", text))
     return notes

@@ -15,11 +15,9 @@ from stanadapt.engine.plan import Plan
 from stanadapt.errors import Message, warn
 from stanadapt.results.attributes import origin
 from stanadapt.results.labels import phase_groups
-from stanadapt.runs.messages import FAILED_QUANTITIES
 from stanadapt.samplers.variational.gaussian import Gaussian
 from stanadapt.samplers.variational.methods import Fitted
 from stanadapt.studies.approximate.importance_draws import Draws, describe_draws
-from stanadapt.studies.messages import FLAT_COORDINATE
 from stanadapt.targets.target import Samplable
 
 STATISTICS = ("lp", "lp_approx", "log_weight")
@@ -67,7 +65,7 @@ def pack_approximation(
         stan = " ".join(constrain.explain().split())
         quoted = f". Stan says: {stan}" if stan else "."
         text = f"generated quantities failed at {failed} draws, and are NaN there{quoted}"
-        notes.append(Message(FAILED_QUANTITIES, text))
+        notes.append(Message("failed_quantities", text))
     values = (draws.log_density, draws.log_approximation, draws.log_weight)
     stats = dict(zip(STATISTICS, values, strict=True))
     groups = phase_groups(
@@ -122,7 +120,7 @@ def _flat_coordinates(target: Samplable, draws: Draws) -> list[Message]:
         "constant in these directions, or changes in jumps, so their approximation is arbitrary. "
         "Give these parameters a prior, or use a sampler without gradients."
     )
-    return [Message(FLAT_COORDINATE, text)]
+    return [Message("flat_coordinate", text)]
 
 
 def _attributes(

@@ -8,7 +8,6 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.errors import StanadaptError
-from stanadapt.studies.messages import GENERATOR_FAILED, GENERATOR_MISMATCH, UNSUITABLE_GENERATOR
 from stanadapt.targets.stan.declarations import parse
 from stanadapt.targets.stan.program import Program, block, strip
 from stanadapt.targets.target import Data, Target
@@ -61,7 +60,7 @@ class Generator:
         lacking = [n for n in self._integers if n not in drawn and n not in self._constants]
         if lacking:
             raise StanadaptError(
-                GENERATOR_MISMATCH,
+                "generator_mismatch",
                 f"generator: the data {', '.join(lacking)} of {studied.name} are neither drawn by "
                 "the generator nor among its data; it draws "
                 f"{', '.join(sorted(drawn)) or 'nothing'}.",
@@ -73,7 +72,7 @@ class Generator:
         constrain = self._target.constrainer(seed)
         if constrain(np.zeros((1, 1)), out):
             raise StanadaptError(
-                GENERATOR_FAILED,
+                "generator_failed",
                 f"the generator of {self.studied.name} failed with seed {seed}: its priors may "
                 "lead to values that its distributions do not accept.",
                 constrain.explain(),
@@ -95,13 +94,13 @@ def require_parameters(simulated: Simulated, target: Target) -> None:
     for name, declared in target.parameters.items():
         if name not in simulated.truth:
             raise StanadaptError(
-                GENERATOR_MISMATCH,
+                "generator_mismatch",
                 f"generator: it does not draw the parameter {name} of {target.name}. Declare it in "
                 "generated quantities.",
             )
         if simulated.truth[name].shape != declared.dimensions:
             raise StanadaptError(
-                GENERATOR_MISMATCH,
+                "generator_mismatch",
                 f"generator: it draws {name} with shape {simulated.truth[name].shape}, but "
                 f"{target.name} declares {declared.dimensions}.",
             )
@@ -111,7 +110,7 @@ def _add_parameter(program: Program) -> Program:
     """Add a parameter that is not used to a program without parameters."""
     if block(program.code, "parameters").strip():
         raise StanadaptError(
-            UNSUITABLE_GENERATOR,
+            "unsuitable_generator",
             f"generator: {program.name} has parameters. It must draw everything in generated "
             "quantities, with functions that end in _rng.",
         )
@@ -121,7 +120,7 @@ def _add_parameter(program: Program) -> Program:
     place = _QUANTITIES.search(strip(code))
     if place is None:
         raise StanadaptError(
-            UNSUITABLE_GENERATOR,
+            "unsuitable_generator",
             f"generator: {program.name} has no block of generated quantities.",
         )
     code = code[: place.start()] + ADDED + code[place.start() :]

@@ -18,13 +18,6 @@ import pandas as pd
 import scipy
 
 from stanadapt.errors import Message, StanadaptError
-from stanadapt.results.messages import UNKNOWN_FORMAT
-from stanadapt.studies.messages import (
-    CORRELATED_RANKS,
-    FAILED_SIMULATIONS,
-    NONUNIFORM_RANKS,
-    UNIFORM_RANKS,
-)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -171,7 +164,7 @@ class Calibration:
         if not len(flagged):
             smallest = self.table["p_value"].iloc[0]
             return Message(
-                UNIFORM_RANKS,
+                "uniform_ranks",
                 f"The ranks of {total} quantities in {count} simulations are as uniform as chance "
                 f"allows (smallest p-value {smallest:.2g}).",
             )
@@ -180,7 +173,7 @@ class Calibration:
             for name, row in flagged.head(MOST_NAMED).iterrows()
         ]
         return Message(
-            NONUNIFORM_RANKS,
+            "nonuniform_ranks",
             f"The ranks of {len(flagged)} of {total} quantities are not uniform in {count} "
             f"simulations: {'; '.join(worst)}. Either program and generator disagree, or the "
             "sampler does not reach the posterior: repeat with another sampler to find out.",
@@ -195,14 +188,14 @@ class Calibration:
                 + (", and too many failed to call it calibrated" if self._undecided else "")
                 + f". The first failure: {self.failed[0]}"
             )
-            notes.append(Message(FAILED_SIMULATIONS, text))
+            notes.append(Message("failed_simulations", text))
         if short:
             text = (
                 f"{short} simulations had fewer effective draws than ranks ({self._bands.largest}) "
                 "even after their runs were lengthened: too many of their ranks are at the ends. "
                 "Raise iter_sampling."
             )
-            notes.append(Message(CORRELATED_RANKS, text))
+            notes.append(Message("correlated_ranks", text))
         return notes
 
     def __repr__(self) -> str:
@@ -242,7 +235,7 @@ def require_picture(path: Path) -> Path:
     if path.suffix[1:].lower() in formats:
         return path
     raise StanadaptError(
-        UNKNOWN_FORMAT,
+        "unknown_format",
         f"the picture {path} must end in one of {', '.join(f'.{name}' for name in formats)}.",
     )
 

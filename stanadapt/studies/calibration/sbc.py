@@ -25,13 +25,6 @@ from stanadapt.runs.sample import sample
 from stanadapt.runs.workers import as_executor, require_executor
 from stanadapt.studies.calibration.generator import Generator, require_parameters
 from stanadapt.studies.calibration.ranks import Calibration, RankBands
-from stanadapt.studies.messages import (
-    NO_RANK,
-    OTHER_STUDY,
-    TOO_FEW_SIMULATIONS,
-    UNREADABLE_STUDY,
-    recurs,
-)
 from stanadapt.targets.stan.program import Program, read
 from stanadapt.targets.target import Data, Target, element_name, variable_name
 
@@ -177,7 +170,7 @@ def _calibration(task: "Task", rows: list[dict[str, Any]], seed: int) -> Calibra
     failed = [row["failed"] for row in rows if "failed" in row]
     if len(ranked) < FEWEST:
         raise StanadaptError(
-            TOO_FEW_SIMULATIONS,
+            "too_few_simulations",
             f"only {len(ranked)} of {len(rows)} simulations gave ranks; {FEWEST} are needed. The "
             f"first failure: {failed[0] if failed else 'none'}",
         )
@@ -233,7 +226,7 @@ def simulate(task: Task, number: int, seeds: tuple[int, int]) -> dict[str, Any]:
     try:
         return {"number": number, **_rank_truth(task, *seeds)}
     except StanadaptError as error:
-        if recurs(error):
+        if error.recurs():
             raise
         return {"number": number, "failed": " ".join(str(error).split())}
 
@@ -279,7 +272,7 @@ def _require_finite(what: str, values: abc.Mapping[str, Any]) -> None:
     broken = [name for name, x in values.items() if not np.isfinite(x).all()]
     if broken:
         raise StanadaptError(
-            NO_RANK, f"{what} of {broken[0]} is infinite or not a number, so it has no rank."
+            "no_rank", f"{what} of {broken[0]} is infinite or not a number, so it has no rank."
         )
 
 
@@ -382,7 +375,7 @@ class _RankFile:
             raise self._unreadable(error) from None
         if differing:
             raise StanadaptError(
-                OTHER_STUDY,
+                "other_study",
                 f"run: {self._path} contains another calibration (with another "
                 f"{', '.join(differing)}). Name another folder.",
             )
@@ -397,7 +390,7 @@ class _RankFile:
         return [json.loads(line) for line in whole.splitlines()]
 
     def _unreadable(self, error: Exception) -> StanadaptError:
-        return StanadaptError(UNREADABLE_STUDY, f"run: {self._path} cannot be used: {error}.")
+        return StanadaptError("unreadable_study", f"run: {self._path} cannot be used: {error}.")
 
     def add(self, row: dict[str, Any]) -> None:
         """Append a simulation."""

@@ -24,7 +24,6 @@ from stanadapt.runs.choose_sampler import AUTO, DEFAULT, require_sampler
 from stanadapt.runs.sample import sample
 from stanadapt.runs.stan_nuts.stan_nuts import choose_engine, stan_nuts
 from stanadapt.runs.workers import require_executor
-from stanadapt.studies.messages import NOTHING_TO_STUDY, SETTINGS_NOT_BY_NAME
 from stanadapt.studies.repeats.picture import as_pdf
 from stanadapt.studies.repeats.result import RepeatedComparison
 from stanadapt.studies.repeats.rows import (
@@ -196,7 +195,7 @@ def _require_targets(targets: Any) -> dict[str, Target]:
         return {target.name: target}
     if not targets:
         raise StanadaptError(
-            NOTHING_TO_STUDY, "compare_repeats needs at least one target, got none."
+            "nothing_to_study", "compare_repeats needs at least one target, got none."
         )
     return {str(name): require_target(target) for name, target in targets.items()}
 
@@ -244,12 +243,12 @@ def _require_settings(samplers: Any) -> dict[str, dict[str, Any]]:
         samplers = {name: {} for name in require_names("samplers", samplers)}
     if not samplers:
         raise StanadaptError(
-            NOTHING_TO_STUDY, "compare_repeats needs at least one sampler, got none."
+            "nothing_to_study", "compare_repeats needs at least one sampler, got none."
         )
     for name, settings in samplers.items():
         if not isinstance(settings, Mapping) or not all(isinstance(key, str) for key in settings):
             raise StanadaptError(
-                SETTINGS_NOT_BY_NAME,
+                "settings_not_by_name",
                 f"settings of {name} must be a mapping by name, got {settings!r}.",
             )
         require_sampler(name, **settings)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from stanadapt.errors import Message
-from stanadapt.studies.messages import NO_RECOMMENDATION
 from stanadapt.studies.repeats.picture import color_numbers, draw_repeats
 from stanadapt.studies.repeats.summary import doubts, intervals, labels
 from stanadapt.studies.repeats.table import summary_cells
@@ -113,7 +112,7 @@ def _choose(lines: list[Line], part: pd.DataFrame) -> tuple[Message, str]:
     usable = [line.name for line in lines if line.usable]
     if not usable:
         text = "No sampler can be recommended: none converged in every repeat."
-        return Message(NO_RECOMMENDATION, text), ""
+        return Message("no_recommendation", text), ""
     seconds, gradients = (
         {name: _cost(part.loc[name], measure) for name in usable}
         for measure in ("ess_per_second", "ess_per_gradient")

@@ -14,8 +14,6 @@ import pandas as pd
 from stanadapt import results
 from stanadapt.diagnostics.compare import compare
 from stanadapt.errors import ConvergenceWarning, StanadaptError
-from stanadapt.runs.messages import INTERRUPTED
-from stanadapt.studies.messages import OTHER_STUDY, UNREADABLE_STUDY, UNWRITABLE_STUDY, recurs
 from stanadapt.studies.repeats.summary import MEASURES
 
 # --- one repeat ----------------------------------------------------------------------------------
@@ -54,7 +52,7 @@ def compile_first(draw: Callable[..., Any], iter_warmup: int | None) -> None:
 
 
 def _raise_if_interrupted(error: StanadaptError) -> None:
-    if error.code == INTERRUPTED:
+    if error.code == "interrupted":
         raise KeyboardInterrupt from None
 
 
@@ -98,7 +96,7 @@ def make_row(
             fit = draw(seed=seed)
         except StanadaptError as error:
             _raise_if_interrupted(error)
-            if recurs(error, "data"):
+            if error.recurs("data"):
                 raise
             empty = dict.fromkeys((*COMPARED, *MEASURES), np.nan)
             return _order(row | empty | {"verdict": "", "failure": " ".join(str(error).split())})
@@ -169,7 +167,7 @@ class StoredRows:
         differences = self._differences(stored)
         if differences:
             raise StanadaptError(
-                OTHER_STUDY,
+                "other_study",
                 f"{self.folder} contains repeats of another comparison, with another "
                 f"{', '.join(differences)}. Name another folder, or start over there: --force "
                 "(force=True).",
@@ -234,7 +232,7 @@ class StoredRows:
                 partial.write_bytes(content.encode() if isinstance(content, str) else content)
         except OSError as error:
             raise StanadaptError(
-                UNWRITABLE_STUDY, f"{self.folder / name} could not be written: {error}."
+                "unwritable_study", f"{self.folder / name} could not be written: {error}."
             ) from None
 
 
@@ -255,7 +253,7 @@ def _read(path: Path) -> dict[str, Any]:
             raise ValueError("its rows have other columns")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StanadaptError(
-            UNREADABLE_STUDY,
+            "unreadable_study",
             f"{path} is not a resumable comparison: {error}. Name another folder, or start over "
             "there: --force (force=True).",
         ) from None

@@ -7,13 +7,6 @@ import numpy as np
 import pandas as pd
 
 from stanadapt.errors import Message
-from stanadapt.studies.messages import (
-    DOUBTFUL_REPEATS,
-    FAILED_REPEATS,
-    INTERVALS,
-    MISSING_MEASURES,
-    MISSING_REPEATS,
-)
 
 # measured in every repeat: those of `compare`, and wall time
 MEASURES = (
@@ -136,23 +129,23 @@ def _describe_interval(kind: str, names: list[str], kinds: dict[str, None]) -> M
         if kind == CENTRAL
         else "the smallest and the largest of the repeats"
     )
-    return Message(INTERVALS, f"{about}edians, with {interval}.")
+    return Message("intervals", f"{about}edians, with {interval}.")
 
 
 def _doubts(line: pd.Series, made: pd.DataFrame) -> Iterator[Message]:
     if line["failed"]:
         first = made.loc[made["failure"] != "", "failure"].iloc[0]
         text = f"{line['failed']} of {line['asked']} repeats failed. The first failure: {first}"
-        yield Message(FAILED_REPEATS, text)
+        yield Message("failed_repeats", text)
     missing = line["asked"] - len(made)
     if missing:
-        yield Message(MISSING_REPEATS, f"{missing} of {line['asked']} repeats were not run.")
+        yield Message("missing_repeats", f"{missing} of {line['asked']} repeats were not run.")
     drawn = made[made["failure"] == ""]
     for measure in ("ess_bulk_min", "r_hat_max"):
         lost = int((~np.isfinite(drawn[measure].to_numpy(float))).sum())
         if lost:
             text = f"{measure} is not a number in {lost} repeats, which do not count for it."
-            yield Message(MISSING_MEASURES, text)
+            yield Message("missing_measures", text)
     doubtful = drawn[drawn["verdict"] != "fine"]
     if len(doubtful):
         first = doubtful.iloc[0]
@@ -161,4 +154,4 @@ def _doubts(line: pd.Series, made: pd.DataFrame) -> Iterator[Message]:
             f"{len(doubtful)} of {len(drawn)} fits are not fine. The first, repeat "
             f"{first['repeat']}: {first['verdict']}.{why}"
         )
-        yield Message(DOUBTFUL_REPEATS, text)
+        yield Message("doubtful_repeats", text)

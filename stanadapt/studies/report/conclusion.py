@@ -5,15 +5,6 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.errors import Message
-from stanadapt.studies.messages import (
-    ALL_FITS_USABLE,
-    CLOSE_SAMPLERS,
-    FASTEST_SAMPLER,
-    NO_FIT_USABLE,
-    NO_RECOMMENDATION,
-    SOME_FITS_USABLE,
-    UNKNOWN_SPEED,
-)
 from stanadapt.studies.report.fits import Assessment, ReportedFit
 
 # with one run each, smaller ratios of ESS per second may be due to the seed
@@ -65,7 +56,7 @@ def conclude(runs: list[ReportedFit], assessment: Assessment) -> Conclusion:
     trust = _trust(runs, assessment, names, usable)
     if not usable:
         text = "No sampler can be recommended until the problems below are solved."
-        return Conclusion(trust, Message(NO_RECOMMENDATION, text), None)
+        return Conclusion(trust, Message("no_recommendation", text), None)
     choice, winner = choose(
         {name: per_second(runs, name) for name in usable},
         {name: per_gradient(runs, name) for name in usable},
@@ -93,7 +84,7 @@ def choose(
     )
     if not ranked:
         text = "The fastest sampler is unknown: the fits did not record their seconds."
-        return Message(UNKNOWN_SPEED, text), None
+        return Message("unknown_speed", text), None
     choice = _describe_choice(ranked, seconds, alone)
     unranked = [name for name in seconds if name not in ranked]
     without = f"; {_enumerate(unranked)} did not record seconds" if unranked else ""
@@ -106,15 +97,15 @@ def _trust(
     reference = assessment.reference
     if usable == names:
         if names == [reference.name]:
-            return Message(ALL_FITS_USABLE, f"The fit of {names[0]} passes every check.")
-        return Message(ALL_FITS_USABLE, _describe_agreement(runs, assessment, names))
+            return Message("all_fits_usable", f"The fit of {names[0]} passes every check.")
+        return Message("all_fits_usable", _describe_agreement(runs, assessment, names))
     refused = [name for name in names if name not in usable]
     reasons = _enumerate([f"{name} ({_objections(runs, assessment, name)})" for name in refused])
     if not usable:
         text = "The fit cannot" if len(names) == 1 else "None of the fits can"
-        return Message(NO_FIT_USABLE, f"{text} be used as it is: {reasons}.")
+        return Message("no_fit_usable", f"{text} be used as it is: {reasons}.")
     return Message(
-        SOME_FITS_USABLE,
+        "some_fits_usable",
         f"{len(usable)} of {len(names)} samplers can be trusted, {_enumerate(usable)}, but not "
         f"{reasons}.",
     )
@@ -151,7 +142,7 @@ def _describe_choice(ranked: list[str], costs: dict[str, Cost], alone: bool) -> 
     speed = f"{number(costs[first].median)} effective draws of its slowest quantity per second"
     if len(ranked) == 1:
         reason = "the only one here" if alone else "the only one left"
-        return Message(FASTEST_SAMPLER, f"Use {first}, {reason}: {speed}")
+        return Message("fastest_sampler", f"Use {first}, {reason}: {speed}")
     second = ranked[1]
     ratio = costs[first].median / costs[second].median
     if not _is_clear(costs[first], costs[second], ratio):
@@ -162,12 +153,12 @@ def _describe_choice(ranked: list[str], costs: dict[str, Cost], alone: bool) -> 
             else "one run of each is not enough to decide"
         )
         return Message(
-            CLOSE_SAMPLERS,
+            "close_samplers",
             f"Use {first} or {second}: {speed} for the one, "
             f"{number(costs[second].median)} for the other, too close to call ({why})",
         )
     text = f"Use {first}: {speed}, {number(ratio)} times as many as {second}, the next"
-    return Message(FASTEST_SAMPLER, text)
+    return Message("fastest_sampler", text)
 
 
 def _is_clear(first: Cost, second: Cost, ratio: float) -> bool:

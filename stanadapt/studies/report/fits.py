@@ -14,24 +14,12 @@ import scipy
 from stanadapt import results
 from stanadapt.diagnostics.compare import compare, counted_variables, disagreement
 from stanadapt.diagnostics.densities import has_same_data
-from stanadapt.diagnostics.messages import NOT_FITS_BY_NAME, WRONG_FIT_NAME
 from stanadapt.diagnostics.missed_modes import Columns
 from stanadapt.diagnostics.mixing import Efficiency, efficiency
 from stanadapt.diagnostics.reasons import FINE, NOT_EXACT, ORDER
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.samplers.straightened_pair import STRAIGHTENED
-from stanadapt.studies.messages import (
-    DISAGREEMENT,
-    INEXACT_SAMPLER,
-    MISSED_BY_FIT,
-    NOT_COMPARED,
-    NOTHING_IN_COMMON,
-    NOTHING_TO_STUDY,
-    SELECTED_COLUMNS,
-    UNCHECKED_CHAIN,
-    UNUSABLE_VERDICT,
-)
 
 Repeats = dict[str, list[Any]]
 
@@ -100,30 +88,30 @@ def list_repeats(fits: Any) -> Repeats:
     """Return fits as a list for each name, made text; StanadaptError unless each has a fit."""
     if not isinstance(fits, Mapping) or hasattr(fits, "attrs"):
         raise StanadaptError(
-            NOT_FITS_BY_NAME,
+            "not_fits_by_name",
             "report takes a mapping of fits by name, {'name': fit} or {'name': [fit, fit]}, not "
             f"{type(fits).__name__}.",
         )
     if not fits:
-        raise StanadaptError(NOTHING_TO_STUDY, "report needs at least one fit, got none.")
+        raise StanadaptError("nothing_to_study", "report needs at least one fit, got none.")
     listed: Repeats = {}
     for name, value in fits.items():
         if str(name) in listed:
             raise StanadaptError(
-                WRONG_FIT_NAME,
+                "wrong_fit_name",
                 f"Two names of fits are printed alike, as {str(name)!r}: rename one.",
             )
         repeats = list(value) if isinstance(value, list | tuple) else [value]
         for fit in repeats:
             if not results.is_fit(fit):
                 raise StanadaptError(
-                    NOT_FITS_BY_NAME,
+                    "not_fits_by_name",
                     f"{name!r} must be a result of sample or stan_nuts, or a list of them, got "
                     f"{type(fit).__name__}.",
                 )
         if not repeats:
             text = f"{name!r} is an empty list: give at least one fit."
-            raise StanadaptError(NOTHING_TO_STUDY, text)
+            raise StanadaptError("nothing_to_study", text)
         listed[str(name)] = repeats
     _require_common_variable(listed)
     return listed
@@ -141,7 +129,7 @@ def _require_common_variable(fits: Repeats) -> None:
             for name, names in zip(fits, variables, strict=False)
         )
         raise StanadaptError(
-            NOTHING_IN_COMMON,
+            "nothing_in_common",
             f"the fits have no variable in common ({listed}): give fits of one program and one "
             "data set.",
         )
@@ -312,20 +300,20 @@ def _object(
     run: ReportedFit, reference: ReportedFit, sound: bool, z: tuple[float, float]
 ) -> Message | None:
     if run.row["verdict"] not in (FINE, NOT_EXACT):
-        return Message(UNUSABLE_VERDICT, str(run.row["verdict"]))
+        return Message("unusable_verdict", str(run.row["verdict"]))
     if run.missed:
-        return Message(MISSED_BY_FIT, "missed modes")
+        return Message("missed_by_fit", "missed modes")
     if not run.row["exact"]:
-        return Message(INEXACT_SAMPLER, "not exact")
+        return Message("inexact_sampler", "not exact")
     largest = np.fmax(*z)
     if sound and largest > largest_z(run, reference):
-        return Message(DISAGREEMENT, f"disagrees with {reference.name}")
+        return Message("disagreement", f"disagrees with {reference.name}")
     compared = sound and np.isfinite(largest)
     if run.row["chains"] == 1 and not compared:
-        return Message(UNCHECKED_CHAIN, "a single chain with no reference fit")
+        return Message("unchecked_chain", "a single chain with no reference fit")
     same_data = has_same_data(run.fit, reference.fit)  # other random data are no fault
     if sound and not compared and same_data and run is not reference:
-        return Message(NOT_COMPARED, f"not comparable with {reference.name}")
+        return Message("not_compared", f"not comparable with {reference.name}")
     return None
 
 
@@ -373,7 +361,7 @@ def reduce_columns(fits: Repeats) -> tuple[Repeats, Message | None]:
         for name, repeats in fits.items()
     }
     return reduced, Message(
-        SELECTED_COLUMNS,
+        "selected_columns",
         f"Of the {count:,} columns of the fits, {len(selected)} are measured here: those with the "
         "largest R-hat and the smallest effective sample size in each fit, according to a quick "
         "screening of all, and those with the most different means. Medians are over these.",

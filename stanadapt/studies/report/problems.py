@@ -5,24 +5,7 @@ from collections.abc import Sized
 import numpy as np
 
 from stanadapt import results
-from stanadapt.diagnostics.messages import (
-    INTERRUPTED_FIT,
-    ONE_CHAIN,
-    SEPARATE_REGIONS,
-    STOPPED_CHAINS,
-)
 from stanadapt.errors import Message
-from stanadapt.runs.messages import FAILED_EVALUATIONS
-from stanadapt.studies.messages import (
-    CONSTANT_QUANTITY,
-    DISAGREEMENT,
-    NO_SECONDS,
-    NO_STATISTICS,
-    NONFINITE_QUANTITY,
-    NOT_COMPARED,
-    STEPS_TOO_LARGE,
-    THINNED_DRAWS,
-)
 from stanadapt.studies.report.fits import Assessment, ReportedFit, largest_z
 
 # mean acceptance rate below which the steps of a chain are too large, whatever its target is
@@ -57,7 +40,9 @@ def _regions(run: ReportedFit) -> list[Message]:
         worst = run.measured.names[int(np.nanargmax(run.measured.r_hat))]
         listed = [f"{mean:.3g}" for mean in run.columns[worst].mean(axis=1)[:MOST_MEANS]]
         means = f" Means of {worst} by chain: {', '.join(listed)}."
-    return [Message(SEPARATE_REGIONS, f"Its chains lie in {run.regions} separate regions.{means}")]
+    return [
+        Message("separate_regions", f"Its chains lie in {run.regions} separate regions.{means}")
+    ]
 
 
 def _disagreement(run: ReportedFit, assessment: Assessment) -> list[Message]:
@@ -71,18 +56,18 @@ def _disagreement(run: ReportedFit, assessment: Assessment) -> list[Message]:
         f"(means) and {sd} (standard deviations) joint Monte Carlo standard errors; chance alone "
         f"gives less than {limit:.1f}."
     )
-    return [Message(DISAGREEMENT, text)]
+    return [Message("disagreement", text)]
 
 
 def _not_compared(run: ReportedFit, assessment: Assessment) -> list[Message]:
     objection = assessment.objections[run.label]
-    if objection is None or objection.code != NOT_COMPARED:
+    if objection is None or objection.code != "not_compared":
         return []
     text = (
         f"Nothing was compared with {assessment.reference.label}: no quantity that is measured "
         "varies in both fits."
     )
-    return [Message(NOT_COMPARED, text)]
+    return [Message("not_compared", text)]
 
 
 def _steps(run: ReportedFit) -> list[Message]:
@@ -98,7 +83,7 @@ def _steps(run: ReportedFit) -> list[Message]:
         f"The mean acceptance rate of {chains} is {np.nanmin(means, initial=1.0):.2g}: the steps "
         "are far too large. Reduce the step size, or lengthen warm-up so that it is learned."
     )
-    return [Message(STEPS_TOO_LARGE, text)]
+    return [Message("steps_too_large", text)]
 
 
 def _length(run: ReportedFit) -> list[Message]:
@@ -109,25 +94,25 @@ def _length(run: ReportedFit) -> list[Message]:
             f"One iteration in {thin} was kept (thin={thin}), {row['draws']:,} draws per chain: "
             "effective sample sizes refer to these, costs to all iterations."
         )
-        messages.append(Message(THINNED_DRAWS, text))
+        messages.append(Message("thinned_draws", text))
     if row["interrupted"]:
         text = (
             f"It was interrupted: there are {row['draws']:,} of {_requested(run)} requested draws "
             "per chain."
         )
-        messages.append(Message(INTERRUPTED_FIT, text))
+        messages.append(Message("interrupted_fit", text))
     if row["stopped_chains"] > 0:
         text = f"Failed chains, left out: {row['stopped_chains']:.0f}."
-        messages.append(Message(STOPPED_CHAINS, text))
+        messages.append(Message("stopped_chains", text))
     if row["failed"] > 0:
         text = f"Failed evaluations, counted as rejections: {row['failed']:,.0f}."
-        messages.append(Message(FAILED_EVALUATIONS, text))
+        messages.append(Message("failed_evaluations", text))
     if row["chains"] == 1:
         text = (
             "It has one chain, so R-hat cannot be computed: nothing shows whether another chain "
             "would reach the same region. Run four chains."
         )
-        messages.append(Message(ONE_CHAIN, text))
+        messages.append(Message("one_chain", text))
     return messages
 
 
@@ -147,14 +132,14 @@ def _values(run: ReportedFit) -> list[Message]:
             f"({broken[first].sum():,} of {broken[first].size:,}): it has no mean and no effective "
             "sample size."
         )
-        messages.append(Message(NONFINITE_QUANTITY, text))
+        messages.append(Message("nonfinite_quantity", text))
     constant = [name for name, x in run.columns.items() if np.all(x == x.flat[0])]
     if constant:
         text = (
             f"{_count(constant)} one value in all draws, for instance {constant[0]} "
             f"({run.columns[constant[0]].flat[0]:g}): left out of all measures."
         )
-        messages.append(Message(CONSTANT_QUANTITY, text))
+        messages.append(Message("constant_quantity", text))
     return messages
 
 
@@ -169,8 +154,8 @@ def _missing(run: ReportedFit) -> list[Message]:
         text = (
             "It has no sample statistics: divergences, acceptance rates and adaptation are unknown."
         )
-        messages.append(Message(NO_STATISTICS, text))
+        messages.append(Message("no_statistics", text))
     if not np.isfinite(run.seconds):
         text = "Its seconds were not recorded, so it is not ranked by speed."
-        messages.append(Message(NO_SECONDS, text))
+        messages.append(Message("no_seconds", text))
     return messages

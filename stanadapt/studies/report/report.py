@@ -13,7 +13,6 @@ import pandas as pd
 from stanadapt import results
 from stanadapt.diagnostics.densities import has_same_data
 from stanadapt.errors import Message, StanadaptError
-from stanadapt.studies.messages import REFERENCE_FIT, REPORT_LIBRARY_MISSING, SELECTED_TRACES
 from stanadapt.studies.report import (
     adaptation,
     costs,
@@ -123,7 +122,7 @@ def check_report(path: str | os.PathLike) -> Path:
     for library in LIBRARIES:
         if find_spec(library) is None:
             raise StanadaptError(
-                REPORT_LIBRARY_MISSING, f"a report needs {library}: run `pip install {library}`."
+                "report_library_missing", f"a report needs {library}: run `pip install {library}`."
             )
     return results.check_writable(path)
 
@@ -166,7 +165,7 @@ def _describe_reference(
         )
     elif baseline is not None and assessment.reference.name != baseline:
         text = f"{baseline}, the baseline, does not pass every check: the reference is {label}."
-    return Message(REFERENCE_FIT, text)
+    return Message("reference_fit", text)
 
 
 def _select_traced(shown: list[ReportedFit], assessment: Assessment) -> list[ReportedFit]:
@@ -185,7 +184,7 @@ def _describe_traces(runs: list[ReportedFit]) -> Message | None:
     if count <= MOST_TRACED:
         return None
     return Message(
-        SELECTED_TRACES,
+        "selected_traces",
         f"Traces and ranks are shown for {MOST_TRACED} of {count} samplers: first those that "
         "cannot be used, then those with the smallest effective sample size.",
     )

@@ -25,7 +25,6 @@ import psutil
 
 from stanadapt.engine.compiled.cache_folder import readable_folders, writable_folder
 from stanadapt.errors import StanadaptError
-from stanadapt.targets.stan.messages import BUILDS_NOT_WRITABLE
 
 ROUNDS, PAUSE = 20, 0.005  # attempts to stop child processes, and seconds between them
 BUILDS = "builds"
@@ -139,7 +138,7 @@ def _readable_failures(root: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise StanadaptError(
-            BUILDS_NOT_WRITABLE,
+            "builds_not_writable",
             f"compiled programs are stored in {root}, which cannot be written: {error}. "
             "Free space there, or set the environment variable STANADAPT_CACHE to another folder.",
         ) from None

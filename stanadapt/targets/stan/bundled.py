@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stanadapt.errors import StanadaptError, did_you_mean
-from stanadapt.targets.stan.messages import UNKNOWN_BUNDLED_PROGRAM, UNKNOWN_DATA_SET
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 _IN_WHEEL = _PACKAGE / "stan_models"
@@ -51,7 +50,7 @@ def require(name: str) -> BundledProgram:
     programs = available()
     if name not in programs:
         raise StanadaptError(
-            UNKNOWN_BUNDLED_PROGRAM,
+            "unknown_bundled_program",
             f"There is no bundled program {name!r}, and the name of a program's file must end in "
             f".stan.{did_you_mean(name, programs)} `stanadapt models` lists the bundled programs.",
         )
@@ -82,7 +81,7 @@ def find(name: str, data: str | None = None) -> tuple[Path, Path | None]:
         problem = "needs one of its data sets" if data is None else f"has no data set {data!r}"
         existing = ", ".join(program.data) or "none"
         raise StanadaptError(
-            UNKNOWN_DATA_SET, f"The bundled program {name!r} {problem}. There are: {existing}."
+            "unknown_data_set", f"The bundled program {name!r} {problem}. There are: {existing}."
         )
     return program.path, program.data[data]
 

@@ -15,18 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import stanio
 
-from stanadapt.errors import Code, StanadaptError
+from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan.declarations import DataVariable, Declaration, evaluate, parse
 from stanadapt.targets.stan.given_data import GivenData, describe, load, not_a_list
-from stanadapt.targets.stan.messages import (
-    DATA_MISSING,
-    DATA_NOT_FINITE,
-    DATA_NOT_INTEGER,
-    DATA_NOT_JSON,
-    DATA_NOT_NUMERIC,
-    DATA_OUT_OF_BOUNDS,
-    DATA_WRONG_SHAPE,
-)
 from stanadapt.targets.stan.program import Program, block
 
 _SMALLEST, _LARGEST = -(2**31), 2**31 - 1
@@ -53,7 +44,7 @@ class _Variable(NamedTuple):
     def name(self) -> str:
         return self.declaration.name
 
-    def error(self, code: Code, index: tuple[int, ...], problem: str, hint: str) -> StanadaptError:
+    def error(self, code: str, index: tuple[int, ...], problem: str, hint: str) -> StanadaptError:
         """Make an error from the problem, the declaration and a hint; `index` counts from 0."""
         declared = self.declaration.to_stan(self.sizes)
         entry = _entry(self.name, index)
@@ -110,7 +101,7 @@ def to_json(
         variable, value = _Variable(declaration, sizes, text is not None), values[declaration.name]
         array = _require_shape(_numbers(value, variable, booleans), variable)
         if declaration.is_int and array.size == 0 and not allow_empty_int:
-            raise variable.error(DATA_WRONG_SHAPE, (), "is empty", _NO_EMPTY_INT)
+            raise variable.error("data_wrong_shape", (), "is empty", _NO_EMPTY_INT)
         if declaration.is_int or not allow_nonfinite:
             _require_finite(array, variable)
         array = _integers(value, array, variable) if declaration.is_int else array
@@ -141,7 +132,7 @@ def _require_all(given: GivenData, declarations: Sequence[Declaration]) -> None:
         hint += f" {given.sizes.replace('N', missing[0].name)}"
     content = f"They contain {', '.join(map(str, values))}"[:500] if values else "They are empty"
     raise StanadaptError(
-        DATA_MISSING,
+        "data_missing",
         f"The data lack {', '.join(absent.name for absent in missing)}; the program declares "
         f"{', '.join(f'`{absent.to_stan()}`' for absent in missing)}. {content}.{hint}",
     )
@@ -150,13 +141,13 @@ def _require_all(given: GivenData, declarations: Sequence[Declaration]) -> None:
 def _numbers(value: Any, variable: _Variable, booleans: bool) -> np.ndarray:
     """Convert a value to an array: float64 for a real variable, the given type for an int."""
     if found := not_a_list(value, variable.name):
-        raise variable.error(DATA_NOT_NUMERIC, (), *found)
+        raise variable.error("data_not_numeric", (), *found)
     try:
         array = np.asarray(value)
     except ValueError:
         problem = f"is ragged ({_raggedness(value, variable.name)})"
         hint = "Lists of one level must have equal lengths."
-        raise variable.error(DATA_WRONG_SHAPE, (), problem, hint) from None
+        raise variable.error("data_wrong_shape", (), problem, hint) from None
     if array.dtype.kind in "mM":  # as objects, those in nanoseconds would be Python's integers
         raise _time_error(array, variable)
     if array.dtype.kind not in "iuf" or booleans:
@@ -169,7 +160,7 @@ def _time_error(array: np.ndarray, variable: _Variable) -> StanadaptError:
     amount = f"({variable.name} - {variable.name}.min())" if date else variable.name
     problem = f"holds {'dates' if date else 'durations'} ({array.dtype})"
     hint = f"Give numbers, such as days: {amount} / np.timedelta64(1, 'D')."
-    return variable.error(DATA_NOT_NUMERIC, (), problem, hint)
+    return variable.error("data_not_numeric", (), problem, hint)
 
 
 def _one_by_one(objects: np.ndarray, variable: _Variable) -> np.ndarray:
@@ -186,7 +177,7 @@ def _one_by_one(objects: np.ndarray, variable: _Variable) -> np.ndarray:
             hint = "Write 1 for true and 0 for false." if isinstance(leaf, bool) else hint
             if isinstance(leaf, str) and not variable.from_json and index:
                 hint += f" Number categories from 1: pandas.factorize({variable.name})[0] + 1."
-            raise variable.error(DATA_NOT_NUMERIC, index, f"is {describe(leaf)}", hint)
+            raise variable.error("data_not_numeric", index, f"is {describe(leaf)}", hint)
         else:
             flat.append(leaf if isinstance(leaf, float | np.floating) else int(leaf))
     if variable.declaration.is_int and all(isinstance(number, int) for number in flat):
@@ -224,14 +215,14 @@ def _require_shape(array: np.ndarray, variable: _Variable) -> np.ndarray:
     sizes = variable.sizes
     if any(size is not None and size < 0 for size in sizes):
         hint = "Correct the data that set the size."
-        raise variable.error(DATA_OUT_OF_BOUNDS, (), "cannot have a negative size", hint)
+        raise variable.error("data_out_of_bounds", (), "cannot have a negative size", hint)
     if _fits(array.shape, sizes):
         return array
     # In JSON a 0 x 3 matrix, a 0 x 2 matrix and an empty vector look the same.
     if array.size == 0 and (0 in sizes or None in sizes):
         return np.zeros([size or 0 for size in sizes], array.dtype)
     problem = f"is {_shape_text(array.shape)}"
-    raise variable.error(DATA_WRONG_SHAPE, (), problem, _shape_hint(array, variable))
+    raise variable.error("data_wrong_shape", (), problem, _shape_hint(array, variable))
 
 
 def _fits(shape: tuple[int, ...], sizes: tuple[int | None, ...]) -> bool:
@@ -270,9 +261,9 @@ def _require_finite(array: np.ndarray, variable: _Variable) -> None:
         return
     index = _first(~np.isfinite(array))
     if np.isnan(array[index]):
-        raise variable.error(DATA_NOT_FINITE, index, "is NaN", _MODEL_MISSING)
+        raise variable.error("data_not_finite", index, "is NaN", _MODEL_MISSING)
     hint = "Data must be finite: remove such values."
-    raise variable.error(DATA_NOT_FINITE, index, "is infinite", hint)
+    raise variable.error("data_not_finite", index, "is infinite", hint)
 
 
 def _integers(value: Any, array: np.ndarray, variable: _Variable) -> np.ndarray:
@@ -288,7 +279,7 @@ def _integers(value: Any, array: np.ndarray, variable: _Variable) -> np.ndarray:
     if wrong.any():
         index = _first(wrong)
         hint = f"Stan's int ranges from {_SMALLEST} to {_LARGEST}: declare it real."
-        raise variable.error(DATA_NOT_INTEGER, index, f"is {array[index]}", hint)
+        raise variable.error("data_not_integer", index, f"is {array[index]}", hint)
     return array.astype(np.int64)
 
 
@@ -301,7 +292,7 @@ def _decimal_error(index: tuple[int, ...], number: float, variable: _Variable) -
     else:
         how = f"np.asarray({name}).astype(int)" if index else f"int({name})"
         hint = f"Stan accepts no decimal number for an int: give {how}."
-    return variable.error(DATA_NOT_INTEGER, index, f"is {float(number)!r}", hint)
+    return variable.error("data_not_integer", index, f"is {float(number)!r}", hint)
 
 
 def _check_bounds(
@@ -326,7 +317,7 @@ def _check_bounds(
             many = f" ({wrong.sum()} of {wrong.size} values are)" if wrong.ndim else ""
             problem = f"is {array[index].item()}, {side_of}{many}"
             hint = "Correct the data or the bound."
-            raise variable.error(DATA_OUT_OF_BOUNDS, index, problem, hint)
+            raise variable.error("data_out_of_bounds", index, problem, hint)
 
 
 def _is_misread(
@@ -366,7 +357,7 @@ def _write(values: Mapping, variables: Mapping, declarations: Sequence) -> str:
         return stanio.dump_stan_json(writable)
     except (TypeError, ValueError) as error:
         message = f"The data cannot be written as JSON: {error}."
-        raise StanadaptError(DATA_NOT_JSON, message) from None
+        raise StanadaptError("data_not_json", message) from None
 
 
 def _writable(array: np.ndarray) -> np.ndarray:

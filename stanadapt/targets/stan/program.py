@@ -11,13 +11,6 @@ from typing import NamedTuple
 
 from stanadapt.errors import StanadaptError
 from stanadapt.results.files import read_text
-from stanadapt.targets.stan.messages import (
-    CIRCULAR_INCLUDES,
-    EMPTY_PROGRAM,
-    INCLUDE_MISSING,
-    INVALID_INCLUDE_PATH,
-    NOT_A_STAN_FILE,
-)
 
 BLOCKS = (
     "functions",
@@ -103,7 +96,7 @@ def read(
         folders = tuple(map(_folder, include_paths))
     except TypeError:
         raise StanadaptError(
-            INVALID_INCLUDE_PATH,
+            "invalid_include_path",
             f"include_paths must be a folder or a list of folders, got {include_paths!r}.",
         ) from None
     if isinstance(program, str) and ("\n" in program or "{" in program or not program.strip()):
@@ -115,7 +108,9 @@ def read(
     code = _with_includes(text, open_files, (*folders, home))
     if not strip(code).strip():
         source = "The program given as text" if path is None else f"The Stan program {path}"
-        raise StanadaptError(EMPTY_PROGRAM, f"{source} is empty; it needs at least a model block.")
+        raise StanadaptError(
+            "empty_program", f"{source} is empty; it needs at least a model block."
+        )
     name = name or (path.stem if path else "program")
     # bytes of a file's name that are no UTF-8 would stop Stan, and files of results
     return Program(name.encode("utf-8", "replace").decode(), code, path, folders)
@@ -193,14 +188,14 @@ def user_path(name: str | PathLike) -> Path:
 def _program_path(program: str | PathLike) -> Path:
     if not isinstance(program, str | PathLike):
         raise StanadaptError(
-            NOT_A_STAN_FILE,
+            "not_a_stan_file",
             "A Stan program must be the path of a .stan file or a string of Stan code, "
             f"got {type(program).__name__}.",
         )
     path = user_path(program)
     if path.suffix != ".stan" and not os.path.isdir(path):  # also False for names that are too long
         raise StanadaptError(
-            NOT_A_STAN_FILE,
+            "not_a_stan_file",
             f"The name of a Stan program's file must end in .stan, got {str(path)[:200]!r}. "
             "A string is read as Stan code if it contains a newline or a brace.",
         )
@@ -215,11 +210,11 @@ def _folder(folder: str | PathLike) -> Path:
         path = user_path(folder).resolve()
     except (TypeError, ValueError, RuntimeError, OSError) as error:  # such as a loop of links
         raise StanadaptError(
-            INVALID_INCLUDE_PATH, f"include_paths: {folder!r} is not a folder: {error}."
+            "invalid_include_path", f"include_paths: {folder!r} is not a folder: {error}."
         ) from None
     if not os.path.isdir(path):
         raise StanadaptError(
-            INVALID_INCLUDE_PATH, f"include_paths: {path} is not a folder. Check the path."
+            "invalid_include_path", f"include_paths: {path} is not a folder. Check the path."
         )
     return path
 
@@ -248,7 +243,7 @@ def _find_include(name: str, open_files: tuple[Path, ...], folders: tuple[Path, 
     file = next((folder / name for folder in searched if (folder / name).is_file()), None)
     if file is None:
         raise StanadaptError(
-            INCLUDE_MISSING,
+            "include_missing",
             f"{including} includes {name!r}, which is in none of the folders searched: "
             f"{', '.join(map(str, searched))}. Give its folder in include_paths.",
         )
@@ -256,7 +251,7 @@ def _find_include(name: str, open_files: tuple[Path, ...], folders: tuple[Path, 
     if file in open_files:
         cycle = (*open_files[open_files.index(file) :], file)
         raise StanadaptError(
-            CIRCULAR_INCLUDES,
+            "circular_includes",
             f"The includes are circular: {' -> '.join(f.name for f in cycle)}. Remove one of them.",
         )
     return file

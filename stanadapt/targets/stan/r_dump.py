@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 from stanadapt.errors import StanadaptError
-from stanadapt.targets.stan.messages import DATA_NOT_R_DUMP, DATA_REPEATED
 
 _SKIPPED = re.compile(r"(?:\s|;|#[^\n]*)*")
 _NAME = re.compile(r"""(?P<quote>["'`]?)(?P<name>[A-Za-z.][\w.]*)(?P=quote)\s*(?:<-|=(?!=))""")
@@ -71,7 +70,7 @@ class _Reader:
             name = self.take(_NAME, "an assignment such as `N <- 3`")["name"]
             if name in values:
                 message = f"{self.source} gives {name} twice. Remove one of the two."
-                raise StanadaptError(DATA_REPEATED, message)
+                raise StanadaptError("data_repeated", message)
             values[name] = self.value()
             self.skip()
         return values
@@ -157,7 +156,7 @@ class _Reader:
         line = self.text.count("\n", 0, self.at) + 1
         found = repr(self.text[self.at : self.at + 20]) if self.at < len(self.text) else "its end"
         raise StanadaptError(
-            DATA_NOT_R_DUMP,
+            "data_not_r_dump",
             f"{self.source} is not in R's dump format: line {line} should contain {expected}, "
             f"before {found}. Write the data as JSON, in R by cmdstanr's write_stan_json.",
         )

@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 from stanadapt.engine.compiled.cache_folder import home
 from stanadapt.errors import StanadaptError
-from stanadapt.targets.stan.messages import CMDSTAN_MISSING
 
 WINDOWS = platform.system() == "Windows"
 EXE = ".exe" if WINDOWS else ""
@@ -68,7 +67,7 @@ def require_cmdstan() -> CmdStan:
     installed = cmdstan()
     if installed is None:
         raise StanadaptError(
-            CMDSTAN_MISSING, "CmdStan is no longer there. Run `stanadapt install-cmdstan`."
+            "cmdstan_missing", "CmdStan is no longer there. Run `stanadapt install-cmdstan`."
         )
     return installed
 

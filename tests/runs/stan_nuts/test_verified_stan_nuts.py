@@ -12,9 +12,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.comparison_table import remarks
 from stanadapt.errors import Message, StanadaptError, StanadaptWarning, codes_of
-from stanadapt.errors.messages import OUT_OF_RANGE
 from stanadapt.results.cmdstan_csv import STATISTICS
-from stanadapt.runs.messages import NUTS_CHAINS_FAILED
 from stanadapt.runs.stan_nuts import stanli
 from stanadapt.runs.stan_nuts.engine import NutsRun
 from stanadapt.targets.stan import bundled, toolchain
@@ -56,7 +54,7 @@ def density_attributes(fit):
 
 
 def test_messages_of_the_engine_are_recorded(target, engine, monkeypatch):
-    note = Message(NUTS_CHAINS_FAILED, "1 of 3 chains of CmdStan failed.")
+    note = Message("nuts_chains_failed", "1 of 3 chains of CmdStan failed.")
     run = stan_nuts_module.ENGINES["cmdstan"]
     changed = lambda *arguments: run(*arguments)._replace(remarks=(note,))  # noqa: E731
     monkeypatch.setitem(stan_nuts_module.ENGINES, "cmdstan", changed)
@@ -136,11 +134,11 @@ def test_ctrl_c_during_the_check_loses_no_draws(target, engine):
 
 
 def test_an_error_without_a_fit_has_none():
-    error = StanadaptError(OUT_OF_RANGE, "wrong", "words")
+    error = StanadaptError("out_of_range", "wrong", "words")
     assert error.fit is None
-    again = pickle.loads(pickle.dumps(StanadaptError(OUT_OF_RANGE, "wrong", "words", fit=[1])))
+    again = pickle.loads(pickle.dumps(StanadaptError("out_of_range", "wrong", "words", fit=[1])))
     assert (again.code, again.message, again.stan, again.fit) == (
-        OUT_OF_RANGE,
+        "out_of_range",
         "wrong",
         "words",
         [1],

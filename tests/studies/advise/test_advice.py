@@ -9,7 +9,6 @@ from stanadapt.diagnostics.verdict import DO_NOT_USE, FINE, Verdict
 from stanadapt.errors import Message, codes_of
 from stanadapt.studies.advise.advice import Advice
 from stanadapt.studies.advise.trials import Candidate, Trial, smallest_ess
-from stanadapt.studies.messages import MISSED_IN_TRIAL
 from tests.helpers import made_up_fits
 
 
@@ -77,7 +76,7 @@ def test_trajectories_that_diverged_are_passed_over():
 
 
 def test_a_fit_that_missed_a_mode_is_not_recommended():
-    missing = {"nuts": Message(MISSED_IN_TRIAL, "It missed half of hmc.")}
+    missing = {"nuts": Message("missed_in_trial", "It missed half of hmc.")}
     result = advice(trial("nuts", 1e5), trial("hmc", 400.0), excluded=missing)
     assert result.sampler == "hmc"
     assert "nuts: It missed half of hmc." in repr(result)

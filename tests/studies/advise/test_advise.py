@@ -6,9 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 import stanadapt as sa
-from stanadapt.engine.messages import OUT_OF_MEMORY
 from stanadapt.errors import StanadaptError, codes_of
-from stanadapt.runs.messages import INTERRUPTED, NO_DRAWS
 from stanadapt.samplers import find
 from stanadapt.samplers.tempering import Extended
 from stanadapt.studies.advise import trials
@@ -125,9 +123,9 @@ def run(target):
 @pytest.mark.parametrize(
     ("code", "seconds", "reason"),
     [
-        (NO_DRAWS, 1e9, "unfinished_trial"),
-        (NO_DRAWS, 0.0, NO_DRAWS),  # every chain failed before the time was up
-        (OUT_OF_MEMORY, 0.0, OUT_OF_MEMORY),
+        ("no_draws", 1e9, "unfinished_trial"),
+        ("no_draws", 0.0, "no_draws"),  # every chain failed before the time was up
+        ("out_of_memory", 0.0, "out_of_memory"),
     ],
 )
 def test_a_trial_without_draws_has_a_reason(normal, monkeypatch, code, seconds, reason):
@@ -139,7 +137,7 @@ def test_a_trial_without_draws_has_a_reason(normal, monkeypatch, code, seconds, 
 
 
 def test_ctrl_c_during_warmup_ends_the_trials(normal, monkeypatch):
-    fail_with(StanadaptError(INTERRUPTED, "Why."), monkeypatch)
+    fail_with(StanadaptError("interrupted", "Why."), monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         run(normal)
 

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import pytest
 
 import stanadapt as sa
-from stanadapt.runs.messages import NO_DRAWS
 from stanadapt.studies.repeats import rows
 from stanadapt.studies.repeats.rows import COLUMNS, compile_first, make_row, repeat_seed
 from tests.helpers import made_up_fits
@@ -44,7 +43,7 @@ def test_the_run_that_compiles_is_brief_and_reports_no_failure():
 
     def draw(**options):
         options_used.update(options)
-        raise sa.StanadaptError(NO_DRAWS, "all chains stopped.")
+        raise sa.StanadaptError("no_draws", "all chains stopped.")
 
     compile_first(draw, iter_warmup=20)
     lengths = [options_used[name] for name in ("iter_warmup", "iter_sampling", "thin")]

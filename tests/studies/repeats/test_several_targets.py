@@ -6,7 +6,6 @@ from types import SimpleNamespace
 import pytest
 
 import stanadapt as sa
-from stanadapt.runs.messages import NO_DRAWS
 from stanadapt.studies.repeats import compare_repeats as module
 from stanadapt.studies.repeats.rows import SAMPLING, repeat_seed
 from tests.helpers import made_up_fits
@@ -29,7 +28,7 @@ def runs(monkeypatch):
         if iter_sampling != SAMPLING:
             log.made.append((json.loads(target.data)["m"], name, seed))
             if log.fail(target, name):
-                raise sa.StanadaptError(NO_DRAWS, "all chains stopped.")
+                raise sa.StanadaptError("no_draws", "all chains stopped.")
         return made_up_fits.fit(seed)
 
     monkeypatch.setattr(module, "sample", sample)

@@ -9,8 +9,6 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.errors import codes_of
-from stanadapt.errors.messages import OUT_OF_RANGE
-from stanadapt.runs.messages import INTERRUPTED, NO_DRAWS
 from stanadapt.studies.repeats import compare_repeats as module
 from stanadapt.studies.repeats.rows import SAMPLING, repeat_seed
 from tests.helpers import made_up_fits
@@ -130,7 +128,7 @@ def with_draws(name, seed):
 
 
 def without_draws(name, seed):
-    raise sa.StanadaptError(INTERRUPTED, "Why.")
+    raise sa.StanadaptError("interrupted", "Why.")
 
 
 @pytest.mark.parametrize("how", [interrupt, with_draws, without_draws])
@@ -152,7 +150,7 @@ def test_an_interruption_keeps_complete_repeats(target, runs, tmp_path, how):
 def test_a_repeat_that_fails_is_a_row_with_the_reason(target, runs, tmp_path):
     def act(name, seed):
         if (name, seed) == ("rwm", repeat_seed(5, 2)):
-            raise sa.StanadaptError(NO_DRAWS, "all chains\nstopped.", "Stan says so")
+            raise sa.StanadaptError("no_draws", "all chains\nstopped.", "Stan says so")
 
     runs.act = act
     found = repeated(target, tmp_path)
@@ -175,7 +173,7 @@ def test_an_error_that_recurs_ends_the_comparison(target, runs):
     def act(name, seed):
         raise error
 
-    error = sa.StanadaptError(OUT_OF_RANGE, "Why.")
+    error = sa.StanadaptError("out_of_range", "Why.")
     runs.act = act
     with pytest.raises(sa.StanadaptError) as caught:
         repeated(target)

@@ -10,7 +10,6 @@ import pytest
 
 from stanadapt.errors import StanadaptError, StanadaptWarning
 from stanadapt.targets.stan import build_cache
-from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from tests.helpers.cached_builds import (
     CONTENT,
     KEY,
@@ -91,7 +90,7 @@ def test_every_name_stays_inside_the_cache(root, name):
 
 
 @pytest.mark.parametrize(
-    "error", [StanadaptError(SYNTAX_ERROR, "no."), ValueError("x"), KeyboardInterrupt()]
+    "error", [StanadaptError("syntax_error", "no."), ValueError("x"), KeyboardInterrupt()]
 )
 def test_a_build_that_raises_leaves_nothing_behind(root, error):
     def fail(folder):

@@ -17,12 +17,6 @@ from stanadapt.targets.stan.backends import (
     refusals,
     stanli,
 )
-from stanadapt.targets.stan.backends.messages import (
-    BACKEND_UNAVAILABLE,
-    KNOWN_FAULT,
-    UNKNOWN_BACKEND,
-)
-from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program
 
 VARIABLE = "STANADAPT_BACKEND"
@@ -84,7 +78,7 @@ def _fault_remarks(program: Program, version: str) -> tuple[Message, ...]:
         return ()
     advice = "Use backend='stanli', or install a newer CmdStan."
     text = f"{program.name}: {known_faults.describe(faults, version)}. {advice}"
-    return (Message(KNOWN_FAULT, text),)
+    return (Message("known_fault", text),)
 
 
 def compare(program: Program, data: str, loaded: Loaded) -> str:
@@ -171,12 +165,12 @@ def choose(name: str) -> list[tuple[Backend, str]]:
         names = ", ".join(["auto", *BACKENDS])
         source = "backend" if requested is name else f"the environment variable {VARIABLE}"
         raise StanadaptError(
-            UNKNOWN_BACKEND, f"{source} must be one of {names}, got {requested!r}."
+            "unknown_backend", f"{source} must be one of {names}, got {requested!r}."
         )
     usable, why = BACKENDS[requested].availability()
     if not usable:
         raise StanadaptError(
-            BACKEND_UNAVAILABLE,
+            "backend_unavailable",
             f"the backend {requested!r} cannot be used: {why.rstrip('.')}. "
             "backend='stanli' needs no compiler.",
         )
@@ -242,14 +236,14 @@ def load_first(
             loaded = backend.load(program, text, unsafe, report)
         except StanadaptError as error:
             is_last = backend is choices[-1][0]
-            if error.code != SYNTAX_ERROR and (is_last or backend.name != "stanli"):
+            if error.code != "syntax_error" and (is_last or backend.name != "stanli"):
                 raise
             errors.append((f"backend {backend.name!r}", error))
             continue
         seconds = time.perf_counter() - began
         if errors:
             refusal = errors[0][1]
-            why = "is too old for" if refusal.code == SYNTAX_ERROR else "cannot run"
+            why = "is too old for" if refusal.code == "syntax_error" else "cannot run"
             first = (refusal.stan or refusal.message).splitlines()[0]
             reason = f"a preferred one {why} the program: {first}"
         return First(backend, reason, text, loaded, seconds)

@@ -16,7 +16,6 @@ import numpy as np
 
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan.backends import known_faults, stanli
-from stanadapt.targets.stan.backends.messages import DENSITIES_DISAGREE
 from stanadapt.targets.stan.program import Program, has_random_data, without_blocks
 from stanadapt.targets.stan.unrolled_size import unrolled_size
 
@@ -191,7 +190,7 @@ def _error(
     )
     shown = np.array2string(point[:6], precision=4, separator=", ")
     return StanadaptError(
-        DENSITIES_DISAGREE,
+        "densities_disagree",
         f"the densities of {program.name} disagree at the unconstrained position {shown}"
         f"{' (the first 6 coordinates)' if point.size > 6 else ''}: {name} gives the log density "
         f"{value:.8g} and, in coordinate {worst + 1}, the derivative {gradient[worst]:.8g}; "

@@ -11,9 +11,7 @@ from stanadapt.engine.console import Report
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import build_cache, toolchain
 from stanadapt.targets.stan.backends import native
-from stanadapt.targets.stan.backends.messages import COMPILATION_FAILED
 from stanadapt.targets.stan.backends.native import package
-from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program
 
 SYNTAX = re.compile(r"(?i)(syntax|semantic) error")
@@ -60,9 +58,9 @@ def _compile(program: Program, source: Path) -> None:
         lines = str(error).replace(str(source), str(program.path or program.name)).splitlines()
         first = next((i for i, line in enumerate(lines) if SYNTAX.search(line)), None)
         if first is None:
-            code, shown = COMPILATION_FAILED, lines[-LINES:]
+            code, shown = "compilation_failed", lines[-LINES:]
         else:  # stanc's message, without the lines of make around it
-            code, shown = SYNTAX_ERROR, [x for x in lines[first:] if not x.startswith("make")]
+            code, shown = "syntax_error", [x for x in lines[first:] if not x.startswith("make")]
         raise StanadaptError(
             code,
             f"BridgeStan in {toolchain.bridgestan_tree()} cannot compile {program.name}.",

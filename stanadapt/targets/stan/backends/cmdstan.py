@@ -20,9 +20,7 @@ from stanadapt.engine.plan import usable_cores
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import build_cache, toolchain
 from stanadapt.targets.stan.backends import native
-from stanadapt.targets.stan.backends.messages import COMPILATION_FAILED
 from stanadapt.targets.stan.backends.refusals import too_old
-from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program
 
 BRIDGE = Path(__file__).with_name("bridge.cpp")
@@ -124,7 +122,7 @@ def _recipe() -> Recipe:
     variables = dict.fromkeys(VARIABLES, "") | {k: v for k, v in pairs if k in VARIABLES}
     if not variables["COMPILE.cpp"]:
         raise StanadaptError(
-            COMPILATION_FAILED,
+            "compilation_failed",
             f"the makefile of CmdStan {installed.version} in {installed.path} does not define how "
             f"programs are compiled. Reinstall CmdStan, or use backend='stanli'.\n{output}",
         )
@@ -150,7 +148,7 @@ def _translate(recipe: Recipe, program: Program, header: Path) -> None:
         message = done.stderr + done.stdout
         message = message.replace(f"'{source.name}'", f"'{program.path or program.name}'")
         raise StanadaptError(
-            SYNTAX_ERROR,
+            "syntax_error",
             f"the Stan compiler of CmdStan {recipe.version} does not accept {program.name}."
             f"{too_old(recipe.version, program)}",
             message,
@@ -235,14 +233,14 @@ def _start(
     except OSError as error:
         other = f"{error}. Check CmdStan's make/local, or use backend='stanli'."
         problem = toolchain.compiler_problem() or other
-        raise StanadaptError(COMPILATION_FAILED, f"{why}: {problem}") from None
+        raise StanadaptError("compilation_failed", f"{why}: {problem}") from None
 
 
 def _require_success(done: subprocess.CompletedProcess, why: str) -> None:
     if done.returncode != 0:
         output = "\n".join((done.stdout + done.stderr).strip().splitlines()[-LINES:])
         message = f"{why}. {_advice(done.returncode, output)}\n{output}"
-        raise StanadaptError(COMPILATION_FAILED, message.rstrip())
+        raise StanadaptError("compilation_failed", message.rstrip())
 
 
 def _advice(code: int, output: str) -> str:

@@ -14,11 +14,6 @@ from stanadapt.engine.compiled.cache_folder import stand_in_home
 from stanadapt.engine.console import Report
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import build_cache, toolchain
-from stanadapt.targets.stan.backends.messages import (
-    DATA_REJECTED,
-    LIBRARY_UNUSABLE,
-    NO_PARAMETERS,
-)
 from stanadapt.targets.stan.program import Program
 
 VERSIONS_DIFFER = "The version of the compiled model does not match"
@@ -62,7 +57,7 @@ def require_parameters(program: Program, count: int) -> None:
     """Raise StanadaptError, stage "data", if the program has no parameters."""
     if count == 0:
         raise StanadaptError(
-            NO_PARAMETERS,
+            "no_parameters",
             f"{program.name} has no parameters, so there is nothing to sample. Check the "
             "parameters block and the data that set its sizes.",
         )
@@ -95,7 +90,7 @@ def load(program: Program, data: str, compiler: Compiler, report: Report) -> tup
     info = model.model_info()
     if "STAN_THREADS=true" not in info:
         raise StanadaptError(
-            LIBRARY_UNUSABLE,
+            "library_unusable",
             f"the library of {program.name} was compiled without STAN_THREADS, so chains cannot "
             "share it. Remove the setting of STAN_THREADS from make/local.",
         )
@@ -117,7 +112,7 @@ def _construct_again(file: Path, program: Program, data: str) -> Any:
             f"BridgeStan {package}; or reinstall"
         )
     raise StanadaptError(
-        LIBRARY_UNUSABLE,
+        "library_unusable",
         f"the compiled {program.name} {problem} (CmdStan: `stanadapt install-cmdstan`), or use "
         "backend='stanli'.",
     )
@@ -128,5 +123,5 @@ def _construct(file: Path, program: Program, data: str) -> Any:
         return bind(file, data)
     except RuntimeError as error:
         raise StanadaptError(
-            DATA_REJECTED, f"{program.name} does not accept these data.", str(error)
+            "data_rejected", f"{program.name} does not accept these data.", str(error)
         ) from None

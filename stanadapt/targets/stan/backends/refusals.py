@@ -13,7 +13,6 @@ from pathlib import Path
 
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import toolchain
-from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program, strip
 
 INSTALL = (
@@ -170,6 +169,6 @@ def of_all(program: Program, errors: list[tuple[str, StanadaptError]]) -> Stanad
     lines = {tuple(re.findall(r"line (\d+)", error.stan)[:1]) for _, error in errors}
     message = f"neither {names} accepts {program.name}.{older_syntax(program)}"
     if len(lines) == 1 and lines != {()}:
-        return StanadaptError(SYNTAX_ERROR, message, errors[-1][1].stan)
+        return StanadaptError("syntax_error", message, errors[-1][1].stan)
     quoted = (f"{name}: {error.stan or error.message}" for name, error in errors)
-    return StanadaptError(SYNTAX_ERROR, message, "\n".join(quoted))
+    return StanadaptError("syntax_error", message, "\n".join(quoted))

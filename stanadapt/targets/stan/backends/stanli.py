@@ -28,21 +28,10 @@ import numpy as np
 
 from stanadapt.engine.compiled.cache_folder import cache_root, environment
 from stanadapt.errors import Message, StanadaptError
-from stanadapt.targets.stan.backends.messages import (
-    CHECKS_OMITTED,
-    DATA_REJECTED,
-    GRADIENT_MISMATCH,
-    NOTHING_COMPARED,
-    OPTIMIZER_FAULT,
-    PARAMETER_BRANCHES,
-    STANLI_UNUSABLE,
-    UNSUPPORTED_CONSTRUCT,
-)
 from stanadapt.targets.stan.backends.native import bind, require_parameters
 from stanadapt.targets.stan.backends.refusals import elsewhere, older_syntax, reason_of_stanli
 from stanadapt.targets.stan.backends.row_assignments import complete_rows
 from stanadapt.targets.stan.backends.trial import in_thread, may_be_large, require_bindable
-from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program, block, branches
 
 VERSION = "0.24.0"
@@ -121,7 +110,7 @@ def construct(program: Program, data: str, unsafe: bool = False) -> tuple[Any, R
     require_parameters(program, model.param_unc_num())
     if unsafe:
         text = "stanli's checks of this program were omitted (unsafe=True)."
-        return model, (Message(CHECKS_OMITTED, text),)
+        return model, (Message("checks_omitted", text),)
     _refuse_branches(program, binding.regions)
     return model, _compare(binding, model)
 
@@ -148,7 +137,7 @@ def _require_version() -> None:
     installed = importlib.metadata.version("stanli")
     if installed != VERSION:
         raise StanadaptError(
-            STANLI_UNUSABLE,
+            "stanli_unusable",
             f"stanli {installed} is installed, but its guards were developed for {VERSION}. "
             f"Install that version: pip install stanli=={VERSION}.",
         )
@@ -164,7 +153,7 @@ def _translate(program: Program) -> str:
                 return stanli.stan_to_mir(code)
             stanli.stan_to_mir(program.code)
             raise StanadaptError(
-                UNSUPPORTED_CONSTRUCT,
+                "unsupported_construct",
                 f"the embedded backend may misread {program.name}, which assigns rows of an array "
                 "of integers in its transformed data and has another variable of that name: "
                 f"rename one of them. {elsewhere(program)}.",
@@ -173,7 +162,7 @@ def _translate(program: Program) -> str:
     except RuntimeError as error:
         text = str(error).replace("'string'", f"'{program.path or program.name}'")
         message = f"{program.name} is not a valid Stan program.{older_syntax(program)}"
-        raise StanadaptError(SYNTAX_ERROR, message, text) from None
+        raise StanadaptError("syntax_error", message, text) from None
 
 
 class Binding:
@@ -250,7 +239,7 @@ def _has_regions(lines: Iterable[str]) -> bool:
         if line.startswith("{") and MANIFEST in line[:200]:
             return any(mark in line for mark in REGIONS)
     raise StanadaptError(
-        STANLI_UNUSABLE,
+        "stanli_unusable",
         f"stanli gave no execution report, which its guards need. Reinstall it: "
         f"pip install --force-reinstall stanli=={VERSION}.",
     )
@@ -263,7 +252,7 @@ def _refusal(program: Program, text: str) -> StanadaptError:
             f"the embedded backend cannot run {program.name}, which uses an unsupported "
             f"construct. {elsewhere(program)}, or rewrite the program without it."
         )
-        return StanadaptError(UNSUPPORTED_CONSTRUCT, message, reason)
+        return StanadaptError("unsupported_construct", message, reason)
     # of arrays of arrays or vectors, stanli visits as many elements as these have numbers
     if OUT_OF_BOUNDS in text and any(FOREACH.search(block(program.code, name)) for name in BOUND):
         message = (
@@ -271,8 +260,8 @@ def _refusal(program: Program, text: str) -> StanadaptError:
             "elements of an array: write `for (i in 1:size(x))` instead of `for (element in x)` in "
             f"its transformed data and functions. {elsewhere(program)}."
         )
-        return StanadaptError(UNSUPPORTED_CONSTRUCT, message, reason)
-    return StanadaptError(DATA_REJECTED, f"{program.name} does not accept these data.", reason)
+        return StanadaptError("unsupported_construct", message, reason)
+    return StanadaptError("data_rejected", f"{program.name} does not accept these data.", reason)
 
 
 def _refuse_branches(program: Program, regions: bool) -> None:
@@ -284,7 +273,7 @@ def _refuse_branches(program: Program, regions: bool) -> None:
         return
     shown = "\n".join(f"  line {number}: {line.strip()}" for number, line in lines[:5])
     raise StanadaptError(
-        PARAMETER_BRANCHES,
+        "parameter_branches",
         f"the embedded backend is not trusted with {program.name}: its control flow may depend "
         f"on parameters, and stanli {VERSION} is silently wrong for some such programs.\n"
         f"{shown}\n{elsewhere(program)}, or {UNSAFE}",
@@ -305,14 +294,14 @@ def _compare(binding: Binding, model: Any) -> Remarks:
             f"the embedded backend's density of {program.name} could not be checked: it is finite "
             f"{where} none of {TRIES} random points. Compare it with CmdStan's."
         )
-        return (Message(NOTHING_COMPARED, text),)
+        return (Message("nothing_compared", text),)
     if all(_agree(model, default, point) for point in points):
         return ()
     text = (
         f"stanli's optimizer makes the density of {program.name} wrong; a build without the "
         "faulty pass is used. To be certain, compare with CmdStan (`stanadapt install-cmdstan`)."
     )
-    return (Message(OPTIMIZER_FAULT, text),)
+    return (Message("optimizer_fault", text),)
 
 
 def finite_points(model: Any) -> list[np.ndarray]:
@@ -369,7 +358,7 @@ def _check_gradient(program: Program, model: Any, point: np.ndarray, direction: 
         return False
     if min(errors) > GRADIENT_TOLERANCE:
         raise StanadaptError(
-            GRADIENT_MISMATCH,
+            "gradient_mismatch",
             f"the gradient of {program.name} is not the derivative of its density in the embedded "
             f"backend (relative difference {min(errors):.1e}). {elsewhere(program)}, or {UNSAFE}",
         )
@@ -421,7 +410,7 @@ def self_test(force: bool = False) -> None:
         value, _ = evaluate(model, theta)
         if not abs(value - expected) < 1e-10 * abs(expected):
             raise StanadaptError(
-                STANLI_UNUSABLE,
+                "stanli_unusable",
                 f"stanli {VERSION} fails its self-test: it gives {value} instead of {expected}. "
                 "It is not used; please report this with the output of `stanadapt doctor`.",
             )

@@ -24,8 +24,6 @@ import psutil
 from stanadapt.engine.compiled.cache_folder import cache_root
 from stanadapt.engine.interrupts import released, uninterrupted
 from stanadapt.errors import StanadaptError
-from stanadapt.errors.messages import OUT_OF_RANGE
-from stanadapt.targets.stan.backends.messages import BINDING_LIMIT, UNSUPPORTED_CONSTRUCT
 from stanadapt.targets.stan.backends.refusals import elsewhere
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.stan.unrolled_size import Size, unrolled_size
@@ -90,7 +88,7 @@ def _positive(variable: str, default: float) -> float:
         if float(text) > 0:
             return float(text)
     raise StanadaptError(
-        OUT_OF_RANGE,
+        "out_of_range",
         f"the environment variable {variable} must be a positive number, got {text!r}.",
     )
 
@@ -149,7 +147,7 @@ def require_bindable(
         return ""
     if ended.code != 0:
         raise StanadaptError(
-            UNSUPPORTED_CONSTRUCT,
+            "unsupported_construct",
             f"the embedded backend crashes while it binds {program.name} (exit code {ended.code}). "
             f"{elsewhere(program)}.",
         )
@@ -229,7 +227,7 @@ def _over(program: Program, size: Size, by: str, allowed: Limits) -> StanadaptEr
         )
         more = "allows for more gigabytes, if they are free"
     return StanadaptError(
-        BINDING_LIMIT,
+        "binding_limit",
         f"{program.name} {exceeded} in the embedded backend, which unrolls its loops (about "
         f"{size.iterations:,} iterations). {elsewhere(program)}. Otherwise replace loops with "
         f"vectorized statements. The environment variable {variable} {more}.",

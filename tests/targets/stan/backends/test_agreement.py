@@ -14,8 +14,6 @@ import stanadapt as sa
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import backends, toolchain
 from stanadapt.targets.stan.backends import agreement, known_faults, stanli
-from stanadapt.targets.stan.backends.messages import PARAMETER_BRANCHES
-from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program
 from tests.helpers.codes import raises, warns
 
@@ -236,7 +234,7 @@ def test_the_embedded_backend_comes_before_a_faulty_release(monkeypatch, code):
 
 
 @pytest.mark.parametrize(
-    ("refusal", "why"), [(PARAMETER_BRANCHES, "cannot run"), (SYNTAX_ERROR, "is too old for")]
+    ("refusal", "why"), [("parameter_branches", "cannot run"), ("syntax_error", "is too old for")]
 )
 def test_the_reason_for_a_faulty_release_is_the_refusal_of_the_other(monkeypatch, refusal, why):
     """Data that the embedded backend cannot read are no obstacle for CmdStan either."""

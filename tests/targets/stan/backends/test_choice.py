@@ -8,12 +8,6 @@ import stanadapt as sa
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import backends, toolchain
 from stanadapt.targets.stan.backends import Backend, Loaded
-from stanadapt.targets.stan.backends.messages import (
-    COMPILATION_FAILED,
-    DATA_REJECTED,
-    PARAMETER_BRANCHES,
-)
-from stanadapt.targets.stan.messages import BUILDS_NOT_WRITABLE, SYNTAX_ERROR
 from tests.helpers.codes import raises
 
 NORMAL = "parameters { real x; } model { x ~ normal(0, 1); }"
@@ -192,7 +186,7 @@ def use_backends(monkeypatch):
 
 
 def too_new(message="line 3"):
-    return StanadaptError(SYNTAX_ERROR, "the program is too new.", message)
+    return StanadaptError("syntax_error", "the program is too new.", message)
 
 
 def test_the_first_backend_that_loads_is_used(use_backends):
@@ -232,7 +226,7 @@ def test_a_named_backend_is_not_replaced(use_backends, monkeypatch):
     assert second.data == []
 
 
-OTHERS = (DATA_REJECTED, COMPILATION_FAILED, BUILDS_NOT_WRITABLE, PARAMETER_BRANCHES)
+OTHERS = ("data_rejected", "compilation_failed", "builds_not_writable", "parameter_branches")
 
 
 @pytest.mark.parametrize("code", OTHERS)
@@ -246,18 +240,18 @@ def test_other_failures_do_not_change_the_backend(use_backends, code):
 
 
 def test_an_error_of_the_second_backend_is_raised_unchanged(use_backends):
-    error = StanadaptError(DATA_REJECTED, "these data do not fit.")
+    error = StanadaptError("data_rejected", "these data do not fit.")
     use_backends(
         FakeBackend("first", too_new()), FakeBackend("second", error), FakeBackend("third")
     )
-    assert refused(DATA_REJECTED, [], sa.Target, NORMAL) is error
+    assert refused("data_rejected", [], sa.Target, NORMAL) is error
 
 
 def test_if_all_refuse_all_are_quoted(use_backends):
     errors = [too_new("of the first"), too_new("of the second"), too_new("of the third")]
     use_backends(*(FakeBackend(error.stan, error) for error in errors))
     names = [f"of the {which}" for which in ("first", "second", "third")]
-    error = refused(SYNTAX_ERROR, names, sa.Target, NORMAL)
+    error = refused("syntax_error", names, sa.Target, NORMAL)
     assert all(name in error.stan for name in names)
 
 

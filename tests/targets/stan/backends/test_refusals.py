@@ -10,7 +10,6 @@ import stanadapt as sa
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import backends, toolchain
 from stanadapt.targets.stan.backends import refusals
-from stanadapt.targets.stan.messages import SYNTAX_ERROR
 from stanadapt.targets.stan.program import Program
 from tests.helpers.codes import raises
 
@@ -125,7 +124,7 @@ def test_the_reason_of_the_embedded_backend_is_kept(computer):
 @pytest.mark.parametrize("form", OLD)
 def test_old_syntax_is_explained_without_cmdstan(computer, form):
     error = refusal(OLD[form], data={"N": 1, "y": [1.0]})
-    assert error.code == SYNTAX_ERROR
+    assert error.code == "syntax_error"
     assert "2.32" in error.message
     assert "stanc --print-canonical" in error.message
 
@@ -163,7 +162,7 @@ def test_a_cmdstan_that_is_too_old_is_told_from_a_wrong_program(computer):
 
 
 def errors(*texts):
-    return [(f"B{i}", StanadaptError(SYNTAX_ERROR, "no.", text)) for i, text in enumerate(texts)]
+    return [(f"B{i}", StanadaptError("syntax_error", "no.", text)) for i, text in enumerate(texts)]
 
 
 def test_of_several_syntax_errors_those_at_other_lines_are_all_shown(computer):
