@@ -3,11 +3,14 @@
 A baseline without gradients for correlated posteriors of moderate dimension. The proposal is N(x,
 s^2 L L^T); L L^T follows the running covariance of the chain, and s is tuned to an acceptance rate.
 
-References ---------- Haario, Saksman and Tamminen (2001), Bernoulli 7(2), with a fixed s. The form
-without matrix decompositions is the baseline of Titsias and Dellaportas (2019): L <- L + rho_t L [z
-z^T - I]_lower, z = L^-1 (x - mu), rho_t = rate / (1 + t / decay). The defaults are the rates of
-their text; preset=titsias2019 has those of their programs, in which L is diagonal only on Neal's
-Gaussian. preset=sejdinovic2014 is AM-LS of Kernel Adaptive Metropolis-Hastings.
+References
+----------
+Haario, Saksman and Tamminen (2001), Bernoulli 7(2), with a fixed s. The form without matrix
+decompositions is the baseline of Titsias and Dellaportas (2019):
+L <- L + rho_t L [z z^T - I]_lower, z = L^-1 (x - mu), rho_t = rate / (1 + t / decay).
+The defaults are the rates of their text; preset=titsias2019 has those of their programs, in which L
+is diagonal only on Neal's Gaussian. preset=sejdinovic2014 is AM-LS of Kernel Adaptive
+Metropolis-Hastings.
 
 """
 

@@ -40,12 +40,14 @@ BRITISH = (
 
 
 def prose():
-    """Yield (file, text): strings and comments of a Python file, text of a page without code."""
+    """Yield (file, text): strings and comments of Python, messages, text of pages without code."""
     for path in sorted(PACKAGE.rglob("*.py")):
         tokens = tokenize.generate_tokens(io.StringIO(path.read_text()).readline)
         kinds = {tokenize.COMMENT, tokenize.STRING}
         found = [token.string for token in tokens if token.type in kinds and " " in token.string]
         yield path, "\n".join(text.strip("rbfu#\"' ") for text in found)
+    messages = PACKAGE / "errors" / "messages.toml"
+    yield messages, messages.read_text()
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         yield path, re.sub(r"```.*?```", "", path.read_text(), flags=re.S)
 

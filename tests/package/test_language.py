@@ -1,9 +1,11 @@
 """The package's prose keeps to the words of its field."""
 
+import ast
 import re
 
 import pytest
 
+from tests.helpers.repository import PACKAGE
 from tests.helpers.vocabulary import BRITISH, BUDGET, measure, prose
 
 RATES, FILES = measure()
@@ -18,3 +20,15 @@ def test_a_tic_stays_rare(tic):
 def test_spelling_is_american():
     found = {str(path): re.findall(BRITISH, text) for path, text in prose()}
     assert {path: words for path, words in found.items() if words} == {}
+
+
+def test_headings_of_docstrings_are_lines():
+    """A paragraph that was filled with its heading would be printed as "References ------- ..."."""
+    broken = [
+        f"{path.relative_to(PACKAGE)}: {getattr(node, 'name', 'module')}"
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        and re.search(r"\S +----", ast.get_docstring(node) or "")
+    ]
+    assert broken == []

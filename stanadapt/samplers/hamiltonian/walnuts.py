@@ -5,13 +5,15 @@ regions of high curvature, a step is divided into 2, 4, 8, ... leapfrog steps un
 conserved well enough, and a reverse search makes this exact. Divergences are rare, and draws reach
 the neck of a funnel. If scales do not vary, it needs more gradients than `nuts`.
 
-References ---------- Bou-Rabee, Carpenter, Kleppe and Liu (2026), The within-orbit adaptive
-leapfrog No-U-Turn sampler, JMLR 27, arXiv 2506.18746; orbit: `walnuts_orbit`. Metric, windows and
-dual averaging are those of `nuts`. As in appendix C of the paper, the macro step is tuned so that a
-given share of steps is not divided. Deviations: moves of dual averaging are a quarter as long as
-those of `nuts`; the tolerance of the energy is fixed, whereas appendix C tunes it; the share refers
-to all steps that were tried, so an iteration whose first step fails counts as zero; and before the
-first window of warm-up, which may begin far from the mass, the energy may fall by any amount.
+References
+----------
+Bou-Rabee, Carpenter, Kleppe and Liu (2026), The within-orbit adaptive leapfrog No-U-Turn sampler,
+JMLR 27, arXiv 2506.18746; orbit: `walnuts_orbit`. Metric, windows and dual averaging are those of
+`nuts`. As in appendix C of the paper, the macro step is tuned so that a given share of steps is not
+divided. Deviations: moves of dual averaging are a quarter as long as those of `nuts`; the tolerance
+of the energy is fixed, whereas appendix C tunes it; the share refers to all steps that were tried,
+so an iteration whose first step fails counts as zero; and before the first window of warm-up, which
+may begin far from the mass, the energy may fall by any amount.
 
 """
 

@@ -4,13 +4,15 @@ Every move is made, x' = x + (h / 2) g(x) + sqrt(h) eps. R-hat and effective sam
 detect the bias of the draws, and it does not vanish with more draws. Use this sampler for
 comparison with `mala`, which corrects the bias. The step follows from the bias that is allowed.
 
-References ---------- Roberts and Tweedie (1996), Exponential convergence of Langevin distributions
-and their discrete approximations, Bernoulli 2(4). For a normal coordinate with standard deviation
-s, the variance of the draws is s^2 / (1 - h / (4 s^2)), and infinite from h = 4 s^2 on. The step
-rule is ours: h = 4 b / (1 + b) makes the variance too large by the share b if s = 1, as in
-standardized coordinates. For densities that are steeper in places, warm-up reduces it until a
-Metropolis test accepts nearly all moves. The test is made only during warm-up: without it, steps
-that are still too large would take a chain far out.
+References
+----------
+Roberts and Tweedie (1996), Exponential convergence of Langevin distributions and their discrete
+approximations, Bernoulli 2(4). For a normal coordinate with standard deviation s, the variance of
+the draws is s^2 / (1 - h / (4 s^2)), and infinite from h = 4 s^2 on. The step rule is ours: h = 4 b
+/ (1 + b) makes the variance too large by the share b if s = 1, as in standardized coordinates. For
+densities that are steeper in places, warm-up reduces it until a Metropolis test accepts nearly all
+moves. The test is made only during warm-up: without it, steps that are still too large would take a
+chain far out.
 
 """
 

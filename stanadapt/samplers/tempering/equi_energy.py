@@ -7,11 +7,13 @@ draws of a chain, and may be two or three times the Monte Carlo error that the d
 at least four chains. For exact draws, use parallel_tempering with swaps="energy_rings", which makes
 the same jumps between chains that run simultaneously.
 
-References ---------- Kou, Zhou and Wong (2006), Equi-energy sampler with applications in
-statistical inference and statistical mechanics, Annals of Statistics 34. The formulas:
-`samplers/tempering/energy_walk.py`. Deviations: energy floors and proposals are learned, in a first
-part of warm-up and in the burn-in of each chain; in the paper they are given. Later analyses:
-Atchade, Roberts and Rosenthal (2011), Statistics and Computing 21, on interacting tempering.
+References
+----------
+Kou, Zhou and Wong (2006), Equi-energy sampler with applications in statistical inference and
+statistical mechanics, Annals of Statistics 34. The formulas: `samplers/tempering/energy_walk.py`.
+Deviations: energy floors and proposals are learned, in a first part of warm-up and in the burn-in
+of each chain; in the paper they are given. Later analyses: Atchade, Roberts and Rosenthal (2011),
+Statistics and Computing 21, on interacting tempering.
 
 """
 
