@@ -3,17 +3,15 @@
 A position of the other density is x, the place of y, and the log density of y is that of x plus the
 log of the Jacobian; see `triangular_map`. Samplers that are compiled for a `Density` thus run in
 the coordinates of a map too; `MappedDensity` spares the default sampler two calls per gradient.
-
-The handle is the address of one block of memory, as in `standardized_density`, which lives as long
-as the Density. The caller must keep the other density, and the model behind it, alive.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import carray
 
-from stanadapt.engine.compiled.jit import c_function, inline, jit
+from stanadapt.engine.compiled.jit import c_function, jit
 from stanadapt.engine.density import (
-    COUNTERS,
     GRADIENT_SIGNATURE,
     VALUE_SIGNATURE,
     Density,
@@ -21,18 +19,21 @@ from stanadapt.engine.density import (
     call_value,
 )
 from stanadapt.engine.triangular_map import (
-    COLUMNS,
     WORK,
     TriangularMap,
     place,
     pull_back,
     residual,
 )
+from stanadapt.engine.wrapped_density import Program, Vector, parts_at, program_of, wrapped
 
-# layout of the block, in numbers of eight bytes, after the counters: integers, then the rows of the
-# map, its workspace, and a position of the other density
-VALUE_ADDRESS, GRADIENT_ADDRESS, HANDLE, SIZE, ROWS = 0, 1, 2, 3, 4
-INTEGERS = 8
+
+class Straightening(NamedTuple):
+    """The density behind, and its coordinates x of y."""
+
+    program: Program
+    map: TriangularMap
+    position: Vector  # workspace, shape (size,)
 
 
 def straightened(density: Density, rows: np.ndarray) -> Density:
@@ -46,20 +47,9 @@ def straightened(density: Density, rows: np.ndarray) -> Density:
         Rows of a `TriangularMap`, shape (mapped, COLUMNS).
 
     """
-    size = INTEGERS + rows.size + (WORK + 1) * density.size
-    block = np.zeros(COUNTERS + size, np.int64)
-    block[COUNTERS : COUNTERS + 5] = (
-        density.value_address, density.gradient_address, density.handle, density.size, len(rows),
-    )  # fmt: skip
-    numbers = block[COUNTERS + INTEGERS :].view(np.float64)
-    numbers[: rows.size] = rows.ravel()
-    return density._replace(
-        value_address=value_of_straightened.address,
-        gradient_address=gradient_of_straightened.address,
-        handle=block[COUNTERS:].ctypes.data,
-        calls=block[:COUNTERS],
-        failed_position=np.full(density.size, np.nan),
-    )
+    straightening = TriangularMap(rows, np.zeros((WORK, density.size)))
+    parts = Straightening(program_of(density), straightening, np.zeros(density.size))
+    return wrapped(density, parts, value_of_straightened, gradient_of_straightened)
 
 
 @jit
@@ -86,24 +76,13 @@ def slope_at(rows, y, gradient):
     pull_back(straightening, y, x, gradient)
 
 
-@inline
-def _parts(handle):
-    """Return the integers, the map, and the position of the block there."""
-    integers = carray(handle, INTEGERS, np.int64)
-    size, mapped = integers[SIZE], integers[ROWS]
-    start = INTEGERS + mapped * COLUMNS
-    end = start + WORK * size
-    numbers = carray(handle, end + size, np.float64)
-    rows = numbers[INTEGERS:start].reshape((mapped, COLUMNS))
-    return integers, TriangularMap(rows, numbers[start:end].reshape((WORK, size))), numbers[end:]
-
-
 @c_function(VALUE_SIGNATURE)
 def value_of_straightened(handle, propto, jacobian, position, value, message):
     """`bs_log_density` of y."""
-    integers, straightening, x = _parts(handle)
-    log_jacobian = place(straightening, carray(position, x.shape[0]), x)
-    code, log_density = call_value(integers[VALUE_ADDRESS], integers[HANDLE], np.int64(propto), x)
+    parts = parts_at(handle, Straightening)
+    program, x = parts.program, parts.position
+    log_jacobian = place(parts.map, carray(position, x.shape[0]), x)
+    code, log_density = call_value(program.value_address, program.handle, np.int64(propto), x)
     carray(value, 1)[0] = log_density + log_jacobian
     return code
 
@@ -111,10 +90,11 @@ def value_of_straightened(handle, propto, jacobian, position, value, message):
 @c_function(GRADIENT_SIGNATURE)
 def gradient_of_straightened(handle, propto, jacobian, position, value, gradient, message):
     """`bs_log_density_gradient` of y."""
-    integers, straightening, x = _parts(handle)
+    parts = parts_at(handle, Straightening)
+    program, x = parts.program, parts.position
     y, out = carray(position, x.shape[0]), carray(gradient, x.shape[0])
-    log_jacobian = place(straightening, y, x)
-    code, log_density = call_gradient(integers[GRADIENT_ADDRESS], integers[HANDLE], x, out)
-    pull_back(straightening, y, x, out)
+    log_jacobian = place(parts.map, y, x)
+    code, log_density = call_gradient(program.gradient_address, program.handle, x, out)
+    pull_back(parts.map, y, x, out)
     carray(value, 1)[0] = log_density + log_jacobian
     return code

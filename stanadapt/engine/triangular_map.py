@@ -41,6 +41,7 @@ from stanadapt.engine.density import (
 )
 from stanadapt.engine.numerics.vectors import copy
 from stanadapt.engine.points import GradientPoint
+from stanadapt.engine.wrapped_density import Matrix
 
 # columns of TriangularMap.rows: a, b, c, P0, d, e, w, q, f, s and t of the formulas above,
 A, B, C, P0, D, E, W, Q, F, S, T = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
@@ -66,15 +67,10 @@ class TriangularMap(NamedTuple):
     Two arrays, since the state of every chain holds them, and each array of a state costs time in
     every iteration, with or without a map.
 
-    rows
-        One row per mapped coordinate, with the columns above.
-    work
-        Workspace of a chain, shape (WORK, dim), with the rows above.
-
     """
 
-    rows: np.ndarray
-    work: np.ndarray
+    rows: Matrix  # one per mapped coordinate, with the columns above
+    work: Matrix  # workspace of a chain, shape (WORK, dim), with the rows above
 
     @property
     def coordinate(self) -> np.ndarray:

@@ -12,7 +12,6 @@ c_k . (x - center) with c_k = sum_j (g_j - g_0) - K (g_k - g_0) at the center: t
 zero, and near the center the noise nearly vanishes.
 
 A position has one entry more than that of the program: u in [0, 1), which selects k = floor(u K).
-The handle is the address of a block of memory as in `standardized_density`.
 """
 
 from typing import NamedTuple
@@ -22,19 +21,13 @@ from numba import carray
 
 from stanadapt.engine.compiled.jit import c_function, inline
 from stanadapt.engine.density import (
-    COUNTERS,
     GRADIENT_SIGNATURE,
     VALUE_SIGNATURE,
     Density,
     call_gradient,
     make_density,
 )
-
-# layout of the block, in numbers of eight bytes, after the counters: integers, then addresses and
-# handles of the fixed terms and of the batches; then weights of the fixed terms, corrections
-# (K, dim), center (dim), and workspace for two gradients
-DIM, FIXED, BATCHES = 0, 1, 2
-INTEGERS = 4
+from stanadapt.engine.wrapped_density import Integers, Matrix, Vector, parts_at, wrapped
 
 
 class BatchTerms(NamedTuple):
@@ -56,57 +49,57 @@ class BatchTerms(NamedTuple):
     center: np.ndarray
 
 
+class Estimate(NamedTuple):
+    """The estimate for compiled code: the fixed terms come before the batches."""
+
+    gradient_addresses: Integers
+    handles: Integers
+    weights: Vector
+    corrections: Matrix
+    center: Vector
+    slope: Vector  # workspace, shape (dim,)
+
+
 def minibatch_density(terms: BatchTerms) -> Density:
     """Return the estimate as a density, with new counters.
 
     The models behind the terms must outlive it.
     """
     sources = [*terms.fixed, *terms.batches]
-    dim, fixed, count = terms.center.size, len(terms.fixed), len(terms.batches)
-    size = INTEGERS + 2 * len(sources) + fixed + (count + 2) * dim
-    block = np.zeros(COUNTERS + size, np.int64)
-    block[COUNTERS : COUNTERS + 3] = dim, fixed, count
-    at = COUNTERS + INTEGERS
-    block[at : at + 2 * len(sources)] = [
-        *(source.gradient_address for source in sources), *(source.handle for source in sources),
-    ]  # fmt: skip
-    numbers = block[at + 2 * len(sources) :].view(np.float64)
-    values = np.concatenate([terms.weights, terms.corrections.ravel(), terms.center])
-    numbers[: values.size] = values
-    density = make_density(
-        value_of_minibatch.address, gradient_of_minibatch.address, block[COUNTERS:].ctypes.data,
-        dim + 1, noise=1,
-    )  # fmt: skip
-    return density._replace(calls=block[:COUNTERS])
+    parts = Estimate(
+        gradient_addresses=np.array([source.gradient_address for source in sources]),
+        handles=np.array([source.handle for source in sources]),
+        weights=terms.weights,
+        corrections=terms.corrections,
+        center=terms.center,
+        slope=np.zeros(terms.center.size),
+    )
+    density = make_density(0, 0, 0, terms.center.size + 1, noise=1)
+    return wrapped(density, parts, value_of_minibatch, gradient_of_minibatch)
 
 
 @inline
-def _estimate(handle, position, out):
+def _estimate(parts, position, out):
     """Write the gradient of the estimate into out, shape (dim + 1,); return (code, value)."""
-    integers = carray(handle, INTEGERS, np.int64)
-    dim, fixed, count = integers[DIM], integers[FIXED], integers[BATCHES]
-    sources = fixed + count
-    start = INTEGERS + 2 * sources
-    addresses = carray(handle, start, np.int64)[INTEGERS:]
-    numbers = carray(handle, start + fixed + (count + 2) * dim, np.float64)[start:]
-    center = numbers[fixed + count * dim : fixed + (count + 1) * dim]
-    slope = numbers[fixed + (count + 1) * dim :]
+    addresses, handles, slope = parts.gradient_addresses, parts.handles, parts.slope
+    fixed, dim = parts.weights.shape[0], parts.center.shape[0]
+    count = parts.corrections.shape[0]
     batch = min(max(int(position[dim] * count), 0), count - 1)
 
     source = fixed + batch
-    code, total = call_gradient(addresses[source], addresses[sources + source], position, out)
+    code, total = call_gradient(addresses[source], handles[source], position, out)
     total *= count
     for i in range(dim):
         out[i] *= count
     for j in range(fixed):
-        failed, value = call_gradient(addresses[j], addresses[sources + j], position, slope)
+        failed, value = call_gradient(addresses[j], handles[j], position, slope)
         code = code if code != 0 else failed
-        total += numbers[j] * value
+        total += parts.weights[j] * value
         for i in range(dim):
-            out[i] += numbers[j] * slope[i]
-    correction = numbers[fixed + batch * dim : fixed + (batch + 1) * dim]
+            out[i] += parts.weights[j] * slope[i]
+    correction = parts.corrections[batch]
     for i in range(dim):
-        total += correction[i] * (position[i] - center[i])
+        total += correction[i] * (position[i] - parts.center[i])
         out[i] += correction[i]
     out[dim] = 0.0
     return code, total
@@ -115,8 +108,9 @@ def _estimate(handle, position, out):
 @c_function(GRADIENT_SIGNATURE)
 def gradient_of_minibatch(handle, propto, jacobian, position, value, gradient, message):
     """`bs_log_density_gradient` of the estimate."""
-    size = carray(handle, INTEGERS, np.int64)[DIM] + 1
-    code, total = _estimate(handle, carray(position, size), carray(gradient, size))
+    parts = parts_at(handle, Estimate)
+    size = parts.center.shape[0] + 1
+    code, total = _estimate(parts, carray(position, size), carray(gradient, size))
     carray(value, 1)[0] = total
     return code
 
