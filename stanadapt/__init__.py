@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from stanadapt import samplers
     from stanadapt.diagnostics.compare import compare
     from stanadapt.diagnostics.modes import modes
+    from stanadapt.diagnostics.summary import summary
     from stanadapt.errors import ConvergenceWarning, StanadaptError
     from stanadapt.results.formats import save
     from stanadapt.runs.load import load
@@ -46,6 +47,7 @@ _PLACES = {
     "save": "results.formats",
     "sbc": "studies.calibration.sbc",
     "stan_nuts": "runs.stan_nuts.stan_nuts",
+    "summary": "diagnostics.summary",
 }
 
 
@@ -85,4 +87,5 @@ __all__ = [
     "save",
     "sbc",
     "stan_nuts",
+    "summary",
 ]

@@ -1,0 +1,219 @@
+"""Summarize the draws of a fit: estimates of each quantity, and how precise they are."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+
+from stanadapt import results
+from stanadapt.diagnostics import comparison_table as tables
+from stanadapt.diagnostics import mixing
+from stanadapt.diagnostics.screening import is_constant
+from stanadapt.errors import StanadaptError, did_you_mean, require_names
+
+LOW, HIGH = 0.05, 0.95  # the quantiles beside the median
+COLUMNS = (
+    "mean", "sd", "q5", "median", "q95",
+    "mcse_mean", "mcse_sd", "ess_bulk", "ess_tail", "r_hat",
+)  # fmt: skip
+# printed titles, and the rank by which they are left out of narrow terminals
+TITLES = {
+    "mean": ("mean", 0), "sd": ("sd", 0), "q5": ("5%", 0), "median": ("median", 2),
+    "q95": ("95%", 0), "mcse_mean": ("MCSE", 3), "ess_bulk": ("bulk ESS", 1),
+    "ess_tail": ("tail ESS", 4), "r_hat": ("R-hat", 1),
+}  # fmt: skip
+LONGEST = 8  # elements of an array that are printed one by one
+IN_FULL = "in_full"  # attribute of a table: whether each element is printed
+DIGITS = 4  # significant, of an estimate without a Monte Carlo error
+
+
+def summary(fit: results.Fit, var_names: str | Iterable[str] | None = None) -> "Summary":
+    """Summarize the posterior draws of a fit, in the units of the program.
+
+    Parameters
+    ----------
+    fit : ArviZ object
+        Of this package or of any other.
+    var_names
+        Variables of the posterior, such as "beta"; default: all. Arrays that are named are printed
+        in full.
+
+    Returns
+    -------
+    Summary
+        A data frame that prints with as many digits as the draws determine, long arrays in one line
+        each. It has a row for each element, named as in Stan ("beta[2]"): parameters first, then
+        transformed parameters and generated quantities, scalars before arrays. Its columns are
+        those of `arviz.summary` under names that do not depend on ArviZ's version: mean, sd;
+        quantiles q5, median, q95; Monte Carlo standard errors mcse_mean, mcse_sd; rank-normalized
+        effective sample sizes ess_bulk, ess_tail; r_hat. What cannot be computed is NaN: all but
+        mean and quantiles of a constant, r_hat of a single chain, everything of draws that are not
+        finite.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "settings": no fit with draws, or no variable of that name ("unknown_variable").
+
+    References
+    ----------
+    Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Bayesian Analysis 16, for R-hat, ESS
+    and MCSE.
+
+    Examples
+    --------
+    >>> import stanadapt as sa
+    >>> target = sa.Target("parameters { real x; } model { x ~ normal(3, 2); }")
+    >>> table = sa.summary(sa.sample(target, seed=1))
+    >>> round(table.loc["x", "mean"])
+    3
+
+    """
+    columns = ordered_columns(fit, var_names)
+    table = Summary(_rows(columns), index=list(columns), columns=list(COLUMNS))
+    table.attrs[IN_FULL] = var_names is not None
+    return table
+
+
+def ordered_columns(
+    fit: results.Fit, var_names: str | Iterable[str] | None = None
+) -> dict[str, np.ndarray]:
+    """Return columns of draws by name: parameters first, and scalars before arrays."""
+    results.require_draws(fit, "fit")
+    wanted = None if var_names is None else require_names("var_names", var_names)
+    columns = results.columns(fit, wanted=wanted)
+    present = {results.variable_of(name) for name in columns}
+    for name in wanted or ():
+        if not any(name in (one, results.variable_name(one)) for one in present):
+            known = [str(one) for one in results.dataset(fit, "posterior").data_vars]
+            raise StanadaptError(
+                "unknown_variable",
+                f"the fit has no draws of {name!r}.{did_you_mean(name, known)} "
+                f"Its variables are {', '.join(known)}.",
+            )
+    parameters = results.parameters(fit) or set()
+
+    def rank(name: str) -> tuple[bool, bool]:
+        variable = results.variable_of(name)
+        is_parameter = bool({variable, results.variable_name(variable)} & parameters)
+        return not is_parameter, variable != name
+
+    return {name: columns[name] for name in sorted(columns, key=rank)}
+
+
+def first_rows(fit: results.Fit, count: int) -> "tuple[Summary, int]":
+    """Return the summary of the first `count` quantities, and the number of all others."""
+    columns = ordered_columns(fit)
+    names = list(columns)[:count]
+    rows = _rows({name: columns[name] for name in names})
+    return Summary(rows, index=names, columns=list(COLUMNS)), len(columns) - len(names)
+
+
+def _rows(columns: dict[str, np.ndarray]) -> np.ndarray:
+    """Return the numbers of a summary, shape (column of draws, number)."""
+    table = np.full((len(columns), len(COLUMNS)), np.nan)
+    measured = mixing.efficiency(columns)
+    row_of = {name: i for i, name in enumerate(measured.names)}
+    for row, (name, draws) in zip(table, columns.items(), strict=True):
+        if not np.isfinite(draws).all():
+            continue
+        row[2:5] = np.quantile(draws, [LOW, 0.5, HIGH])
+        if is_constant(draws):
+            row[0], row[1] = draws.flat[0], 0.0
+            continue
+        i = row_of[name]
+        row[:2] = measured.mean[i], measured.sd[i]
+        row[5:] = (
+            measured.mcse_mean[i], measured.mcse_sd[i],
+            measured.ess_bulk[i], measured.ess_tail[i], measured.r_hat[i],
+        )  # fmt: skip
+    return table
+
+
+class Summary(pd.DataFrame):
+    """Estimates and their precision: a data frame that prints with as many digits as are known."""
+
+    @property
+    def _constructor(self) -> Any:
+        return pd.DataFrame
+
+    def __repr__(self) -> str:
+        console, stream = tables.plain_console()
+        show(self, console)
+        return stream.getvalue().rstrip("\n")
+
+    def _repr_html_(self) -> str:
+        names, shown = cells(self)
+        rows = zip(names, zip(*shown.values(), strict=True), strict=True)
+        return tables.html_table(["", *shown], ([name, *row] for name, row in rows))
+
+
+def show(table: pd.DataFrame, console: Console) -> None:
+    """Print a summary, as wide as the console is."""
+    names, shown = cells(table)
+    tables.show_columns("", names, shown, dict(TITLES.values()), console)
+
+
+def cells(table: pd.DataFrame) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the names of the printed rows, and cells by title; long arrays are in one row each.
+
+    Such a row has the range of each estimate, the largest error, the smallest effective sample size
+    and the largest R-hat of its elements.
+    """
+    names, shown = [], {title: [] for title, _ in TITLES.values()}  # type: ignore[var-annotated]
+    for name, part in _printed_rows(table):
+        names.append(name)
+        decimals = _decimals(part)
+        for column, (title, _) in TITLES.items():
+            values = part[column].to_numpy(float)
+            values = values[~np.isnan(values)]
+            shown[title].append(_cell(column, values, decimals) if len(values) else "")
+    return names, shown
+
+
+def _printed_rows(table: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
+    """Yield (name, rows of the table) for each row that is printed."""
+    variables = [results.variable_of(str(name)) for name in table.index]
+    for variable in dict.fromkeys(variables):
+        part = table[[one == variable for one in variables]]
+        if len(part) <= LONGEST or table.attrs.get(IN_FULL):
+            for i, name in enumerate(part.index):
+                yield str(name), part.iloc[i : i + 1]
+            continue
+        indices = np.array([_index(str(name)) for name in part.index])
+        spans = zip(indices.min(axis=0), indices.max(axis=0), strict=True)
+        yield f"{variable}[{','.join(f'{a}..{b}' for a, b in spans)}]", part
+
+
+def _index(name: str) -> list[int]:
+    return [int(i) for i in name[name.index("[") + 1 : -1].split(",")]
+
+
+def _decimals(part: pd.DataFrame) -> int | None:
+    """Return the decimals of which the last has an error of a few units; None if unknown."""
+    errors = part["mcse_mean"].to_numpy(float)
+    errors = errors[np.isfinite(errors) & (errors > 0)]
+    return None if not len(errors) else -int(np.floor(np.log10(errors.min())))
+
+
+def _cell(column: str, values: np.ndarray, decimals: int | None) -> str:
+    if column == "r_hat":
+        return f"{values.max():.3f}"
+    if column in ("ess_bulk", "ess_tail"):
+        return f"{values.min():,.0f}"
+    if column == "mcse_mean":
+        return f"{values.max():.2g}"
+    ends = [_number(end, decimals) for end in (values.min(), values.max())]
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]} .. {ends[1]}"
+
+
+def _number(value: float, decimals: int | None) -> str:
+    """Write a number with some decimals, or in another form if that would be long."""
+    if decimals is None or not 0 <= decimals <= 6 or abs(value) >= 1e7:
+        if decimals is None or not value:
+            return f"{value:.{DIGITS}g}"
+        digits = int(np.floor(np.log10(abs(value)))) + decimals + 1
+        return f"{value:.{min(max(digits - 1, 0), 14)}e}"
+    return f"{value:.{decimals}f}"

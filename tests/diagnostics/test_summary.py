@@ -1,0 +1,120 @@
+"""Summaries of fits: numbers against ArviZ's and exact ones, order, and the printed table."""
+
+import arviz as az
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.diagnostics import summary as summaries
+from stanadapt.diagnostics.summary import COLUMNS, first_rows
+from tests.helpers.codes import raises
+
+CHAINS, DRAWS = 4, 500
+
+
+@pytest.fixture(scope="module")
+def fit():
+    """A fit whose variables have scales from 1e-9 to 1e6; generated quantities come first."""
+    rng = np.random.default_rng(1)
+    shape = (CHAINS, DRAWS)
+    posterior = {
+        "y": rng.gamma(2.0, 1e6, shape),
+        "constant": np.full(shape, 7.0),
+        "failed": np.where(np.arange(DRAWS) == 3, np.nan, rng.normal(size=shape)),
+        "beta": rng.normal([1e3, -2.0], [10.0, 0.1], (*shape, 2)),
+        "z": rng.normal(np.arange(12), 1e-9, (*shape, 12)),
+        "s": rng.exponential(1e-9, shape),
+    }
+    return results.build({"posterior": posterior}, {"parameters": ["s", "beta", "z"]})
+
+
+def test_parameters_come_first_and_scalars_before_arrays(fit):
+    names = list(sa.summary(fit).index)
+    arrays = ["beta[1]", "beta[2]", *(f"z[{i}]" for i in range(1, 13))]
+    assert names == ["s", *arrays, "y", "constant", "failed"]
+
+
+@pytest.mark.parametrize("name", ["s", "beta", "y"])
+def test_numbers_are_those_of_arviz_and_numpy(fit, name):
+    table, draws = sa.summary(fit, name), fit.posterior[name].values.reshape(CHAINS, DRAWS, -1)
+    for i, (_, row) in enumerate(table.iterrows()):
+        x = draws[..., i]
+        expected = {
+            "mean": x.mean(), "sd": x.std(ddof=1), "median": np.median(x),
+            "q5": np.quantile(x, 0.05), "q95": np.quantile(x, 0.95),
+            "mcse_mean": az.mcse(x, method="mean"), "ess_bulk": az.ess(x, method="bulk"),
+            "ess_tail": az.ess(x, method="tail", prob=(0.05, 0.95)), "r_hat": az.rhat(x),
+        }  # fmt: skip
+        for column, value in expected.items():
+            assert row[column] == pytest.approx(float(value), rel=1e-9), column
+    # of independent draws: sd / sqrt(2 n) for a normal variable, to the error of its ESS
+    if name == "beta":
+        exact = table["sd"] / np.sqrt(2 * CHAINS * DRAWS)
+        assert table["mcse_sd"].to_numpy() == pytest.approx(exact.to_numpy(), rel=0.3)
+
+
+def test_what_cannot_be_computed_is_nan(fit):
+    table = sa.summary(fit)
+    assert list(table.loc["constant", ["mean", "sd", "q5", "q95"]]) == [7.0, 0.0, 7.0, 7.0]
+    assert table.loc["constant", COLUMNS[5:]].isna().all()
+    assert table.loc["failed"].isna().all()
+    assert np.isfinite(table.drop(["constant", "failed"])).all(axis=None)
+    alone = results.build({"posterior": {"x": np.random.default_rng(2).normal(size=(1, 99))}}, {})
+    assert list(sa.summary(alone).columns[sa.summary(alone).isna().all()]) == ["r_hat"]
+
+
+def test_a_long_array_is_one_line_unless_it_is_named(fit):
+    printed = repr(sa.summary(fit)).splitlines()
+    assert [line.split()[0] for line in printed[1:]] == [
+        "s", "beta[1]", "beta[2]", "z[1..12]", "y", "constant", "failed",
+    ]  # fmt: skip
+    assert len(repr(sa.summary(fit, ["z"])).splitlines()) == 13
+    html = sa.summary(fit)._repr_html_()
+    assert html.count("<tr>") == 8
+    assert "z[1..12]" in html
+
+
+def test_digits_are_those_that_the_draws_determine(fit):
+    names, shown = summaries.cells(sa.summary(fit))
+    means = dict(zip(names, shown["mean"], strict=True))
+    # standard errors: 10 / sqrt(2000) = 0.22, 0.1 / sqrt(2000) = 0.0022, 1.4e6 / sqrt(2000) = 3e4
+    assert len(means["beta[1]"].partition(".")[2]) == 1
+    assert len(means["beta[2]"].partition(".")[2]) == 3
+    assert means["y"].count("e+06") == 1
+    assert len(means["y"]) == len("2.00e+06")
+    assert means["constant"] == "7"
+    assert means["failed"] == ""
+
+
+def test_a_range_holds_all_elements_and_the_worst_diagnostics(fit):
+    table = sa.summary(fit, "z")
+    table.attrs.clear()
+    (name,), shown = summaries.cells(table)
+    low, high = shown["mean"][0].split(" .. ")
+    assert name == "z[1..12]"
+    assert (float(low), float(high)) == pytest.approx((0.0, 11.0), abs=1e-9)
+    assert shown["bulk ESS"] == [f"{table['ess_bulk'].min():,.0f}"]
+    assert shown["R-hat"] == [f"{table['r_hat'].max():.3f}"]
+
+
+def test_the_first_rows_are_those_of_the_whole_table(fit):
+    part, others = first_rows(fit, 4)
+    assert list(part.index) == ["s", "beta[1]", "beta[2]", "z[1]"]
+    assert others == len(sa.summary(fit)) - 4
+    assert part.equals(sa.summary(fit).iloc[:4])
+
+
+def test_a_name_that_does_not_exist(fit):
+    with raises("unknown_variable", "bet", "beta"):
+        sa.summary(fit, "bet")
+    with raises("not_a_name"):
+        sa.summary(fit, [1])
+    with raises("not_a_fit"):
+        sa.summary({"x": 1})
+
+
+def test_a_selection_is_an_ordinary_frame(fit):
+    table = sa.summary(fit)
+    assert type(table[["mean"]]).__name__ == "DataFrame"
+    assert table.to_csv().splitlines()[0] == "," + ",".join(COLUMNS)
