@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from stanadapt.errors import Message, StanadaptError, require_whole
-from stanadapt.targets.stan.program import strip
+from stanadapt.targets.stan.syntax import strip
 
 # chains get stuck if the sd of the log estimate is larger; this is about twice the optimum, which
 # lies between 1.2 and 1.8 (Doucet et al. 2015, Biometrika 102; Sherlock et al. 2015, Annals of

@@ -31,7 +31,8 @@ from stanadapt.targets.shapes import shapes_of, wrong_shape
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan.declarations import Declaration, parse
-from stanadapt.targets.stan.program import Program, block, has_random_data, read, without_blocks
+from stanadapt.targets.stan.program import Program, read
+from stanadapt.targets.stan.syntax import block, has_random_data, without_blocks
 
 
 def element_name(column: str) -> str:

@@ -21,7 +21,7 @@ import stanio
 
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.targets.stan.declarations import parse
-from stanadapt.targets.stan.program import block, has_random_data
+from stanadapt.targets.stan.syntax import block, has_random_data
 from stanadapt.targets.target import Target, element_name
 
 DRAWS = 200

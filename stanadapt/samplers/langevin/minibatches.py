@@ -18,7 +18,7 @@ from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.errors import StanadaptError, require_flag, require_names, require_whole
 from stanadapt.samplers.langevin.minibatch_density import BatchTerms, minibatch_density
 from stanadapt.targets.stan.declarations import Declaration, parse
-from stanadapt.targets.stan.program import block
+from stanadapt.targets.stan.syntax import block
 from stanadapt.targets.target import Samplable, Target, require_target
 
 # --- rows of the data -----------------------------------------------------------------------------

@@ -9,7 +9,8 @@ import numpy as np
 from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan.declarations import parse
-from stanadapt.targets.stan.program import Program, block, strip
+from stanadapt.targets.stan.program import Program
+from stanadapt.targets.stan.syntax import block, strip
 from stanadapt.targets.target import Data, Target
 
 # backends evaluate only programs with parameters; this one adds a name that no user will choose

@@ -18,7 +18,8 @@ import stanio
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan.declarations import DataVariable, Declaration, evaluate, parse
 from stanadapt.targets.stan.given_data import GivenData, describe, load, not_a_list
-from stanadapt.targets.stan.program import Program, block
+from stanadapt.targets.stan.program import Program
+from stanadapt.targets.stan.syntax import block
 
 _SMALLEST, _LARGEST = -(2**31), 2**31 - 1
 # The only strings that Stan accepts as numbers.

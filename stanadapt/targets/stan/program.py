@@ -1,7 +1,6 @@
-"""The text of a Stan program: resolving includes, locating blocks, listing branches."""
+"""A Stan program: its text, with all includes resolved."""
 
 import os
-import re
 from collections.abc import Iterable
 from hashlib import sha256
 from os import PathLike, fspath
@@ -11,34 +10,7 @@ from typing import NamedTuple
 
 from stanadapt.errors import StanadaptError
 from stanadapt.results.files import read_text
-
-BLOCKS = (
-    "functions",
-    "data",
-    "transformed data",
-    "parameters",
-    "transformed parameters",
-    "model",
-    "generated quantities",
-)
-
-# The parts that stanc's lexer removes before parsing, in a single expression that recognizes quotes
-# inside comments and comments inside strings. A "#" that does not start an include was a comment
-# until Stan 2.32 and has been an error since. stanc requires the space after #include.
-_HIDDEN = re.compile(
-    r"""(?P<comment> //[^\n]* | /\*.*?(?:\*/|\Z) )
-      | \#include\s+ (?: "(?P<quoted>[^"\n]*)" | <(?P<angled>[^>\n]*)> | (?P<bare>\S+) )
-      | (?P<hash> \#[^\n]* )
-      | (?P<string> "[^"\n]*"? )
-    """,
-    re.DOTALL | re.VERBOSE,
-)
-_BLOCK = re.compile(
-    r"\b(functions|(?:transformed\s+)?data|(?:transformed\s+)?parameters|model"
-    r"|generated\s+quantities)\s*\{"
-)
-_BRANCH = re.compile(r"\b(?:if|while|break|continue)\b|\?")
-_NOT_NEWLINE = re.compile(r"[^\n]")
+from stanadapt.targets.stan.syntax import HIDDEN, strip
 
 
 class Program(NamedTuple):
@@ -116,70 +88,6 @@ def read(
     return Program(name.encode("utf-8", "replace").decode(), code, path, folders)
 
 
-def strip(code: str) -> str:
-    """Replace comments, `#` lines and the contents of strings by blanks.
-
-    Newlines stay, so that positions in the two texts agree.
-    """
-
-    def blank(match: re.Match) -> str:
-        # Quotes stay, so that a string argument remains recognizable as an argument.
-        return re.sub(r"[^\n]" if match["string"] is None else r'[^\n"]', " ", match[0])
-
-    return _HIDDEN.sub(blank, code)
-
-
-def block(code: str, name: str) -> str:
-    """Return the stripped body of the block `name`; "" if the program lacks it.
-
-    Raises
-    ------
-    ValueError
-        If `name` is not one of `BLOCKS`.
-
-    """
-    if name not in BLOCKS:
-        raise ValueError(f"a block is one of {', '.join(BLOCKS)}, got {name!r}")
-    stripped = strip(code)
-    start, end = spans(stripped).get(name, (0, 0))
-    return stripped[start:end]
-
-
-def without_blocks(code: str, names: Iterable[str]) -> str:
-    """Replace the bodies of blocks by blanks; line numbers stay the same."""
-    places = spans(strip(code))
-    for name in names:
-        start, end = places.get(name, (0, 0))
-        blank = re.sub(r"[^\n]", " ", code[start:end])
-        code = code[:start] + blank + code[end:]
-    return code
-
-
-def branches(code: str) -> list[tuple[int, str]]:
-    """List lines on which control flow may depend on parameters: `(line number from 1, line)`.
-
-    These contain an `if`, `while`, `break`, `continue` or `? :` outside the blocks `data` and
-    `transformed data`, which have no access to parameters. Functions count, because parameters
-    may be passed to them. Each line is listed once, without indentation.
-    """
-    stripped = strip(code)
-    for name, (start, end) in spans(stripped).items():
-        if name in ("data", "transformed data"):
-            blank = _NOT_NEWLINE.sub(" ", stripped[start:end])
-            stripped = stripped[:start] + blank + stripped[end:]
-    numbered = zip(stripped.split("\n"), code.split("\n"), strict=True)
-    return [
-        (number, line.strip())
-        for number, (visible, line) in enumerate(numbered, 1)
-        if _BRANCH.search(visible)
-    ]
-
-
-def has_random_data(code: str) -> bool:
-    """Whether the density depends on random numbers, which are drawn when the program is bound."""
-    return bool(re.search(r"_rng\s*\(", strip(block(code, "transformed data"))))
-
-
 def user_path(name: str | PathLike) -> Path:
     """Expand ~ in a path. A user without a home keeps the ~, so the path will not be found."""
     return Path(expanduser(fspath(name)))
@@ -222,7 +130,7 @@ def _folder(folder: str | PathLike) -> Path:
 def _with_includes(code: str, open_files: tuple[Path, ...], folders: tuple[Path, ...]) -> str:
     """Replace the includes of `code` by their text; `open_files` are the files being read."""
     pieces, end = [], 0
-    for match in _HIDDEN.finditer(code):
+    for match in HIDDEN.finditer(code):
         names = [match[form] for form in ("quoted", "angled", "bare") if match[form] is not None]
         if not names:
             continue
@@ -255,17 +163,3 @@ def _find_include(name: str, open_files: tuple[Path, ...], folders: tuple[Path, 
             f"The includes are circular: {' -> '.join(f.name for f in cycle)}. Remove one of them.",
         )
     return file
-
-
-def spans(stripped: str) -> dict[str, tuple[int, int]]:
-    """Return start and end of the body of each top-level block."""
-    spans, position = {}, 0
-    while match := _BLOCK.search(stripped, position):
-        depth, position = 1, len(stripped)
-        for brace in re.finditer(r"[{}]", stripped[match.end() :]):
-            depth += 1 if brace[0] == "{" else -1
-            if depth == 0:
-                position = match.end() + brace.start()
-                break
-        spans[" ".join(match[1].split())] = (match.end(), position)
-    return spans

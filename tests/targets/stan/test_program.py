@@ -9,7 +9,7 @@ import pytest
 import stanli
 
 from stanadapt.errors import StanadaptError
-from stanadapt.targets.stan import declarations, program
+from stanadapt.targets.stan import declarations, program, syntax
 from tests.helpers.codes import raises
 
 MODEL = "parameters { real mu; }\nmodel { mu ~ normal(0, 1); }\n"
@@ -121,14 +121,14 @@ def test_every_form_of_include_is_resolved(tmp_path, directive, ending):
     body = "real square_of(real x) { return x * x; }"
     write(tmp_path, square=body + ending, main=f"functions {{\n{directive}\n}}\n{MODEL}")
     code = program.read(tmp_path / "main.stan").code
-    assert body in program.block(code, "functions") + ending
+    assert body in syntax.block(code, "functions") + ending
     assert "#include" not in code
     assert code.endswith("}\n" + MODEL)
 
 
 def test_a_comment_at_the_end_of_an_include_does_not_extend_beyond_it(tmp_path):
     write(tmp_path, a="real a; // last", main="parameters { #include a.stan }\nmodel { }")
-    assert program.block(program.read(tmp_path / "main.stan").code, "parameters").split() == [
+    assert syntax.block(program.read(tmp_path / "main.stan").code, "parameters").split() == [
         "real",
         "a;",
     ]
@@ -231,7 +231,7 @@ def test_a_bad_included_file_or_folder_is_named(tmp_path):
     ],
 )
 def test_strip_blanks_comments_and_strings_in_place(code, stripped):
-    assert program.strip(code) == stripped
+    assert syntax.strip(code) == stripped
     assert len(stripped) == len(code)
 
 
@@ -260,13 +260,13 @@ model { print("generated quantities { }"); { mu ~ normal(0, 1); } }
     ],
 )
 def test_block_returns_each_body(name, body):
-    assert program.block(BLOCKS, name).strip() == body
+    assert syntax.block(BLOCKS, name).strip() == body
 
 
 def test_block_accepts_only_names_of_blocks():
     with pytest.raises(ValueError, match=r"transformed data, .* got 'transformed_data'"):
-        program.block(BLOCKS, "transformed_data")
-    assert program.block("data { int N;", "data") == " int N;"  # unclosed: Stan reports it
+        syntax.block(BLOCKS, "transformed_data")
+    assert syntax.block("data { int N;", "data") == " int N;"  # unclosed: Stan reports it
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_block_accepts_only_names_of_blocks():
 @pytest.mark.parametrize("where", ["functions", "transformed parameters", "model"])
 def test_branches_finds_every_kind_of_branch(line, where):
     code = f"data {{ int N; }}\n/* \n */ {where} {{\n    {line} // so\n}}\n"
-    assert program.branches(code) == [(4, f"{line} // so")]
+    assert syntax.branches(code) == [(4, f"{line} // so")]
 
 
 @pytest.mark.parametrize(
@@ -304,7 +304,7 @@ def test_branches_finds_every_kind_of_branch(line, where):
     ],
 )
 def test_branches_ignores_everything_else(line):
-    assert program.branches(f"model {{\n{line}\n}}") == []
+    assert syntax.branches(f"model {{\n{line}\n}}") == []
 
 
 def test_branches_of_data_blocks_do_not_count():
@@ -315,14 +315,14 @@ def test_branches_of_data_blocks_do_not_count():
         "generated quantities { real z = N ? 1 : 2; }\n"
     )
     lines = code.split("\n")
-    assert program.branches(code) == [(3, lines[2]), (4, lines[3])]
+    assert syntax.branches(code) == [(3, lines[2]), (4, lines[3])]
 
 
 def test_branches_have_line_numbers_of_the_resolved_program(tmp_path):
     write(tmp_path, f="real f(real x) {\n  return x > 0 ? x : 0;\n}\n")
     write(tmp_path, main="functions {\n#include f.stan\n}\nmodel { }")
     code = program.read(Path(tmp_path / "main.stan")).code
-    assert program.branches(code) == [(3, "return x > 0 ? x : 0;")]
+    assert syntax.branches(code) == [(3, "return x > 0 ? x : 0;")]
 
 
 # ---- declarations: sizes and bounds --------------------------------------------------------------
@@ -358,7 +358,7 @@ def variables():
 def test_sizes_are_computed_as_in_stan(written, variables, monkeypatch):
     size = EXPRESSIONS[written]
     code = f"data {{ {SCOPE} vector[{written}] x; }}\n{MODEL}"
-    *_, x = declarations.parse(program.block(code, "data"))
+    *_, x = declarations.parse(syntax.block(code, "data"))
     assert declarations.evaluate(x.sizes[0], variables) == size
     for switch in ("STANLI_NO_REROLL", "STANLI_NO_PARTITION", "STANLI_NO_INTERPRETER"):
         monkeypatch.setenv(switch, "1")

@@ -36,6 +36,8 @@ LOOPS = {
     "elements": (f"for (t in first) for (j in 1:t) {ONE}", 220, 55),
     "either branch": (f"for (i in 1:2) if (i > 1) {ONE} else {{ {ONE} {ONE} }}", 28, 2),
     "braces that are values": (f"for (i in 1:2) {{ a ~ normal({{1, 2}}[1], 1); {ONE} }}", 20, 2),
+    "a condition": (f"for (i in 1:(N > 1 ? 2 : 3)) {ONE}", 8, 2),
+    "elements of a computed vector": (f"for (v in 2 * x) {ONE}", 40, 10),
     "a profile": (f'for (i in 1:2) profile("x") {{ {ONE} }}', 8, 2),
 }
 
@@ -48,9 +50,6 @@ def test_loops_are_counted(model, words, iterations):
 UNKNOWN = {
     "while": f"while (a > 0) {ONE}",
     "a computed bound": f"{{ int k = 3; for (i in 1:k) {ONE} }}",
-    "a condition": f"for (i in 1:(N > 1 ? 2 : 3)) {ONE}",
-    "a name of Python": f"{{ int lambda = 3; for (i in 1:lambda) {ONE} }}",
-    "the elements of a computed vector": f"for (v in 2 * x) {ONE}",
 }
 
 

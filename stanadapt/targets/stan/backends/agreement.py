@@ -16,7 +16,8 @@ import numpy as np
 
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan.backends import known_faults, stanli
-from stanadapt.targets.stan.program import Program, has_random_data, without_blocks
+from stanadapt.targets.stan.program import Program
+from stanadapt.targets.stan.syntax import has_random_data, without_blocks
 from stanadapt.targets.stan.unrolled_size import unrolled_size
 
 # the embedded backend unrolls loops: above these sizes binding may take more than 0.3 s

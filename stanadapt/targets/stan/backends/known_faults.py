@@ -8,7 +8,7 @@ the function where the density is computed; `agreement.py` is for faults not yet
 import re
 from typing import NamedTuple
 
-from stanadapt.targets.stan.program import block
+from stanadapt.targets.stan.syntax import block
 
 DENSITY_BLOCKS = ("functions", "transformed parameters", "model")
 

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import toolchain
-from stanadapt.targets.stan.program import Program, strip
+from stanadapt.targets.stan.program import Program
+from stanadapt.targets.stan.syntax import HIDDEN, strip
 
 INSTALL = (
     "Use backend='cmdstan', which compiles the program (`stanadapt install-cmdstan` installs "
@@ -134,9 +135,9 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _has_hash(code: str) -> bool:
-    """Return whether a line has a comment after a hash, which `strip` removes as well."""
-    plain = re.sub(r'//[^\n]*|/\*.*?\*/|"[^"\n]*"', "", code, flags=re.DOTALL)
-    return re.search(r"#(?!include)", plain) is not None
+    """Return whether a line has a comment after a hash."""
+    hashes = (match["hash"] for match in HIDDEN.finditer(code))
+    return any(found and not found.startswith("#include") for found in hashes)
 
 
 def first_reason(text: str) -> str:

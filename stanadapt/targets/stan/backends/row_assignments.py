@@ -11,14 +11,10 @@ error. `z[2, :] = y`, which means the same in Stan, is read correctly, as are ar
 and types.
 """
 
-import re
+from collections.abc import Sequence
 
-from stanadapt.targets.stan.program import spans, strip
-
-_ARRAY = re.compile(r"\barray\s*\[")
-_INTEGERS = re.compile(r"\s*int\b\s*")
-_NAME = re.compile(r"[A-Za-z]\w*")
-_OPENING = "([{"
+from stanadapt.targets.stan import syntax
+from stanadapt.targets.stan.syntax import NAME, Token, at, closing
 
 
 def complete_rows(code: str) -> str:
@@ -31,101 +27,57 @@ def complete_rows(code: str) -> str:
     'transformed data { array[2, 2] int z; z[1, :] = {1, 2}; }'
 
     """
-    stripped = strip(code)
+    stripped = syntax.strip(code)
     places: list[int] = []
-    for name, (start, end) in spans(stripped).items():
+    for name, span in syntax.spans(stripped).items():
         if name == "transformed data":
-            places += _ends_of_indices(stripped, start, end)
+            places += _ends_of_indices(syntax.tokens(stripped, *span))
         elif name == "functions":
-            for first, last in _bodies(stripped, start, end):
-                places += _ends_of_indices(stripped, first, last)
+            for body in _bodies(syntax.tokens(stripped, *span)):
+                places += _ends_of_indices(body)
     for place in sorted(places, reverse=True):
         code = f"{code[:place]}, :{code[place:]}"
     return code
 
 
-def _bodies(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Return the places of the functions, in which names may have other types, in a block."""
-    found, first = [], start
-    while (brace := text.find("{", first, end)) >= 0:
-        last = _close(text, brace, end)
-        found.append((first, last))
+def _bodies(block: Sequence[Token]) -> list[Sequence[Token]]:
+    """Return each function from its head on: names may have other types in another."""
+    found, first = [], 0
+    while "{" in block[first:]:
+        last = closing(block, block.index("{", first))
+        found.append(block[first : last + 1])
         first = last + 1
     return found
 
 
-def _ends_of_indices(text: str, start: int, end: int) -> list[int]:
+def _ends_of_indices(part: Sequence[Token]) -> list[int]:
     """Return the places of the closing brackets of single indices that are assigned to."""
-    names = _tables(text, start, end)
-    if not names:
-        return []
+    names = _tables(part)
     places = []
-    pattern = re.compile(rf"(?<![\w.])(?:{'|'.join(map(re.escape, names))})\s*\[")
-    for match in pattern.finditer(text, start, end):
-        last = _close(text, match.end() - 1, end)
-        index = text[match.end() : last]
-        if index.strip() and _commas(index) == 0 and re.match(r"\s*=(?!=)", text[last + 1 : end]):
-            places.append(last)
+    for i in range(len(part) - 1):
+        if part[i] in names and part[i + 1] == "[":
+            last = closing(part, i + 1)
+            index = part[i + 2 : last]
+            if index and len(syntax.split(index, ",")) == 1 and at(part, last + 1) == "=":
+                places.append(part[last].start)
     return places
 
 
-def _tables(text: str, start: int, end: int) -> set[str]:
+def _tables(part: Sequence[Token]) -> set[str]:
     """Return the names of two-dimensional arrays of integers that are declared in a part."""
-    names = set()
-    for match in _ARRAY.finditer(text, start, end):
-        last = _close(text, match.end() - 1, end)
-        integers = _INTEGERS.match(text, last + 1, end)
-        if integers is None or _commas(text[match.end() : last]) != 1:
+    names: set[str] = set()
+    for i in range(len(part) - 1):
+        if part[i] != "array" or part[i + 1] != "[":
             continue
-        place = integers.end()
-        if text[place : place + 1] == "<":
-            place = _end_of_bounds(text, place, end)
-        names |= _declared(text, place, end)
+        last = closing(part, i + 1)
+        if at(part, last + 1) != "int" or len(syntax.split(part[i + 2 : last], ",")) != 2:
+            continue
+        first = last + 2
+        if at(part, first) == "<":
+            first = closing(part, first, ">") + 1
+        end = first
+        while at(part, end) not in (";", ")", ""):
+            end = closing(part, end) + 1
+        declared = syntax.split(part[first:end], ",")
+        names |= {str(one[0]) for one in declared if one and NAME.fullmatch(one[0])}
     return names
-
-
-def _end_of_bounds(text: str, place: int, end: int) -> int:
-    """Return the place after bounds, in which signs of comparison are in brackets."""
-    while place < end and text[place] != ">":
-        place = (_close(text, place, end) if text[place] in _OPENING else place) + 1
-    return place + 1
-
-
-def _declared(text: str, place: int, end: int) -> set[str]:
-    """Return the names of a declaration, from the first name to its semicolon or parenthesis."""
-    names = set()
-    expected = True
-    while place < end and text[place] not in ";)":
-        if text[place] in _OPENING:
-            place = _close(text, place, end)
-        elif text[place] == ",":
-            expected = True
-        elif match := _NAME.match(text, place, end):
-            if expected:
-                names.add(match[0])
-            expected = False
-            place = match.end() - 1
-        place += 1
-    return names
-
-
-def _close(text: str, place: int, end: int) -> int:
-    """Return the place of the bracket that closes the one at a place, or the end."""
-    depth = 0
-    for position in range(place, end):
-        if text[position] in _OPENING:
-            depth += 1
-        elif text[position] in ")]}":
-            depth -= 1
-            if depth == 0:
-                return position
-    return end
-
-
-def _commas(index: str) -> int:
-    """Count the commas between indices, but not those within calls and other brackets."""
-    depth = count = 0
-    for sign in index:
-        depth += (sign in _OPENING) - (sign in ")]}")
-        count += sign == "," and depth == 0
-    return count

@@ -32,7 +32,8 @@ from stanadapt.targets.stan.backends.native import bind, require_parameters
 from stanadapt.targets.stan.backends.refusals import elsewhere, older_syntax, reason_of_stanli
 from stanadapt.targets.stan.backends.row_assignments import complete_rows
 from stanadapt.targets.stan.backends.trial import in_thread, may_be_large, require_bindable
-from stanadapt.targets.stan.program import Program, block, branches
+from stanadapt.targets.stan.program import Program
+from stanadapt.targets.stan.syntax import block, branches
 
 VERSION = "0.24.0"
 SWITCHES = ("STANLI_NO_REROLL", "STANLI_NO_PARTITION", "STANLI_NO_INTERPRETER")

@@ -6,6 +6,7 @@ its program. The coordinates of a part are consecutive, and with those of all ot
 merged density differs from the part's by a constant.
 """
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import stanio
 
-from stanadapt.targets.stan import declarations
-from stanadapt.targets.stan.program import BLOCKS, block, read
+from stanadapt.targets.stan import declarations, syntax
+from stanadapt.targets.stan.program import read
+from stanadapt.targets.stan.syntax import BLOCKS, block
 from tests.targets.stan.constructs.construct import INCLUDED, Construct
 
 POINTS, RADIUS, STEP = 3, 1.0, 1e-4
@@ -37,13 +39,15 @@ def _declared(code: str) -> set[str]:
 
 
 def _functions(code: str) -> set[str]:
-    """Return names of functions, without suffixes: words before a bracket outside all braces."""
-    outside, depth = "", 0
-    for character in block(code, "functions"):
-        depth += (character == "{") - (character == "}")
-        outside += character if depth == 0 else ""
-    names = re.findall(r"(\w+)\s*\(", re.sub(r"\bdata\s+|\barray\s*\[[^]]*\]", " ", outside))
-    return {re.sub(rf"_(?:{SUFFIXES})$", "", name) for name in names}
+    """Return names of functions, without suffixes: names before a parenthesis in no bracket."""
+    found, depth = set(), 0
+    tokens = syntax.tokens(syntax.block(code, "functions"))
+    for before, after in itertools.pairwise(tokens):
+        outside = depth == 0
+        depth += (before in ("{", "(", "[")) - (before in ("}", ")", "]"))
+        if outside and after == "(":
+            found.add(re.sub(rf"_(?:{SUFFIXES})$", "", before))
+    return found
 
 
 def prefixed(code: str, prefix: str) -> dict[str, str]:

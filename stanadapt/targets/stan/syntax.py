@@ -1,0 +1,177 @@
+"""The surface of Stan's language: what is hidden, blocks, tokens and brackets.
+
+All code of this package that reads Stan programs does it through this file. Programs that are not
+valid are read as far as possible, because Stan's compiler gives better messages for errors.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+BLOCKS = (
+    "functions",
+    "data",
+    "transformed data",
+    "parameters",
+    "transformed parameters",
+    "model",
+    "generated quantities",
+)
+
+# The parts that stanc's lexer removes before parsing, in a single expression that recognizes quotes
+# inside comments and comments inside strings. A "#" that does not start an include was a comment
+# until Stan 2.32 and has been an error since. stanc requires the space after #include.
+HIDDEN = re.compile(
+    r"""(?P<comment> //[^\n]* | /\*.*?(?:\*/|\Z) )
+      | \#include\s+ (?: "(?P<quoted>[^"\n]*)" | <(?P<angled>[^>\n]*)> | (?P<bare>\S+) )
+      | (?P<hash> \#[^\n]* )
+      | (?P<string> "[^"\n]*"? )
+    """,
+    re.DOTALL | re.VERBOSE,
+)
+NAME = re.compile(r"[A-Za-z]\w*")
+_BLOCK = re.compile(
+    r"\b(functions|(?:transformed\s+)?data|(?:transformed\s+)?parameters|model"
+    r"|generated\s+quantities)\s*\{"
+)
+_BRANCH = re.compile(r"\b(?:if|while|break|continue)\b|\?")
+_TOKEN = re.compile(
+    r"[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9_]+(?:[eE][+-]?[0-9]+)?|[A-Za-z]\w*"
+    r"|%/%|\.\*|\./|\.\^|&&|\|\||[=!<>]=|\S"
+)
+_OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
+
+
+# --- text and blocks ------------------------------------------------------------------------------
+
+
+def strip(code: str) -> str:
+    """Replace comments, `#` lines and the contents of strings by blanks.
+
+    Newlines stay, so that positions in the two texts agree.
+    """
+
+    def blank(match: re.Match) -> str:
+        # Quotes stay, so that a string argument remains recognizable as an argument.
+        return _blank(match[0], r"[^\n]" if match["string"] is None else r'[^\n"]')
+
+    return HIDDEN.sub(blank, code)
+
+
+def _blank(text: str, replaced: str = r"[^\n]") -> str:
+    return re.sub(replaced, " ", text)
+
+
+def spans(stripped: str) -> dict[str, tuple[int, int]]:
+    """Return start and end of the body of each top-level block."""
+    spans, position = {}, 0
+    while match := _BLOCK.search(stripped, position):
+        depth, position = 1, len(stripped)
+        for brace in re.finditer(r"[{}]", stripped[match.end() :]):
+            depth += 1 if brace[0] == "{" else -1
+            if depth == 0:
+                position = match.end() + brace.start()
+                break
+        spans[" ".join(match[1].split())] = (match.end(), position)
+    return spans
+
+
+def block(code: str, name: str) -> str:
+    """Return the stripped body of the block `name`; "" if the program lacks it.
+
+    Raises
+    ------
+    ValueError
+        If `name` is not one of `BLOCKS`.
+
+    """
+    if name not in BLOCKS:
+        raise ValueError(f"a block is one of {', '.join(BLOCKS)}, got {name!r}")
+    stripped = strip(code)
+    start, end = spans(stripped).get(name, (0, 0))
+    return stripped[start:end]
+
+
+def without_blocks(code: str, names: Iterable[str]) -> str:
+    """Replace the bodies of blocks by blanks; line numbers stay the same."""
+    places = spans(strip(code))
+    for name in names:
+        start, end = places.get(name, (0, 0))
+        code = code[:start] + _blank(code[start:end]) + code[end:]
+    return code
+
+
+def branches(code: str) -> list[tuple[int, str]]:
+    """List lines on which control flow may depend on parameters: `(line number from 1, line)`.
+
+    These contain an `if`, `while`, `break`, `continue` or `? :` outside the blocks `data` and
+    `transformed data`, which have no access to parameters. Functions count, because parameters
+    may be passed to them. Each line is listed once, without indentation.
+    """
+    visible = without_blocks(strip(code), ["data", "transformed data"])
+    lines = zip(visible.split("\n"), code.split("\n"), strict=True)
+    return [
+        (number, line.strip())
+        for number, (shown, line) in enumerate(lines, 1)
+        if _BRANCH.search(shown)
+    ]
+
+
+def has_random_data(code: str) -> bool:
+    """Whether the density depends on random numbers, which are drawn when the program is bound."""
+    return bool(re.search(r"_rng\s*\(", block(code, "transformed data")))
+
+
+# --- tokens and brackets --------------------------------------------------------------------------
+
+
+class Token(str):
+    """A name, number, operator or sign, and its place in the text."""
+
+    start: int
+    end: int
+
+    @classmethod
+    def of(cls, match: re.Match) -> "Token":
+        """Return the token that was found."""
+        token = cls(match[0])
+        token.start, token.end = match.span()
+        return token
+
+
+def tokens(stripped: str, start: int = 0, end: int | None = None) -> list[Token]:
+    """Return the tokens of a stripped text, or of a part of it."""
+    found = _TOKEN.finditer(stripped, start, len(stripped) if end is None else end)
+    return [Token.of(match) for match in found]
+
+
+def at(tokens: Sequence[Token], place: int) -> str:
+    """Return the token at a place; "" behind the last."""
+    return tokens[place] if place < len(tokens) else ""
+
+
+def closing(tokens: Sequence[Token], start: int, sign: str = "") -> int:
+    """Return the place of the bracket that closes the one at `start`, or of an outer `sign`.
+
+    The number of tokens, if there is none. A constraint ends at its first outer ">": stanc requires
+    parentheses around comparisons.
+    """
+    depth = 0
+    for place in range(start, len(tokens)):
+        token = tokens[place]
+        depth += (token in _OPENING) - (token in _CLOSING)
+        if depth == 0 and token == (sign or token):
+            return place
+    return len(tokens)
+
+
+def split(tokens: Sequence[Token], *separators: str) -> list[list[Token]]:
+    """Split tokens at the separators outside all brackets; there is one part without separators."""
+    parts: list[list[Token]] = [[]]
+    depth = 0
+    for token in tokens:
+        depth += (token in _OPENING) - (token in _CLOSING)
+        if depth == 0 and token in separators:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return parts
