@@ -231,7 +231,7 @@ class _Counter:
 
 
 def _elements(loop: Loop, values: Values) -> Sequence[Any] | None:
-    """Return what the variable of a loop takes; None if that is not known."""
+    """Return the values that the variable of a loop takes; None if they are not known."""
     low, high, over = (evaluate(tree, values) for tree in (loop.low, loop.high, loop.over))
     if isinstance(low, int) and isinstance(high, int):
         return range(low, high + 1)
