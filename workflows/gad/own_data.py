@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
-from stanadapt.errors import StanadaptError
-from stanadapt.targets.labeled_table import (
+from workflows.gad.labeled_table import (
     BRIGHTEST,
     LAST,
     LabeledTable,
+    TableError,
     as_pixels,
     read_labeled_table,
 )
@@ -56,7 +56,7 @@ def read(options: argparse.Namespace, images: bool = False) -> LabeledTable:
             classes=options.classes, allow_constant=images,
         )  # fmt: skip
         return as_pixels(table, options.data_file) if images else table
-    except StanadaptError as error:
+    except TableError as error:
         raise SystemExit(str(error)) from None
 
 

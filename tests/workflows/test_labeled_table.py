@@ -7,9 +7,8 @@ import pytest
 from scipy.io import savemat
 from scipy.sparse import csr_array
 
-from stanadapt.targets.labeled_table import read_labeled_table
-from tests.helpers.codes import raises
 from workflows.gad import digits, logistic, own_data
+from workflows.gad.labeled_table import TableError, read_labeled_table
 from workflows.learned import nice_logistic
 
 PEOPLE = "age;weight;ill\n31;70.5;0\n45;80;1\n52;64;1\n"
@@ -82,55 +81,57 @@ def test_matlab_and_compressed_files(tmp_path, table):
 
 
 @pytest.mark.parametrize(
-    ("code", "facts", "text", "options"),
+    ("facts", "text", "options"),
     [
-        ("table_missing", ["row 3", "'weight'", "''"], PEOPLE.replace("80", ""), {}),
-        ("table_missing", ["row 2", "'?'"], "1,2,0\n?,3,1\n", {}),
-        ("table_missing", ["column 2", "'NA'"], "1,2,0\n1,NA,1\n", {"header": False}),
-        ("table_missing", ["row 2"], "1,2,0\n1,3,\n4,4,1\n", {}),
-        ("table_missing", ["'-inf'"], "1,2,0\n1,-inf,1\n", {}),
-        ("table_missing", ["row 2", "'1e400'"], "1,2,0\n1,1e400,1\n", {}),
-        ("table_missing", ["'Infinity'"], "1,2,0\n1,Infinity,1\n", {}),
-        ("table_missing", ["no label in row 2"], "1,2,0\n1,3,1e999\n", {}),
-        ("table_text", ["labels", "no, yes", "1 and which 0"], "1,2,no\n3,4,yes\n", {}),
-        ("table_text", ["row 4", "'age'", "'old'"], PEOPLE.replace("52", "old"), {}),
-        ("table_text", ["'31,5'", "with a point"], "a;y\n31,5;0\n30,1;1\n", {}),
-        ("table_text", ["column 1", "'1,'"], "1, 2, 0\n3, 4, 1\n", {"delimiter": "space"}),
-        ("table_constant", ["'age'", "one value"], "age;w;y\n3;1;0\n3;2;1\n", {}),
-        ("table_constant", ["column 3"], "0,1,8\n1,2,8\n", {"label": "1"}),
-        ("table_classes", ["1 class, 1"], "1,2,1\n3,4,1\n", {}),
-        ("table_classes", ["3 classes", "5, 6, 7"], "1,2,5\n3,4,6\n2,3,7\n", {}),
-        ("table_classes", ["'5'", "'8'"], "1,2,5\n3,4,6\n", {"classes": ["5", "8"]}),
-        ("table_classes", ["'5'"], "1,2,5\n3,4,6\n", {"classes": ["5", "5.0"]}),
-        ("table_shape", ["one column", "comma", "'31;70.5;0'"], PEOPLE[15:], {"delimiter": ","}),
-        ("table_shape", ["row 3", "2 columns", "3"], "1,2,0\n3,4,1\n5,6\n", {}),
-        ("table_column", ["'ill?'", "age, weight, ill"], PEOPLE, {"label": "ill?"}),
-        ("table_column", ["'4'", "from 1 to 3"], PEOPLE, {"label": "4"}),
-        ("table_column", ["no header"], "1,2,0\n3,4,1\n", {"label": "ill"}),
-        ("table_shape", ["one column"], "31\n45\n", {}),
-        ("table_unreadable", ["empty"], "\n\n", {}),
-        ("table_unreadable", ["empty"], "", {}),
-        ("table_unreadable", ["no rows"], "age,weight,ill\n", {}),
-        ("table_unreadable", ["cannot read"], b"\xff\xfe\x00", {}),
-        ("table_unreadable", ["no rows"], "a,b,c\n", {"header": True}),
+        (["row 3", "'weight'", "''"], PEOPLE.replace("80", ""), {}),
+        (["row 2", "'?'"], "1,2,0\n?,3,1\n", {}),
+        (["column 2", "'NA'"], "1,2,0\n1,NA,1\n", {"header": False}),
+        (["row 2"], "1,2,0\n1,3,\n4,4,1\n", {}),
+        (["'-inf'"], "1,2,0\n1,-inf,1\n", {}),
+        (["row 2", "'1e400'"], "1,2,0\n1,1e400,1\n", {}),
+        (["'Infinity'"], "1,2,0\n1,Infinity,1\n", {}),
+        (["no label in row 2"], "1,2,0\n1,3,1e999\n", {}),
+        (["labels", "no, yes", "1 and which 0"], "1,2,no\n3,4,yes\n", {}),
+        (["row 4", "'age'", "'old'"], PEOPLE.replace("52", "old"), {}),
+        (["'31,5'", "with a point"], "a;y\n31,5;0\n30,1;1\n", {}),
+        (["column 1", "'1,'"], "1, 2, 0\n3, 4, 1\n", {"delimiter": "space"}),
+        (["'age'", "one value"], "age;w;y\n3;1;0\n3;2;1\n", {}),
+        (["column 3"], "0,1,8\n1,2,8\n", {"label": "1"}),
+        (["1 class, 1"], "1,2,1\n3,4,1\n", {}),
+        (["3 classes", "5, 6, 7"], "1,2,5\n3,4,6\n2,3,7\n", {}),
+        (["'5'", "'8'"], "1,2,5\n3,4,6\n", {"classes": ["5", "8"]}),
+        (["'5'"], "1,2,5\n3,4,6\n", {"classes": ["5", "5.0"]}),
+        (["one column", "comma", "'31;70.5;0'"], PEOPLE[15:], {"delimiter": ","}),
+        (["row 3", "2 columns", "3"], "1,2,0\n3,4,1\n5,6\n", {}),
+        (["'ill?'", "age, weight, ill"], PEOPLE, {"label": "ill?"}),
+        (["'4'", "from 1 to 3"], PEOPLE, {"label": "4"}),
+        (["no header"], "1,2,0\n3,4,1\n", {"label": "ill"}),
+        (["one column"], "31\n45\n", {}),
+        (["empty"], "\n\n", {}),
+        (["empty"], "", {}),
+        (["no rows"], "age,weight,ill\n", {}),
+        (["cannot read"], b"\xff\xfe\x00", {}),
+        (["no rows"], "a,b,c\n", {"header": True}),
     ],
 )
-def test_one_sentence_for_each_fault(table, code, facts, text, options):
-    with raises(code, *facts):
+def test_one_sentence_for_each_fault(table, facts, text, options):
+    with pytest.raises(TableError) as caught:
         table(text, **options)
+    for fact in facts:
+        assert fact in str(caught.value)
 
 
 def test_files_that_are_missing_or_of_another_kind(tmp_path):
-    with raises("table_unreadable", "nowhere.csv"):
+    with pytest.raises(TableError, match="nowhere"):
         read_labeled_table(tmp_path / "nowhere.csv")
     (tmp_path / "text.mat").write_text("no matrix")
-    with raises("table_unreadable", "MATLAB"):
+    with pytest.raises(TableError, match="MATLAB"):
         read_labeled_table(tmp_path / "text.mat")
     savemat(tmp_path / "other.mat", {"train0": np.ones((3, 4))})
-    with raises("table_unreadable", "matrix X"):
+    with pytest.raises(TableError, match="matrix X"):
         read_labeled_table(tmp_path / "other.mat")
     savemat(tmp_path / "sparse.mat", {"X": csr_array(np.eye(4))})
-    with raises("table_unreadable", "matrix X"):
+    with pytest.raises(TableError, match="matrix X"):
         read_labeled_table(tmp_path / "sparse.mat")
 
 
@@ -142,7 +143,7 @@ def test_pixels_are_scaled_and_may_be_constant(tmp_path):
     read = own_data.read(options, images=True)
     assert read.inputs.tolist() == [[0, 1], [0, 0.2]]
     path.write_text("0,256,5\n0,51,6\n")
-    with pytest.raises(SystemExit, match=r"0 to 255.*\[table_range\]"):
+    with pytest.raises(SystemExit, match="0 to 255"):
         own_data.read(options, images=True)
 
 
@@ -173,7 +174,7 @@ def test_experiments_end_with_one_sentence(tmp_path, monkeypatch, workflow, text
     path.write_text(text)
     words = ["stanadapt paper", "--quick", "--out", str(tmp_path), "--data-file", str(path)]
     monkeypatch.setattr("sys.argv", words)
-    with pytest.raises(SystemExit, match=r"^[^\n]*mine\.csv[^\n]*\[table_[a-z]+\]$"):
+    with pytest.raises(SystemExit, match=r"^[^\n]*mine\.csv[^\n]*$"):
         workflow.main()
 
 

@@ -13,13 +13,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.errors import StanadaptError
-
 DELIMITERS = {"comma": ",", "semicolon": ";", "tab": "\t", "space": None}
 MISSING = {"", "?", "na", "n/a", "nan", "null", "none", ".", "inf", "-inf"}
 LAST = "last"
 BRIGHTEST = 255.0
 LISTED = 6  # of columns or labels that a message names
+
+
+class TableError(ValueError):
+    """A table that cannot be used; the message says why, where, and what to do."""
 
 
 class LabeledTable(NamedTuple):
@@ -71,8 +73,8 @@ def read_labeled_table(
 
     Raises
     ------
-    StanadaptError
-        Stage "files" or "data", with one of the codes "table_...".
+    TableError
+        If the file, or a value in it, cannot be used.
 
     Examples
     --------
@@ -103,14 +105,13 @@ def as_pixels(table: LabeledTable, path: Path) -> LabeledTable:
 
     Raises
     ------
-    StanadaptError
-        "table_range", if inputs are not between 0 and 255.
+    TableError
+        If inputs are not between 0 and 255.
 
     """
     least, greatest = table.inputs.min(), table.inputs.max()
     if least < 0 or greatest > BRIGHTEST:
-        raise StanadaptError(
-            "table_range",
+        raise TableError(
             f"{path}: expected pixels from 0 to {BRIGHTEST:.0f} or from 0 to 1, got numbers from "
             f"{least:g} to {greatest:g}.",
         )
@@ -125,28 +126,26 @@ def _cells(
         return None, [[repr(float(x)) for x in row] for row in _matrix(path)]
     lines = [line for line in _text(path).splitlines() if line.strip()]
     if not lines:
-        raise StanadaptError("table_unreadable", f"{path} is empty: expected rows of numbers.")
+        raise TableError(f"{path} is empty: expected rows of numbers.")
     mark = _delimiter(lines[0], delimiter)
     rows = [[cell.strip().strip("\"'") for cell in line.split(mark)] for line in lines]
     shown = next((name for name, each in DELIMITERS.items() if each == mark), repr(mark))
     width = len(rows[0])
     if width < 2:
-        raise StanadaptError(
-            "table_shape",
+        raise TableError(
             f"{path} has one column if split at each {shown}: expected inputs and a label. Its "
             f"first row is {lines[0][:60]!r}; name its delimiter (--delimiter).",
         )
     for number, row in enumerate(rows, 1):
         if len(row) != width:
-            raise StanadaptError(
-                "table_shape",
+            raise TableError(
                 f"{path}: row {number} has {len(row)} columns if split at each {shown}, and the "
                 f"first row {width}. Is the delimiter another one?",
             )
     if header is None:
         header = _has_header(rows)
     if header and len(rows) == 1:
-        raise StanadaptError("table_unreadable", f"{path} has a header and no rows below it.")
+        raise TableError(f"{path} has a header and no rows below it.")
     return (rows[0], rows[1:]) if header else (None, rows)
 
 
@@ -167,14 +166,11 @@ def _matrix(path: Path) -> np.ndarray:
             warnings.simplefilter("ignore")  # about sparse matrices, which are refused
             content = loadmat(path)
     except Exception as error:  # SciPy has an exception for each kind of broken file
-        raise StanadaptError(
-            "table_unreadable", f"{path} cannot be read as a MATLAB file: {error}"
-        ) from None
+        raise TableError(f"{path} cannot be read as a MATLAB file: {error}") from None
     matrix = content.get("X")
     dense = isinstance(matrix, np.ndarray) and matrix.dtype.kind in "fiu"
     if not dense or matrix.ndim != 2 or min(matrix.shape) < 2:
-        raise StanadaptError(
-            "table_unreadable",
+        raise TableError(
             f"{path} has no matrix X of numbers with inputs and, as its last column, the label.",
         )
     return matrix
@@ -187,7 +183,7 @@ def _text(path: Path) -> str:
             content = gzip.decompress(content)
         return content.decode("utf-8-sig")
     except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise StanadaptError("table_unreadable", f"cannot read {path}: {error}.") from None
+        raise TableError(f"cannot read {path}: {error}.") from None
 
 
 def _delimiter(line: str, chosen: str | None) -> str | None:
@@ -225,8 +221,7 @@ def _column(path: Path, label: str, names: list[str] | None, width: int) -> int:
     if label.isdigit() and 1 <= int(label) <= width:
         return int(label) - 1
     known = f"its header has {', '.join(names[:LISTED])}" if names else "it has no header"
-    raise StanadaptError(
-        "table_column",
+    raise TableError(
         f"{path} has no column {label!r} for the label: expected {LAST!r}, a number from 1 to "
         f"{width}, or a name, and {known}.",
     )
@@ -245,8 +240,7 @@ def _classes(
     """Return the values that become 1 and 0, and which rows have one of them."""
     missing = next((i for i, value in enumerate(labels) if _is_missing(value)), None)
     if missing is not None:
-        raise StanadaptError(
-            "table_missing",
+        raise TableError(
             f"{path} has no label in row {missing + 1} of the data: remove the row.",
         )
     distinct: list[str] = []
@@ -258,22 +252,19 @@ def _classes(
         one, zero = chosen
         absent = [v for v in (one, zero) if not any(_same(v, other) for other in distinct)]
         if absent or _same(one, zero):
-            raise StanadaptError(
-                "table_classes",
+            raise TableError(
                 f"{path} needs rows of two classes, {one!r} and {zero!r}, and its labels are "
                 f"{shown}.",
             )
         return (one, zero), [_same(v, one) or _same(v, zero) for v in labels]
     if len(distinct) != 2:
-        raise StanadaptError(
-            "table_classes",
+        raise TableError(
             f"{path} has labels of {len(distinct)} class{'es' * (len(distinct) != 1)}, {shown}: "
             "expected two. If the labels are in another column, or two classes of several are "
             "wanted, say which (--label, --classes ONE ZERO).",
         )
     if any(map(_is_word, distinct)):
-        raise StanadaptError(
-            "table_text",
+        raise TableError(
             f"{path} has the labels {shown}, which are text: say which is 1 and which 0 "
             "(--classes ONE ZERO).",
         )
@@ -299,15 +290,13 @@ def _numbers(
                 continue
             where = f"{path}: row {places[i]}, column {_name(j, names)}"
             if _is_missing(cell):
-                raise StanadaptError(
-                    "table_missing",
+                raise TableError(
                     f"{where} has no finite number: {cell!r}. Remove the row or fill the value in.",
                 )
             cure = "Code words as numbers, or name the delimiter and the column of labels "
             if _number(cell.replace(",", ".", 1)) is not None:
                 cure = "Write decimals with a point, or name the delimiter "
-            raise StanadaptError(
-                "table_text",
+            raise TableError(
                 f"{where} is text where a number is expected: {cell[:40]!r}. {cure}"
                 "(--delimiter, --label).",
             )
@@ -318,8 +307,7 @@ def _require_varied(path: Path, inputs: np.ndarray, label: int, names: list[str]
     constant = np.flatnonzero(np.ptp(inputs, axis=0) == 0)
     if len(constant):
         shown = ", ".join(_name(j + (j >= label), names) for j in constant[:LISTED])
-        raise StanadaptError(
-            "table_constant",
+        raise TableError(
             f"{path}: column {shown} has one value in all rows and cannot be standardized: "
             "remove it.",
         )
