@@ -1,9 +1,15 @@
-"""Verdicts, from best to worst, and the reasons for them.
+"""Verdicts, and the reasons for them: each check of a fit is a row of a table.
 
-A file of its own, since both `verdict` and `sampler_checks`, which it imports, give reasons.
+A row states what is measured, and from which limit on it is a problem, of which verdict and with
+which text. `sampler_checks` and `draw_checks` hold the rows, and `find_problems` evaluates them.
 """
 
-from typing import NamedTuple
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from stanadapt import results
 from stanadapt.errors import Message
@@ -18,37 +24,97 @@ ORDER = [FINE, NOT_EXACT, TOO_SHORT, SUSPECT, DO_NOT_USE]
 NOT_JUDGED = "not judged"  # there was no time
 
 
-class Reason(NamedTuple):
-    """A problem of a fit: the verdict that it implies, and a message.
+class Judged:
+    """A fit and what rows need to know about it; subclasses compute more, each number once."""
 
-    verdict
-        One of `ORDER`; "fine" if the problem only deserves a remark.
-    message
-        The problem, and a remedy.
+    def __init__(self, fit: Fit) -> None:
+        self.fit = fit
 
-    """
+    @cached_property
+    def other(self) -> str:
+        """A phrase that recommends samplers other than the one that drew the fit."""
+        if "tempering" in results.group_names(self.fit):
+            return "another sampler (the default, or sampler='nuts', for a single mode)"
+        modes = "'parallel_tempering' for many modes"
+        remedies = {
+            "whitened_hmc": f"({modes}) or parameterization",  # the default
+            "nuts": f"(the default for smooth posteriors; {modes}) or parameterization",
+        }
+        usual = f"(the default, or sampler='nuts', for smooth posteriors; {modes})"
+        return f"another sampler {remedies.get(self.attribute('sampler', ''), usual)}"
 
+    @cached_property
+    def stats(self) -> dict[str, np.ndarray]:
+        """The sampler's statistics with a number for each draw, as floats, shape (chain, draw).
+
+        Those that other libraries leave empty, with NaN throughout, are left out.
+        """
+        if "sample_stats" not in results.group_names(self.fit):
+            return {}
+        found = {}
+        for name, variable in results.dataset(self.fit, "sample_stats").data_vars.items():
+            if set(variable.dims) != {"chain", "draw"}:
+                continue
+            values = variable.transpose("chain", "draw").values  # other libraries use other orders
+            # truth values of which some are missing are objects
+            with contextlib.suppress(TypeError, ValueError):
+                values = values.astype(float)
+                if not np.isnan(values).all():
+                    found[str(name)] = values
+        return found
+
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """Return an attribute of the fit."""
+        return results.attribute(self.fit, name, default)
+
+
+class Worse(NamedTuple):
+    """What is worse than the problem of a row, from a larger limit on."""
+
+    above: float
     verdict: str
+    text: str
+
+
+class Check(NamedTuple):
+    """A row: what a fit is examined for."""
+
+    code: str
+    measure: Callable[[Any], Mapping[str, Any]]  # "value", and words of the text; {} if unknown
+    verdict: str | Callable[[Any], str]  # one of `ORDER`, or a function that chooses one
+    text: str  # the problem, and a remedy, with words in braces; `{other}`: other samplers
+    above: float = 0.0  # the measured value of a problem is larger
+    worse: Worse | None = None
+    ends: bool = False  # whether, after this problem, the remaining rows mean nothing
+
+
+class Reason(NamedTuple):
+    """A problem of a fit: the verdict that it implies, and a message."""
+
+    verdict: str  # one of `ORDER`; "fine" if the problem only deserves a remark
     message: Message
 
 
-def reason(verdict: str, code: str, text: str) -> Reason:
-    """Return a reason with the text of its message."""
-    return Reason(verdict, Message(code, text))
-
-
-def another_sampler(fit: Fit) -> str:
-    """Return a phrase that recommends samplers other than the one that drew the fit."""
-    if "tempering" in results.group_names(fit):
-        return "another sampler (the default, or sampler='nuts', for a single mode)"
-    used, modes = results.attribute(fit, "sampler"), "'parallel_tempering' for many modes"
-    if used == "whitened_hmc":  # the default
-        return f"another sampler ({modes}) or parameterization"
-    if used == "nuts":  # Stan's, or ours
-        return f"another sampler (the default for smooth posteriors; {modes}) or parameterization"
-    return f"another sampler (the default, or sampler='nuts', for smooth posteriors; {modes})"
+def find_problems(checks: Iterable[Check], judged: Judged) -> Iterator[Reason]:
+    """Evaluate rows in their order, and yield the problems that a fit has."""
+    for check in checks:
+        found = check.measure(judged)
+        value, verdict, text = found.get("value", 0.0), check.verdict, check.text
+        if not value > check.above:
+            continue
+        if check.worse is not None and value > check.worse.above:
+            _, verdict, text = check.worse
+        message = Message(check.code, text.format(**{"other": judged.other, **found}))
+        yield Reason(verdict if isinstance(verdict, str) else verdict(judged), message)
+        if check.ends:
+            return
 
 
 def count_draws(share: float, draws: int) -> str:
     """Return the number and the share of some draws, for a message."""
     return f"{round(share * draws)} of {draws} draws ({share:.2%})"
+
+
+def numbers_of(chains: Any) -> str:
+    """Return the numbers of the chains, from 1, for which an array has true values."""
+    return ", ".join(str(c + 1) for c, found in enumerate(chains) if found)

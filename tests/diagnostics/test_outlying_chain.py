@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stanadapt import results
-from stanadapt.diagnostics.verdict import describe_outlying_chain, outlying_chain
+from stanadapt.diagnostics.outlying_chain import describe_outlying_chain, outlying_chain
 
 SHAPE = (4, 400)
 

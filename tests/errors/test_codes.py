@@ -23,7 +23,7 @@ from tests.helpers.repository import PACKAGE
 
 CODES = all_codes()
 # the position of the code among the arguments of what every file may call
-TAKE_A_CODE = {"StanadaptError": 0, "Message": 0, "reason": 1}
+TAKE_A_CODE = {"StanadaptError": 0, "Message": 0, "Check": 0}
 # what functions with a parameter `code` return, if that is the code of a message and not a program
 MADE_WITH_A_CODE = ("StanadaptError", "Verification")
 

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from stanadapt.diagnostics.verdict import DO_NOT_USE, FINE, Verdict
+from stanadapt.diagnostics.reasons import DO_NOT_USE, FINE
+from stanadapt.diagnostics.verdict import Verdict
 from stanadapt.errors import Message, codes_of
 from stanadapt.studies.advise.advice import Advice
 from stanadapt.studies.advise.trials import Candidate, Trial, smallest_ess

@@ -1,0 +1,216 @@
+"""Check the draws of a fit: chains that do not move, R-hat and effective sample sizes.
+
+A diagnostic that cannot be computed counts as failed.
+
+References
+----------
+Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Rank-normalization, folding, and
+localization: an improved R-hat, Bayesian Analysis 16: R-hat below 1.01, 100 effective draws per
+chain in the bulk and in the tails.
+
+"""
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from stanadapt import results
+from stanadapt.diagnostics import mixing, reasons
+from stanadapt.diagnostics.mixing import ESS_PER_CHAIN, R_HAT, R_HAT_UNUSABLE
+from stanadapt.diagnostics.outlying_chain import describe_outlying_chain
+from stanadapt.diagnostics.reasons import DO_NOT_USE, FINE, TOO_SHORT, Check, Worse, count_draws
+from stanadapt.diagnostics.screening import Screened, is_constant, screen
+from stanadapt.results import Fit
+
+LONGEST_STAY = 0.5  # share of its length for which a chain may repeat one draw
+NAMED = 3  # variables that a message lists
+
+Found = Mapping[str, Any]
+
+
+class Drawn(reasons.Judged):
+    """The draws of a fit, with what is measured of them."""
+
+    def __init__(self, fit: Fit) -> None:
+        super().__init__(fit)
+        columns = results.columns(fit, wanted=results.parameters(fit))
+        every = {name: np.asarray(x, dtype=float) for name, x in columns.items()}
+        # A column with a single value may be constant by nature, such as an entry of a Cholesky
+        # factor. It is left out, and reported only if the whole variable is constant
+        moving = {n: x for n, x in every.items() if not (is_constant(x) and np.isfinite(x.flat[0]))}
+        self.columns = moving or every
+        variables = dict.fromkeys(map(results.variable_of, every))
+        vary = set(map(results.variable_of, self.columns))
+        self.constant = [name for name in variables if name not in vary]
+        self.chains, self.draws = next(iter(every.values())).shape if every else (0, np.inf)
+
+    @cached_property
+    def same(self) -> np.ndarray:
+        """Whether all parameters are those of the draw before, shape (chain, draw - 1)."""
+        first, *others = self.columns.values()
+        same = first[:, 1:] == first[:, :-1]
+        for x in others:
+            # further parameters can only shorten a stay
+            longest = max(map(_longest_run, same))
+            if longest < min(LONGEST_STAY * self.draws, self.draws - 1):
+                break
+            same &= x[:, 1:] == x[:, :-1]
+        return same
+
+    @cached_property
+    def screened(self) -> Screened:
+        return screen(list(self.columns.values()))
+
+    @cached_property
+    def mixed(self) -> dict[str, mixing.Mixing]:
+        """The mixing of the columns that a fast screening ranks worst."""
+        return mixing.measure_worst(self.columns, self.screened)
+
+
+def _frozen(fit: Drawn) -> Found:
+    frozen = fit.same.all(axis=1) if fit.columns else np.zeros(1, bool)
+    return {"value": frozen.any(), "chains": reasons.numbers_of(frozen)}
+
+
+def _longest_run(same: np.ndarray) -> int:
+    """Return the length of the longest run of True."""
+    ends = np.flatnonzero(np.diff(np.concatenate([[0], same.astype(np.int8), [0]])))
+    return int(np.max(ends[1::2] - ends[::2], initial=0))
+
+
+def _stuck(fit: Drawn) -> Found:
+    if not fit.columns or fit.draws < 10:
+        return {}
+    stays = [_longest_run(row) / fit.draws for row in fit.same]
+    return {"value": max(stays), "chain": int(np.argmax(stays)) + 1}
+
+
+def _not_finite(fit: Drawn) -> Found:
+    bad = np.flatnonzero(~fit.screened.finite) if fit.columns else np.empty(0, int)
+    if not bad.size:
+        return {}
+    name = list(fit.columns)[bad[0]]
+    failed = ~np.isfinite(fit.columns[name])
+    draws, chains = count_draws(failed.mean(), failed.size), reasons.numbers_of(failed.any(axis=1))
+    return {"value": True, "name": name, "draws": draws, "chains": chains}
+
+
+def _r_hat(fit: Drawn) -> Found:
+    """Measure R-hat of several chains."""
+    if fit.chains < 2:
+        return {}
+    return _worst_r_hat(fit, {name: one.r_hat for name, one in fit.mixed.items()}, R_HAT)
+
+
+def _worst_r_hat(fit: Drawn, r_hat: dict[str, float], limit: float) -> Found:
+    # NaN counts as the worst
+    values = {name: np.inf if np.isnan(x) else x for name, x in r_hat.items()}
+    name = max(values, key=lambda name: values[name])
+    value = values[name]
+    outlier = describe_outlying_chain(fit.columns[name], r_hat[name]) if value > limit else ""
+    return {"value": value, "name": name, "r_hat": r_hat[name], "outlier": outlier}
+
+
+def _r_hat_of_halves(fit: Drawn) -> Found:
+    """Measure R-hat of the halves of a single chain."""
+    if fit.chains != 1 or fit.draws < 8:
+        return {}
+    columns = [fit.columns[name] for name in fit.mixed]
+    measured = mixing.map_columns(mixing.halves_r_hat, columns)
+    return _worst_r_hat(fit, dict(zip(fit.mixed, measured, strict=True)), R_HAT_UNUSABLE)
+
+
+def _lacking_draws(fit: Drawn) -> Found:
+    if not fit.columns:
+        return {}
+    each = [
+        (value if np.isfinite(value) else 0.0, name, kind)  # NaN counts as the worst
+        for name, one in fit.mixed.items()
+        for kind, value in (("bulk", one.ess_bulk), ("tail", one.ess_tail))
+    ]
+    ess, name, kind = min(each, key=lambda one: one[0])
+    enough = ESS_PER_CHAIN * fit.chains
+    times = int(np.ceil(enough / max(ess, 1.0)))
+    length = times * fit.draws * int(fit.attribute("thin", 1))
+    return {
+        "value": enough - ess, "ess": ess, "name": name, "kind": kind, "times": times,
+        "length": length,
+    }  # fmt: skip
+
+
+def _constant(fit: Drawn) -> Found:
+    names, more = ", ".join(fit.constant[:NAMED]), len(fit.constant) - NAMED
+    names += f" and {more} more" if more > 0 else ""
+    return {"value": len(fit.constant), "names": names}
+
+
+DISAGREE = (
+    "R-hat of {{name}} is {{r_hat:.3f}}, above {limit:g}: {who} disagree. {{outlier}}{remedy}"
+)
+LONGER = "Run longer (iter_sampling)."
+OTHERWISE = "Lengthen warm-up (iter_warmup), or use {other}."
+CHAINS, HALVES = "the chains", "the halves of the chain"
+MOVES = (
+    Check(
+        "too_few_draws", lambda fit: {"value": fit.draws < 2}, TOO_SHORT,
+        "One draw per chain cannot be judged: raise iter_sampling.",
+        ends=True,
+    ),
+    Check(
+        "frozen_chain", _frozen, DO_NOT_USE,
+        "Chain {chains} never moved: all of its draws are the same. Start elsewhere (inits), "
+        "lengthen warm-up (iter_warmup), or use {other}.",
+        ends=True,
+    ),
+    Check(
+        "stuck_chain", _stuck, DO_NOT_USE,
+        "Chain {chain} repeats one draw for {value:.0%} of its length: it got stuck. Lengthen "
+        "warm-up (iter_warmup), or use {other}.",
+        above=LONGEST_STAY,
+    ),
+)  # fmt: skip
+CONVERGENCE = (
+    Check(
+        "not_finite", _not_finite, DO_NOT_USE,
+        "{name} has draws that are not finite: {draws}, in chain {chains}. Check that the data or "
+        "a prior keep it within bounds, or start elsewhere (inits).",
+        ends=True,
+    ),
+    Check(
+        "too_few_draws", lambda fit: {"value": fit.draws < 4, "draws": fit.draws}, TOO_SHORT,
+        "{draws} draws per chain cannot be judged: raise iter_sampling.",
+        ends=True,
+    ),
+    Check(
+        "one_chain", lambda fit: {"value": fit.chains == 1}, FINE,
+        "There is only one chain, so it is unknown whether chains from other starting points would "
+        "agree. Run several chains (chains=4).",
+    ),
+    Check(
+        "high_r_hat", _r_hat, TOO_SHORT, DISAGREE.format(limit=R_HAT, who=CHAINS, remedy=LONGER),
+        above=R_HAT,
+        worse=Worse(
+            R_HAT_UNUSABLE, DO_NOT_USE,
+            DISAGREE.format(limit=R_HAT, who=CHAINS, remedy=OTHERWISE),
+        ),
+    ),
+    Check(  # with few draws, R-hat of halves may exceed the lower limit by chance
+        "high_r_hat", _r_hat_of_halves, DO_NOT_USE,
+        DISAGREE.format(limit=R_HAT_UNUSABLE, who=HALVES, remedy=OTHERWISE),
+        above=R_HAT_UNUSABLE,
+    ),
+    Check(
+        "low_ess", _lacking_draws, TOO_SHORT,
+        f"The {{kind}} effective sample size of {{name}} is {{ess:.0f}}, below {ESS_PER_CHAIN} per "
+        "chain. Draw {times} times as many (iter_sampling={length}).",
+    ),
+)  # fmt: skip
+CONSTANT = (
+    Check(
+        "constant_variable", _constant, FINE,
+        "Not judged, since all draws are equal: {names}. If they should vary, check the program, "
+        "or give other inits.",
+    ),
+)  # fmt: skip
