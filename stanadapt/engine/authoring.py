@@ -160,6 +160,10 @@ an error for a setting that it does not accept; `adapt` tunes the step size duri
 your messages, declare your own codes with `Code(name, kind, meaning, cure)`, and pass them to
 `Message` or `StanadaptError`.
 
+`adapt` is compiled, and tunes a chain by itself. To learn with NumPy, or from the draws of all
+chains, give a table of stages of warm-up, `warmup=Warmup(...)`; `stanadapt.engine.warmup` has an
+example.
+
 `sa.check_sampler("barker")` runs the checks that every sampler of the package passes.
 """
 
@@ -197,6 +201,7 @@ from stanadapt.engine.registry import (
     require_share,
     setting_error,
 )
+from stanadapt.engine.warmup import Stage, Warmup, all_left
 from stanadapt.errors import Code, Message, StanadaptError
 
 __all__ = [
@@ -209,12 +214,15 @@ __all__ = [
     "Numbers",
     "RunView",
     "Sampler",
+    "Stage",
     "StanadaptError",
     "Tempering",
     "Threading",
     "Traits",
     "ValuePoint",
+    "Warmup",
     "acceptance_probability",
+    "all_left",
     "copy",
     "fill_normal",
     "gradient_at",

@@ -1,8 +1,8 @@
 """The loop that every sampler runs in, and chains: alone, pooled, and in parallel.
 
 Compiled code advances a chain by a chunk of iterations without the GIL. Between chunks Python is in
-charge: it constrains the new draws, reports progress and notices Ctrl-C. Chains of a sampler with
-`pooling` wait for each other at the end of each block of warm-up, and learn from each other there.
+charge: it constrains the new draws, reports progress and notices Ctrl-C. Between blocks of warm-up
+it learns from the draws of a chain, or of all chains, which then wait for each other (`warmup`).
 Draws depend neither on the size of chunks nor on the number of threads.
 """
 
@@ -41,6 +41,7 @@ from stanadapt.engine.protocol import (
 from stanadapt.engine.registry import as_compiled
 from stanadapt.engine.state_types import require_state
 from stanadapt.engine.threads import ThreadPool
+from stanadapt.engine.warmup import next_block
 
 Constrain = Callable[[np.ndarray, np.ndarray], int]
 
@@ -238,10 +239,10 @@ class Chain:
         self.thread_pool = ThreadPool(sampler, self.compiled_settings, self.state, workers)
         self.n_done, self.stopped, self.acceptance_rate = 0, False, np.nan
         self.abandoned, self._recording = False, threading.Lock()
-        # a pooled warm-up: its progress, and the iteration at which the chain waits for the others
+        # a warm-up in stages: its progress, and the iteration at which a block of it ends
         self.progress: Any = None
         self.iter_warmup, self.warming_up = plan.iter_warmup, True
-        self.pause = 0 if sampler.pooling else plan.iter_warmup
+        self.pause = 0 if sampler.warmup else plan.iter_warmup
         self.warmup_seconds = self.sampling_seconds = self.constrain_seconds = 0.0
         # processor time of its threads, which does not depend on other programs
         self.warmup_processor_seconds = self.sampling_processor_seconds = 0.0
@@ -255,9 +256,14 @@ class Chain:
             self.end_warmup()
 
     @property
-    def waiting(self) -> bool:
-        """Whether it can continue only after chains have been pooled."""
+    def pausing(self) -> bool:
+        """Whether it is between two blocks of its warm-up, or before the first."""
         return self.warming_up and not self.stopped and self.n_done == self.pause
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it can continue only after it has learned together with the other chains."""
+        return self.pausing and self.sampler.warmup is not None and self.sampler.warmup.together
 
     @property
     def n_total(self) -> int:
@@ -284,7 +290,9 @@ class Chain:
         """Run a chunk of iterations, to the end of a phase or block at most, and record them."""
         if self.waiting:
             raise RuntimeError("a chain that waits continues only after chains have been pooled")
-        warming_up = self.warming_up
+        if self.pausing:  # before the first block of a chain that learns alone
+            next_block([self])
+        warming_up, warmup = self.warming_up, self.sampler.warmup
         start, end = (0, self.pause) if warming_up else (self.iter_warmup, self.n_total)
         recording = self.warmup if warming_up else self.sampling
         stop = min(self.n_done + (chunk or self._chunk), end)
@@ -292,8 +300,8 @@ class Chain:
         rows = last - first if len(recording.constrained) else 0
 
         began, used = time.perf_counter(), self._processor_seconds()
-        if warming_up and self.sampler.pooling and self.sampler.pooling.prepare:
-            self.state = self.sampler.pooling.prepare(self.density, self.state)
+        if warming_up and warmup and warmup.prepare:
+            self.state = warmup.prepare(self.density, self.state)
         draws, stats, done = self._run(start, self.n_done, stop, warming_up, rows)
         with self._recording:
             if self.abandoned:
@@ -302,10 +310,12 @@ class Chain:
             self.n_done = done
             count = -(-(done - start) // self.plan.thin) - first if rows else 0
             self._record(recording, draws[:count], stats[:count])
-            if warming_up and self.n_done == end and self.sampler.pooling is None:
+            if warming_up and self.n_done == end and warmup is None:
                 self.end_warmup()
             used = self._processor_seconds() - used
             self._account(time.perf_counter() - began, used, warming_up)
+            if self.pausing and not self.waiting:
+                next_block([self])
 
     def _processor_seconds(self) -> float:
         return time.thread_time() + self.thread_pool.processor_seconds
@@ -394,39 +404,10 @@ def extra_size(design: ChainDesign, dim: int) -> int:
 # --- several chains -------------------------------------------------------------------------------
 
 
-@np.errstate(all="ignore")  # numbers that are too large are checked there
-def pool_chains(chains: list[Any]) -> None:
-    """Let those chains that wait learn from each other, by the `pooling` of their sampler.
-
-    All of them wait at the same iteration; chains that were stopped are left out. The time that
-    this takes is divided equally among the others.
-    """
-    waiting = [chain for chain in chains if chain.waiting]
-    began, used, first = time.perf_counter(), time.thread_time(), waiting[0]
-    pooling, settings = first.sampler.pooling, first.compiled_settings
-    states = [chain.state for chain in waiting]
-    if first.progress is None:
-        progress, states = pooling.begin(settings, states, first.iter_warmup)
-    else:
-        # those pooled last: blocks are not empty, so that others were stopped at an earlier pause
-        former = [chain for chain in chains if chain.pause == first.pause]
-        rows = [row for row, chain in enumerate(former) if chain.waiting]
-        kept = {name: getattr(first.progress, name)[rows] for name in pooling.rows_of_chains}
-        progress, states = pooling.pool(settings, first.progress._replace(**kept), states)
-    for chain, state in zip(waiting, states, strict=True):
-        chain.state, chain.progress = state, progress
-        chain.pause = chain.n_done + progress.block
-        if not progress.block:
-            chain.end_warmup()
-    seconds, used = time.perf_counter() - began, time.thread_time() - used
-    for chain in waiting:
-        chain.count_as_warmup(seconds / len(waiting), used / len(waiting))
-
-
 def advance_together(chains: list[Chain], chunk: int | None = None) -> None:
     """Pool the chains that wait, then advance every chain by a chunk, one after the other."""
     if any(chain.waiting for chain in chains):
-        pool_chains(chains)
+        next_block(chains)
     for chain in chains:
         chain.advance(chunk)
 
@@ -438,7 +419,7 @@ class Keeper:
         """Respond to a chunk of a chain, in the chain's thread."""
 
     def pooled(self, chains: list[Chain]) -> None:
-        """Respond to a pooling of chains, before any of them continues."""
+        """Respond when chains have learned from each other, before any of them continues."""
 
 
 class Turns:
@@ -506,7 +487,7 @@ def run(
             wait_for(running, lambda: on_progress(chains))
             if not any(chain.waiting for chain in chains):
                 break
-            pool_chains(chains)
+            next_block(chains)
             keeper.pooled(chains)
     except KeyboardInterrupt:
         interrupted = True

@@ -44,6 +44,7 @@ from numba.extending import intrinsic, overload
 from stanadapt.engine.compiled.by_reference import referring, restoring
 from stanadapt.engine.compiled.jit import OVERLOAD_OPTIONS, jit
 from stanadapt.engine.compiled.replace import NAMED_TUPLES, shown
+from stanadapt.engine.warmup import Warmup
 
 # keyword by which a user chooses a preset, and the name for whichever sampler suits the target
 PRESET, AUTO = "preset", "auto"
@@ -229,35 +230,27 @@ class Traits(NamedTuple):
 
 
 class Pooling(NamedTuple):
-    """Functions by which chains learn from each other, at the end of each block of warm-up.
-
-    All are Python functions that see the states of all chains, in their order, and no clock, so
-    that draws depend on the number of chains, but not on threads. Chains that were stopped are left
-    out. Warm-up may end early: `iter_warmup` is then an upper limit.
-
-    begin
-        (settings, states, iter_warmup) -> (progress, states), before the first iteration. Progress
-        is a NamedTuple with at least `block`, the number of iterations until chains are pooled, 0
-        at the end of warm-up, and `label`, which names their purpose.
-    pool
-        (settings, progress, states) -> (progress, states), after each block.
-    pool_for_scales
-        Like `pool`, but warm-up ends as soon as progress has `location`, shape (dim,), and
-        `metric`, a `FisherMetric`: for a sampler that learns these for other samplers too.
-    prepare
-        (density, state) -> state: work of each chain alone, in its thread, before its next
-        iterations, if its state asks for any. For what is too rare to be a part of `step`.
-    rows_of_chains
-        Names of the fields of progress that have a row for each chain: those of a chain that was
-        stopped are removed before the next `pool`.
-
-    """
+    """Two functions in place of a table of stages, until all samplers have one."""
 
     begin: Callable[[Any, list, int], tuple[Any, list]]
     pool: Callable[[Any, Any, list], tuple[Any, list]]
-    pool_for_scales: Callable[[Any, Any, list], tuple[Any, list]] | None = None
+    for_scales: Callable[[Any, Any, list], tuple[Any, list]] | None = None
     prepare: Callable[[Any, Any], Any] | None = None
     rows_of_chains: tuple[str, ...] = ()
+    revise: Callable[[Any, Any, list], tuple[Any, list]] | None = None
+    together: bool = True
+
+    def start(self, settings: Any, states: list, iter_warmup: int) -> tuple[Any, list]:
+        """Set up the first block."""
+        return self.begin(settings, states, iter_warmup)
+
+    def after_block(self, settings: Any, progress: Any, states: list) -> tuple[Any, list]:
+        """Learn from a block, and set up the next one."""
+        return (self.revise or self.pool)(settings, progress, states)
+
+    def of_rows(self, progress: Any, rows: list[int]) -> Any:
+        """Return the progress without the rows of chains that were stopped."""
+        return progress._replace(**{n: getattr(progress, n)[rows] for n in self.rows_of_chains})
 
 
 # without a default, Python would raise a TypeError before `register` can say what is missing
@@ -314,8 +307,9 @@ class Sampler(NamedTuple):
         (view) -> `Findings`: its report after a run, given a `RunView`.
     traits
         Properties that few samplers have.
-    threading, tempering, extra_output, pooling
-        Optional groups; None without them.
+    threading, tempering, extra_output, warmup
+        Optional groups; None without them. `warmup` is a table of stages, for a sampler that learns
+        in Python between blocks of iterations.
     setting_aliases
         Other accepted names of settings, such as adapt_delta of Stan's NUTS.
 
@@ -344,7 +338,7 @@ class Sampler(NamedTuple):
     threading: Threading | None = None
     tempering: Tempering | None = None
     extra_output: ExtraOutput | None = None
-    pooling: Pooling | None = None
+    warmup: Warmup | Pooling | None = None
     setting_aliases: Mapping[str, str] = MappingProxyType({})
 
     @property
@@ -356,6 +350,11 @@ class Sampler(NamedTuple):
     def init_from_draws(self) -> Callable | None:
         """`init_from["warm_start"]`, or None."""
         return self.init_from.get("warm_start")
+
+    @property
+    def learns_scales(self) -> bool:
+        """Whether it learns location and scales of its own, and could do so for others."""
+        return self.warmup is not None and self.warmup.for_scales is not None
 
     @property
     def name(self) -> str:

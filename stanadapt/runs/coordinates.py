@@ -1,7 +1,7 @@
 """The coordinates in which chains run, and where they start.
 
 A pre-run learns location and scales: chains of a sampler that learns them together
-(`Pooling.pool_for_scales`) run from the initial values until they are known. The sampler itself
+(`Warmup.for_scales`) run from the initial values until they are known. The sampler itself
 then runs in standardized coordinates (`targets/standardized.py`), from where these chains ended.
 Samplers with gradients learn from gradients, those without from values alone, so that a density
 without a usable gradient can be sampled.
@@ -236,7 +236,7 @@ def choose_coordinates(
         gradient = bool(sampler.uses_gradient)
         # a sampler that learns correlations from all chains needs units alone; rotated coordinates
         # would hide a funnel from the map that it may learn
-        diagonal = many_modes or sampler.pooling is not None
+        diagonal = many_modes or sampler.learns_scales
         scales = scales_of_fit(target.target, given.warm_start, gradient, diagonal)
         if not scales.misfit:
             return Coordinates(DIAGONAL if diagonal else FULL, "", scales)
@@ -273,7 +273,7 @@ def _obstacle(target: Samplable, sampler: Sampler, given: GivenStart) -> str:
         return f"{target!r} has other coordinates than its program"
     if given.named:
         return f"{given.named[0]} is given, in the program's own coordinates"
-    if sampler.pooling is not None:
+    if sampler.learns_scales:
         return f"{sampler.name} learns scales on its own"
     return ""
 
@@ -346,14 +346,13 @@ def _constrainer(target: Samplable, number: int, warming_up: bool) -> Any:
 def _learning_design(target: Samplable, gradient: bool, kind: str, plan: Plan) -> ChainDesign:
     name = WITH_GRADIENTS if gradient else WITHOUT
     learner, settings = find(name, **LEARNERS[name, kind])
-    assert learner.pooling is not None
-    assert learner.pooling.pool_for_scales is not None
-    pooling = learner.pooling._replace(pool=learner.pooling.pool_for_scales)
+    assert learner.warmup is not None
+    warmup = learner.warmup._replace(revise=learner.warmup.for_scales)  # type: ignore[arg-type]
     values = int(np.clip(VALUES_PER_DIMENSION * target.dim, FEWEST_VALUES, MOST_VALUES))
     ceiling = min(plan.iter_warmup, MOST_GRADIENTS if gradient else values)
     plan = plan._replace(iter_warmup=ceiling, iter_sampling=0, save_warmup=False)
     columns = len(target.target.column_names)
-    return ChainDesign(learner._replace(pooling=pooling), settings, plan, columns)
+    return ChainDesign(learner._replace(warmup=warmup), settings, plan, columns)
 
 
 def _start(
@@ -364,6 +363,7 @@ def _start(
     if not running:
         return as_given(target, positions, "every evaluation of the pre-run failed")
     progress = running[0].progress
+    progress = getattr(progress, "learned", progress)
     if not (np.isfinite(progress.location).all() and np.isfinite(progress.metric.factor).all()):
         return as_given(target, positions, "no finite scales were found")
     factor = progress.metric.factor

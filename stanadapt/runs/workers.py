@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.chain import Chain, ChainDesign, Keeper, pool_chains
+from stanadapt.engine.chain import Chain, ChainDesign, Keeper
+from stanadapt.engine.warmup import next_block
 from stanadapt.errors import StanadaptError
 from stanadapt.runs.chains import Start, randomness
 from stanadapt.runs.checkpoint import checkpoint_of, move_to, resumed
@@ -230,7 +231,7 @@ class RunOnWorkers:
             while self._advanced(on_progress, keeper):
                 if not any(chain.waiting for chain in chains):
                     break
-                pool_chains(chains)
+                next_block(chains)
                 keeper.pooled(chains)
         except KeyboardInterrupt:
             pass

@@ -104,7 +104,7 @@ def _run(target: Target, sampler: Sampler) -> None:
     draw = partial(sample, target, sampler.name, seed=1, show_progress=False, **LENGTHS)
     fit = draw()
     draw(inits=PATHFINDER)
-    if sampler.uses_gradient and sampler.pooling is None:
+    if sampler.uses_gradient and not sampler.learns_scales:
         draw(standardize=STRAIGHTEN)
     if sampler.init_from_draws is not None:
         draw(warm_start=fit)

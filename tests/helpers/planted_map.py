@@ -47,10 +47,10 @@ STRAIGHTENING = {
         "has_not_seen",
     ),
     "chains_pooled_in_the_order_of_their_clocks": (
-        "engine/chain.py",
-        "    pooling, settings = first.sampler.pooling, first.compiled_settings\n    states",
-        "    pooling, settings = first.sampler.pooling, first.compiled_settings\n"
-        "    chains.sort(key=lambda chain: chain.warmup_processor_seconds)\n    states",
+        "engine/warmup.py",
+        "    states = [chain.state for chain in waiting]",
+        "    waiting.sort(key=lambda chain: chain.warmup_processor_seconds)\n"
+        "    states = [chain.state for chain in waiting]",
         TESTS,
         "same_bits",
     ),

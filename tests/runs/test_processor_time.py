@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt.engine.chain import pool_chains
 from stanadapt.engine.starts import Cost
+from stanadapt.engine.warmup import next_block
 from stanadapt.runs import run as run_module
 from stanadapt.runs.coordinates import as_given
 from tests.helpers.chains import make_chains
@@ -71,11 +71,11 @@ def test_work_counts_and_waiting_does_not(does, share):
 def test_pooling_is_shared_out_among_chains(does, share):
     chains = make_chains(("pooled_am", {}), Awkward(), n=2, warmup=200)
     sampler = chains[0].sampler
-    pool_chains(chains)  # compiled now
+    next_block(chains)  # compiled now
     chains = make_chains(("pooled_am", {}), Awkward(), n=2, warmup=200)
-    slower = sampler.pooling._replace(begin=before(sampler.pooling.begin, does))
-    chains[0].sampler = sampler._replace(pooling=slower)
-    pool_chains(chains)
+    slower = sampler.warmup._replace(begin=before(sampler.warmup.begin, does))
+    chains[0].sampler = sampler._replace(warmup=slower)
+    next_block(chains)
     for chain in chains:
         assert share[0] * SECONDS <= chain.warmup_processor_seconds < share[1] * SECONDS
         assert chain.warmup_seconds >= 0.5 * SECONDS * (1.0 - RATES)

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from stanadapt.engine.chain import FAILURES_BEFORE_STOP, advance_together, pool_chains, run
+from stanadapt.engine.chain import FAILURES_BEFORE_STOP, advance_together, run
 from stanadapt.engine.checks import CHECKS, Case, checks_of, tuning
 from stanadapt.engine.density import (
     FAILED_CALLS,
@@ -15,6 +15,7 @@ from stanadapt.engine.density import (
     value_and_gradient,
 )
 from stanadapt.engine.registry import as_chosen
+from stanadapt.engine.warmup import next_block
 from stanadapt.samplers import find, registered
 from stanadapt.samplers.gad.gad_hmc import LARGEST_WEIGHT
 from stanadapt.samplers.tempering.settings import RATE_OF_TRAJECTORIES, RATE_OF_WALKS
@@ -125,7 +126,7 @@ def test_arrays_stay_in_place_if_a_sampler_declares_it(case):
 
     while not chain.finished:
         if chain.waiting:
-            pool_chains([chain])
+            next_block([chain])
         before = places()
         chain.advance(37)
         assert places() == before

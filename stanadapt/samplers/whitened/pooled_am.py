@@ -161,7 +161,7 @@ register(
         settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
         workspace=("noise",),
         uses_gradient=False, standardize="no",
-        pooling=Pooling(
+        warmup=Pooling(
             walk_schedule.begin, walk_schedule.pool, walk_schedule.pool_for_scales,
             rows_of_chains=("mean_log_density",),
         ),

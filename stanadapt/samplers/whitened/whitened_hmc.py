@@ -339,7 +339,7 @@ register(
             "straightening.work",
         ),
         iter_warmup=2000, iter_sampling=1000, standardize="no",
-        pooling=Pooling(
+        warmup=Pooling(
             schedule.begin, schedule.pool,
             schedule.pool_for_scales, prepare=climb_if_due,
             rows_of_chains=("starts", "abandoned", "abandoned_mass", "mean_log_density"),

@@ -1,0 +1,181 @@
+"""Warm-up as a table of stages: blocks of iterations, between which Python learns.
+
+Compiled code runs a block; `adapt` keeps only what is done in every iteration, such as recording
+draws. After the block, `learn` of its stage sees the states of the chains. It is plain Python, may
+use any library, and is called once per block. It returns what it has learned, and may choose the
+stage that follows; `set_up` of that stage then prepares the states for its block.
+
+This sampler learns a scale from the draws of all chains, and then tunes its step size:
+
+    def record(settings, progress, states):
+        return progress, [s._replace(draws=np.empty((progress.block, s.dim)), rows=0)
+                          for s in states]
+
+    def learn_scale(settings, progress, states):
+        scale = np.concatenate([s.draws for s in states]).std(axis=0)
+        return progress, [s._replace(scale=scale, draws=s.draws[:0]) for s in states]
+
+    warmup = Warmup(first="scale", stages={
+        "scale": Stage("learning the scale", 200, set_up=record, learn=learn_scale, then="step"),
+        "step": Stage("tuning the step size", all_left),
+    })
+
+    register(Sampler(..., warmup=warmup))
+
+All functions of the table see the states of all chains in their order, and no clock, so that draws
+depend on the number of chains, but not on threads. Chains that were stopped are left out.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+END = ""  # in place of the name of a stage: the end of warm-up
+
+
+class Progress(NamedTuple):
+    """Where a warm-up is, and what it knows: it is kept with a run, and sent to workers.
+
+    So `learned` and `chains` are named tuples of numbers, texts, tuples and arrays.
+    """
+
+    ceiling: int  # largest number of iterations
+    then: str  # the stage that follows, unless `learn` chooses another one
+    stage: str = END  # the stage at hand
+    label: str = ""  # what it is for
+    block: int = 0  # its number of iterations; 0 after warm-up
+    window: int = 0  # number of blocks of the same stage immediately before this one
+    used: int = 0  # iterations so far
+    learned: Any = ()  # what the stages of a sampler tell each other
+    chains: Any = ()  # the same by chain: arrays with a row for each chain that still runs
+
+    @property
+    def left(self) -> int:
+        """Number of iterations that are left, with the block at hand."""
+        return self.ceiling - self.used
+
+    def learning(self, **changes: Any) -> "Progress":
+        """Return the progress with some fields of `learned` replaced."""
+        return self._replace(learned=self.learned._replace(**changes))
+
+
+# (settings, progress, states) -> (progress, states)
+Change = Callable[[Any, Progress, list], tuple[Progress, list]]
+
+
+def unchanged(settings: Any, progress: Progress, states: list) -> tuple[Progress, list]:
+    """Return progress and states as they are."""
+    return progress, states
+
+
+def all_left(settings: Any, progress: Progress) -> int:
+    """Return the length of a stage that takes all iterations that are left."""
+    return progress.left
+
+
+class Stage(NamedTuple):
+    """A stage of a warm-up, which consists of one block, or of several if it follows itself."""
+
+    label: str  # its purpose, in words for a progress bar
+    length: int | Callable[[Any, Progress], int]  # iterations; or (settings, progress) -> that
+    set_up: Change = unchanged  # prepares the states before a block
+    learn: Change = unchanged  # learns from the states after it
+    then: str = END  # name of the stage that follows; `learn` may replace `progress.then`
+
+
+class Warmup(NamedTuple):
+    """The stages of a sampler's warm-up, by name, and what is done before and after them.
+
+    Warm-up ends after a stage that none follows, or when no iterations are left. It may thus end
+    early: `iter_warmup` is an upper limit.
+    """
+
+    stages: Mapping[str, Stage]
+    first: str  # name of the first stage
+    begin: Change = unchanged  # before the first stage: sets `learned` and `chains`
+    finish: Change = unchanged  # after the last one
+    without_room: str = END  # name of the stage that replaces one whose length is 0
+    # whether chains wait for each other after every block; if not, each learns from itself alone,
+    # and the functions above see a single state
+    together: bool = True
+    # (density, state) -> state: work of each chain alone, in its thread, before its next
+    # iterations, if its state asks for any. For what is too rare to be a part of `step`
+    prepare: Callable[[Any, Any], Any] | None = None
+    # (settings, before, progress, states) -> progress: as `revise`, for a sampler that learns
+    # `location`, shape (dim,), and `metric`, a `FisherMetric`, for other samplers, too: it ends
+    # warm-up as soon as these are in `learned`
+    for_scales: Callable[[Any, Progress, Progress, list], Progress] | None = None
+    # changes `progress.then`, given the progress before and after `learn`
+    revise: Callable[[Any, Progress, Progress, list], Progress] | None = None
+
+    def start(self, settings: Any, states: list, iter_warmup: int) -> tuple[Progress, list]:
+        """Set up the first block."""
+        progress = Progress(iter_warmup, self.first)
+        progress, states = self.begin(settings, progress, states)
+        return self._enter(settings, self._next(settings, progress), states)
+
+    def after_block(self, settings: Any, progress: Progress, states: list) -> tuple[Progress, list]:
+        """Learn from a block, and set up the next one."""
+        before = progress._replace(used=progress.used + progress.block)
+        progress, states = self.stages[progress.stage].learn(settings, before, states)
+        following = self._next(settings, progress)
+        if self.revise is not None:
+            progress = progress._replace(then=following.stage)
+            following = self._next(settings, self.revise(settings, before, progress, states))
+        return self._enter(settings, following, states)
+
+    def of_rows(self, progress: Progress, rows: list[int]) -> Progress:
+        """Return the progress without the rows of chains that were stopped."""
+        known = progress.chains
+        return progress._replace(chains=known and type(known)(*(each[rows] for each in known)))
+
+    def _next(self, settings: Any, progress: Progress) -> Progress:
+        """Return the progress at the beginning of the stage that follows, or after warm-up."""
+        for name in (progress.then, self.without_room):
+            if name == END or not progress.left:
+                break
+            stage, window = self.stages[name], progress.window + 1
+            begun = progress._replace(
+                stage=name, label=stage.label, then=stage.then,
+                window=window if name == progress.stage else 0,
+            )  # fmt: skip
+            length = stage.length(settings, begun) if callable(stage.length) else stage.length
+            if length > 0:
+                return begun._replace(block=min(length, progress.left))
+        return progress._replace(stage=END, label="done", then=END, block=0, window=0)
+
+    def _enter(self, settings: Any, progress: Progress, states: list) -> tuple[Progress, list]:
+        change = self.stages[progress.stage].set_up if progress.block else self.finish
+        return change(settings, progress, states)
+
+
+@np.errstate(all="ignore")  # numbers that are too large are checked there
+def next_block(chains: list[Any]) -> None:
+    """Let those chains that wait learn from a block, and begin the next one.
+
+    All of them wait at the same iteration; chains that were stopped are left out. The time that
+    this takes is divided equally among the others.
+    """
+    waiting = [chain for chain in chains if chain.pausing]
+    began, used, first = time.perf_counter(), time.thread_time(), waiting[0]
+    warmup, settings, progress = first.sampler.warmup, first.compiled_settings, first.progress
+    states = [chain.state for chain in waiting]
+    if progress is None:
+        progress, states = warmup.start(settings, states, first.iter_warmup)
+    else:
+        # those of the last block: blocks are not empty, so that others were stopped at an earlier
+        # pause
+        former = [chain for chain in chains if chain.pause == first.pause]
+        rows = [row for row, chain in enumerate(former) if chain.pausing]
+        progress = warmup.of_rows(progress, rows)
+        progress, states = warmup.after_block(settings, progress, states)
+    for chain, state in zip(waiting, states, strict=True):
+        chain.state, chain.progress = state, progress
+        chain.pause = chain.n_done + progress.block
+        if not progress.block:
+            chain.end_warmup()
+    seconds, used = time.perf_counter() - began, time.thread_time() - used
+    for chain in waiting:
+        chain.count_as_warmup(seconds / len(waiting), used / len(waiting))
