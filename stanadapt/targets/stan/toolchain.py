@@ -13,6 +13,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -200,13 +201,19 @@ def make() -> str | None:
     return name if shutil.which(name) else None
 
 
-def compiler_problem() -> str:
+def without_outer_make() -> dict[str, str]:
+    """Return the environment without what an outer make adds: a dry run, a job server."""
+    added = ("MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKELEVEL")
+    return {name: value for name, value in os.environ.items() if name not in added}
+
+
+def compiler_problem(system: str = platform.system()) -> str:
     """Explain how to install a missing compiler or make; "" if both exist."""
     missing = [] if compiler() else [os.environ.get("CXX") or "a C++ compiler"]
     missing += [] if make() else [os.environ.get("MAKE") or "make"]
     if not missing:
         return ""
-    how = INSTALL_HINTS.get(platform.system(), INSTALL_HINTS["Linux"])
+    how = INSTALL_HINTS.get(system, INSTALL_HINTS["Linux"])
     return (
         f"Stan programs are compiled on this computer, but {' and '.join(missing)} could not be "
         f"found. To install compiler and make: {how}. With conda: conda install -c conda-forge "
@@ -214,10 +221,10 @@ def compiler_problem() -> str:
     )
 
 
-def versions() -> dict[str, str]:
+def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
     """Return versions of Python and of the packages on which the results of a run depend."""
-    packages = {name: _package_version(name) or "not installed" for name in PACKAGES}
-    return {"python": platform.python_version(), **packages}
+    found = {name: _package_version(name) or "not installed" for name in packages}
+    return {"python": platform.python_version(), **found}
 
 
 def _cmdstan_path() -> Path | None:

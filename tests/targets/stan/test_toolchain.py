@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from stanadapt.targets.stan import toolchain
-from tests.helpers.fake_cmdstan import MACOS_BINARY, home, restrict_path, wheel, working_tree
+from tests.helpers.fake_cmdstan import MACOS_BINARY, home, restrict_path, working_tree
 
-__all__ = ["home", "wheel"]  # fixtures
+__all__ = ["home"]  # a fixture
 
 
 def test_a_missing_cmdstan_is_not_a_problem():
@@ -116,11 +116,10 @@ def test_the_compiler_is_the_value_of_cxx_or_the_usual_one(
     assert toolchain.make() is None
 
 
-def test_versions_list_python_and_every_package(monkeypatch):
-    monkeypatch.setattr(toolchain, "PACKAGES", ("numpy", "no-such-package"))
+def test_versions_list_python_and_every_package():
     import numpy as np
 
-    assert toolchain.versions() == {
+    assert toolchain.versions(["numpy", "no-such-package"]) == {
         "python": platform.python_version(),
         "numpy": np.__version__,
         "no-such-package": "not installed",

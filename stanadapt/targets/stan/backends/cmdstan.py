@@ -114,10 +114,8 @@ def _recipe() -> Recipe:
         toolchain.make() or "make", "-s", "--no-print-directory", "-C", str(installed.path),
         *SETTINGS, *(f"print-{name}" for name in VARIABLES),
     ]  # fmt: skip
-    # flags of an outer make (a dry run, a job server) must not affect this one
-    inherited = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS")}
     why = f"CmdStan {installed.version}'s makefile failed"
-    output = _run(command, installed.path, why, inherited)
+    output = _run(command, installed.path, why, toolchain.without_outer_make())
     pairs = (line.split(" = ", 1) for line in output.splitlines() if " = " in line)
     variables = dict.fromkeys(VARIABLES, "") | {k: v for k, v in pairs if k in VARIABLES}
     if not variables["COMPILE.cpp"]:
