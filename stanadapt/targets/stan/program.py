@@ -84,8 +84,7 @@ def read(
             "empty_program", f"{source} is empty; it needs at least a model block."
         )
     name = name or (path.stem if path else "program")
-    # bytes of a file's name that are no UTF-8 would stop Stan, and files of results
-    return Program(name.encode("utf-8", "replace").decode(), code, path, folders)
+    return Program(name, code, path, folders)
 
 
 def user_path(name: str | PathLike) -> Path:

@@ -17,7 +17,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from stanadapt.engine.compiled.cache_folder import home
 from stanadapt.errors import StanadaptError
 
 WINDOWS = platform.system() == "Windows"
@@ -90,10 +89,9 @@ def cmdstan_problem() -> str:
     )
 
 
-def cmdstan_home() -> Path | None:
-    """Return CmdStanPy's folder if CMDSTAN is not set; None for a user without a home."""
-    folder = home()
-    return folder and folder / ".cmdstan"
+def cmdstan_home() -> Path:
+    """Return CmdStanPy's folder if CMDSTAN is not set."""
+    return Path.home() / ".cmdstan"
 
 
 def newest(names: list[str]) -> str | None:
@@ -156,10 +154,9 @@ def bridgestan_tree() -> Path | None:
     named = os.environ.get("BRIDGESTAN")
     if named:
         tree = Path(named).absolute()
-    elif folder := home():
-        tree = folder / ".bridgestan" / f"bridgestan-{_package_version('bridgestan')}"
     else:
-        return None
+        version = _package_version("bridgestan")
+        tree = Path.home() / ".bridgestan" / f"bridgestan-{version}"
     return tree if (tree / "Makefile").is_file() else None
 
 
@@ -229,10 +226,7 @@ def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
 
 def _cmdstan_path() -> Path | None:
     named = os.environ.get("CMDSTAN")
-    if named:
-        return Path(named).absolute()
-    folder = cmdstan_home()
-    return folder and newest_below(folder)
+    return Path(named).absolute() if named else newest_below(cmdstan_home())
 
 
 def _version(path: Path) -> str:

@@ -14,6 +14,7 @@ from stanadapt.targets.stan.backends import (
     bridgestan,
     cmdstan,
     known_faults,
+    native,
     refusals,
     stanli,
 )
@@ -94,17 +95,17 @@ def compare(program: Program, data: str, loaded: Loaded) -> str:
         raise
 
 
-def _load_bridgestan(program: Program, data: str, unsafe: bool, report: Report) -> Loaded:
-    model, version, seconds = bridgestan.load(program, data, report)
-    packaged = toolchain.versions()["bridgestan"]
-    name = f"BridgeStan {packaged}, Stan {version}"
-    return Loaded(model, name, True, seconds, _fault_remarks(program, version), version)
+def _load_native(
+    compilation: Callable[[Program, Report], native.Compilation], name: str
+) -> Callable[[Program, str, bool, Report], Loaded]:
+    """Return the function `load` of a native backend."""
 
+    def load(program: Program, data: str, unsafe: bool, report: Report) -> Loaded:
+        model, stan, seconds = native.load(program, data, compilation(program, report))
+        version = name.format(stan=stan, package=toolchain.versions()["bridgestan"])
+        return Loaded(model, version, True, seconds, _fault_remarks(program, stan), stan)
 
-def _load_cmdstan(program: Program, data: str, unsafe: bool, report: Report) -> Loaded:
-    model, version, seconds = cmdstan.load(program, data, report)
-    name, remarks = f"CmdStan {version}", _fault_remarks(program, version)
-    return Loaded(model, name, True, seconds, remarks, version)
+    return load
 
 
 def _load_stanli(program: Program, data: str, unsafe: bool, report: Report) -> Loaded:
@@ -136,8 +137,15 @@ def _stanli_availability() -> tuple[bool, str]:
 
 # in the order in which "auto" prefers them
 BACKENDS = {
-    "bridgestan": Backend("bridgestan", _load_bridgestan, True, _bridgestan_availability),
-    "cmdstan": Backend("cmdstan", _load_cmdstan, True, _cmdstan_availability),
+    "bridgestan": Backend(
+        "bridgestan",
+        _load_native(bridgestan.compilation, "BridgeStan {package}, Stan {stan}"),
+        True,
+        _bridgestan_availability,
+    ),
+    "cmdstan": Backend(
+        "cmdstan", _load_native(cmdstan.compilation, "CmdStan {stan}"), True, _cmdstan_availability
+    ),
     "stanli": Backend("stanli", _load_stanli, False, _stanli_availability),
 }
 

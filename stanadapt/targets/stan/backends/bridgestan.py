@@ -1,17 +1,12 @@
-"""The native backend that uses BridgeStan's sources, if the user has them.
-
-A file of its own, because each backend is one.
-"""
+"""The native backend that uses BridgeStan's sources, if the user has them."""
 
 import re
 from pathlib import Path
-from typing import Any
 
 from stanadapt.engine.console import Report
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import build_cache, toolchain
-from stanadapt.targets.stan.backends import native
-from stanadapt.targets.stan.backends.native import package
+from stanadapt.targets.stan.backends.native import Compilation
 from stanadapt.targets.stan.program import Program
 
 SYNTAX = re.compile(r"(?i)(syntax|semantic) error")
@@ -19,14 +14,11 @@ FLAGS = ["STAN_THREADS=true"]
 LINES = 20
 
 
-def library(program: Program, report: Report) -> native.Library:
-    """Compile a program, unless it is cached.
+def compilation(program: Program, report: Report) -> Compilation:
+    """Return how a program is compiled.
 
-    Raises
-    ------
-    StanadaptError
-        Stage "syntax" with stanc's message, or "installation" with the compiler's last lines.
-
+    The compilation raises StanadaptError, stage "syntax" with stanc's message, or "installation"
+    with the compiler's last lines.
     """
     tree = toolchain.bridgestan_tree()
     assert tree is not None  # otherwise the backend is not available
@@ -42,18 +34,14 @@ def library(program: Program, report: Report) -> native.Library:
         source.write_text(program.code, encoding="utf-8")
         _compile(program, source)
 
-    result = build_cache.find_or_build(program.name, key, build)
-    return native.Library(result.folder / "program_model.so", key, result.seconds)
-
-
-def load(program: Program, data: str, report: Report) -> tuple[Any, str, float]:
-    """Return the model, Stan's version and the compilation time; see `native.load`."""
-    return native.load(program, data, library, report)
+    return Compilation(key, "program_model.so", build)
 
 
 def _compile(program: Program, source: Path) -> None:
+    import bridgestan
+
     try:
-        package().compile_model(source, make_args=FLAGS)
+        bridgestan.compile_model(source, make_args=FLAGS)
     except (RuntimeError, ValueError, OSError) as error:
         lines = str(error).replace(str(source), str(program.path or program.name)).splitlines()
         first = next((i for i, line in enumerate(lines) if SYNTAX.search(line)), None)

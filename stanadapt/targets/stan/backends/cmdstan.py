@@ -13,13 +13,13 @@ import shlex
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from stanadapt.engine.console import Report
 from stanadapt.engine.plan import usable_cores
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import build_cache, toolchain
-from stanadapt.targets.stan.backends import native
+from stanadapt.targets.stan.backends.native import Compilation
 from stanadapt.targets.stan.backends.refusals import too_old
 from stanadapt.targets.stan.program import Program
 
@@ -35,6 +35,7 @@ VARIABLES = (
     "SUNDIALS_CVODES", "SUNDIALS_IDAS", "SUNDIALS_KINSOL", "SUNDIALS_NVECSERIAL",
 )  # fmt: skip
 LINES = 20
+SUFFIX = ".dll" if os.name == "nt" else ".so"
 
 
 class Recipe(NamedTuple):
@@ -61,50 +62,30 @@ class Recipe(NamedTuple):
         )  # fmt: skip
 
 
-def library(program: Program, report: Report) -> native.Library:
-    """Compile a program, unless it is cached.
+def compilation(program: Program, report: Report) -> Compilation:
+    """Return how a program is compiled.
 
-    Raises
-    ------
-    StanadaptError
-        Stage "syntax" with stanc's message, or "installation" with the compiler's last lines.
-
+    The compilation raises StanadaptError, stage "syntax" with stanc's message, or "installation"
+    with the compiler's last lines.
     """
     recipe = _recipe()
-    parts_key = recipe.key
-    key = build_cache.make_key(parts_key, program.hash, program.name)
+    key, file = build_cache.make_key(recipe.key, program.hash, program.name), f"program{SUFFIX}"
 
     def build(folder: Path) -> None:
-        header = folder / "program.hpp"
+        header, compiled = folder / "program.hpp", folder / "program.o"
         _translate(recipe, program, header)
-        parts = build_cache.find_or_build(
-            "parts", parts_key, lambda parent: _build_parts(recipe, parent, report)
-        )
+        parts = _parts(recipe, report)
         report(f"Compiling {program.name} with CmdStan {recipe.version} (once, under a minute)")
-        _compile(recipe, program.name, header, folder / "program.o", parts.folder)
-        objects = [folder / "program.o", parts.folder / "bridge.o"]
-        _link(recipe, program.name, objects, folder / f"program{_suffix()}", report)
-        (folder / "program.o").unlink()
+        _compile(recipe, program.name, header, compiled, parts)
+        _link(recipe, program.name, [compiled, parts / "bridge.o"], folder / file, report)
+        compiled.unlink()
 
-    result = build_cache.find_or_build(program.name, key, build)
-    return native.Library(result.folder / f"program{_suffix()}", key, result.seconds)
-
-
-def load(program: Program, data: str, report: Report) -> tuple[Any, str, float]:
-    """Return the model, Stan's version and the compilation time; see `native.load`."""
-    return native.load(program, data, library, report)
+    return Compilation(key, file, build)
 
 
 def prepare(report: Report) -> None:
     """Compile in advance the parts that all programs share."""
-    recipe = _recipe()
-    build_cache.find_or_build(
-        "parts", recipe.key, lambda folder: _build_parts(recipe, folder, report)
-    )
-
-
-def _suffix() -> str:
-    return ".dll" if os.name == "nt" else ".so"
+    _parts(_recipe(), report)
 
 
 def _recipe() -> Recipe:
@@ -151,6 +132,15 @@ def _translate(recipe: Recipe, program: Program, header: Path) -> None:
             f"{too_old(recipe.version, program)}",
             message,
         )
+
+
+def _parts(recipe: Recipe, report: Report) -> Path:
+    """Return the folder of the parts that all programs share, which is cached."""
+
+    def build(folder: Path) -> None:
+        _build_parts(recipe, folder, report)
+
+    return build_cache.find_or_build("parts", recipe.key, build).folder
 
 
 def _build_parts(recipe: Recipe, folder: Path, report: Report) -> None:

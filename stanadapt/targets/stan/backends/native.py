@@ -10,23 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from stanadapt.engine.compiled.cache_folder import stand_in_home
-from stanadapt.engine.console import Report
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import build_cache, toolchain
 from stanadapt.targets.stan.program import Program
 
 VERSIONS_DIFFER = "The version of the compiled model does not match"
-
-
-def package() -> Any:
-    """Import BridgeStan's package, even for a user without a home.
-
-    At import it names a folder in the home for downloads, which are not used here.
-    """
-    with stand_in_home():
-        import bridgestan
-    return bridgestan
 
 
 def bind(library: str | Path, data: str) -> Any:
@@ -35,9 +23,11 @@ def bind(library: str | Path, data: str) -> Any:
     BridgeStan's warning about a library of another version names no cure, so it is suppressed:
     `toolchain.outdated_bridgestan` names one, and a missing function is an error.
     """
+    import bridgestan
+
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", VERSIONS_DIFFER, RuntimeWarning)
-        model = package().StanModel(library, data, warn=False)
+        model = bridgestan.StanModel(library, data, warn=False)
     model.data = None  # would be a second copy of the data, as text
     return model
 
@@ -50,7 +40,17 @@ class Library(NamedTuple):
     seconds: float
 
 
-Compiler = Callable[[Program, Report], Library]
+class Compilation(NamedTuple):
+    """How a program becomes a library."""
+
+    key: str  # of all that determines the library
+    file: str  # name of the library in the folder of the build
+    build: Callable[[Path], None]  # compiles the program in a folder
+
+    def library(self, program: Program) -> Library:
+        """Return the library, which is cached."""
+        found = build_cache.find_or_build(program.name, self.key, self.build)
+        return Library(found.folder / self.file, self.key, found.seconds)
 
 
 def require_parameters(program: Program, count: int) -> None:
@@ -63,7 +63,7 @@ def require_parameters(program: Program, count: int) -> None:
         )
 
 
-def load(program: Program, data: str, compiler: Compiler, report: Report) -> tuple[Any, str, float]:
+def load(program: Program, data: str, compilation: Compilation) -> tuple[Any, str, float]:
     """Compile a program, unless it is cached, and bind it to the data (JSON text).
 
     A library that does not load (built on another machine, or its TBB was removed) is recompiled.
@@ -77,15 +77,15 @@ def load(program: Program, data: str, compiler: Compiler, report: Report) -> tup
     ------
     StanadaptError
         Stage "data", with Stan's message, if the program does not accept the data; "installation"
-        if the library cannot be used; also the errors that `compiler` raises.
+        if the library cannot be used; also the errors of the compilation.
 
     """
-    library = compiler(program, report)
+    library = compilation.library(program)
     try:
         model = _construct(library.file, program, data)
     except (OSError, AttributeError):
-        build_cache.forget(program.name, library.key)
-        library = compiler(program, report)
+        build_cache.forget(program.name, compilation.key)
+        library = compilation.library(program)
         model = _construct_again(library.file, program, data)
     info = model.model_info()
     if "STAN_THREADS=true" not in info:

@@ -52,7 +52,8 @@ def failing(tree, *lines):
 
 def compiled(code=NORMAL, name="schools", lines=None):
     report = (lambda text: None) if lines is None else lines.append
-    return bridgestan.library(read(code, name=name), report)
+    program = read(code, name=name)
+    return bridgestan.compilation(program, report).library(program)
 
 
 def refused(code, *facts, program=NORMAL):

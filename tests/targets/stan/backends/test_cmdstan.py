@@ -81,7 +81,8 @@ def calls(tree, tool="cxx"):
 
 def compiled(code=NORMAL, name="schools", lines=None):
     report = (lambda text: None) if lines is None else lines.append
-    return cmdstan.library(read(code, name=name), report)
+    program = read(code, name=name)
+    return cmdstan.compilation(program, report).library(program)
 
 
 def refused(code, *facts, program=NORMAL):

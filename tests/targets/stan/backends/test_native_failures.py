@@ -299,7 +299,7 @@ def test_a_function_without_a_body_is_reported():
 @pytest.fixture
 def library(good, request, monkeypatch):
     """Make a library in a separate cache that has not been loaded; return it and its marker."""
-    original = cmdstan.library(good.program, lambda text: None)
+    original = cmdstan.compilation(good.program, print).library(good.program)
     content = original.file.read_bytes()
     request.getfixturevalue("own_cache")
     again = build_cache.find_or_build(
