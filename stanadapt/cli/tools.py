@@ -85,7 +85,7 @@ def explain(
                     console.print(f"[bold]{kind}[/bold]", highlight=False)
                 for each in alike:
                     console.print(f"    {each}: {plain(each.meaning)}", highlight=False)
-            console.print("`stanadapt explain CODE` prints the cure.")
+            console.print("`stanadapt explain CODE` prints the cure, if the message does not.")
             return
         name = code.strip("[]").lower()
         if name not in codes:
