@@ -28,9 +28,6 @@ three functions. The following one is a random walk with steps of standard devia
 
         acceptance_rate: float
 
-    def check(settings):
-        '''Accept any settings.'''
-
     @jit
     def init(density, settings, position, rng):
         return State(
@@ -50,10 +47,7 @@ three functions. The following one is a random walk with steps of standard devia
             return replace(state, current=y, scratch=x), info
         return replace(state, scratch=y), info
 
-    sampler_api.register(sampler_api.Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step,
-        uses_gradient=False,
-    ))
+    sampler_api.register(__name__, uses_gradient=False)
 
 A sampler with settings, gradients, tuning and a report
 -------------------------------------------------------
@@ -151,10 +145,7 @@ an error for a setting that it does not accept; `adapt` tunes the step size duri
         steps = stats["step_size"][:, -1].tolist()
         return sampler_api.Findings(attributes={"final_step_size": steps}, messages=notes)
 
-    sampler_api.register(sampler_api.Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        after_run=report,
-    ))
+    sampler_api.register(__name__)
 
 `note` and `setting_error` use codes that all authors share. If other programs have to distinguish
 your messages, declare your own codes with `Code(name, kind, meaning, cure)`, and pass them to
@@ -189,7 +180,6 @@ from stanadapt.engine.protocol import (
     Sampler,
     Tempering,
     Threading,
-    Traits,
 )
 from stanadapt.engine.registry import (
     register,
@@ -218,7 +208,6 @@ __all__ = [
     "StanadaptError",
     "Tempering",
     "Threading",
-    "Traits",
     "ValuePoint",
     "Warmup",
     "acceptance_probability",

@@ -200,7 +200,7 @@ def _state(sampler: Sampler) -> Iterator[str]:
 def _function(sampler: Sampler, part: str) -> Iterator[str]:
     function = getattr(sampler, part)
     if function is None and part in Sampler._fields:
-        yield f"{part} is missing: write Sampler(..., {part}={part})"
+        yield f"{part} is missing: define a function {part}({', '.join(SIGNATURES[part])})"
     if function is None or function is keep:
         return
     by_python = part in ("init", "freeze")  # called once per chain: a plain function will do
@@ -211,9 +211,6 @@ def _function(sampler: Sampler, part: str) -> Iterator[str]:
 
 
 def _check(sampler: Sampler) -> Iterator[str]:
-    if sampler.check is None:
-        yield "check is missing: write Sampler(..., check=check)"
-        return
     if not callable(sampler.check):
         yield f"check must be a function of settings, got {sampler.check!r}"
         return

@@ -18,8 +18,9 @@
 7. Randomness comes from `rng` alone, a numpy Generator.
 8. `adapt` runs during warm-up only, unless the theory allows otherwise (`adapts_forever`). A
    sampler that leaves this to the user has a setting of that name.
-9. The last line of the file is `register(Sampler(...))`. Samplers of the package are imported by
-   `samplers/__init__.py`; import the file of your own sampler yourself.
+9. The last line of the file is `register(__name__)`, with what differs from the defaults of
+   `Sampler`: functions and classes are found by their names. Samplers of the package are imported
+   by `samplers/__init__.py`; import the file of your own sampler yourself.
 
 `authoring` offers all of this in one import, with a worked example.
 
@@ -87,6 +88,10 @@ def never_adapt(density, settings, state, info, t, iter_warmup):
 def no_matrices(settings: Any) -> int:
     """Return 0: memory does not grow with the square of the dimension."""
     return 0
+
+
+def accept_settings(settings: Any) -> None:
+    """Accept settings whose values are in their ranges."""
 
 
 def accept_run(settings: Any, dim: int, standardized: bool) -> None:
@@ -186,49 +191,6 @@ class Memory(NamedTuple):
     settings: tuple[str, ...] = ()
 
 
-class Traits(NamedTuple):
-    """Properties that few samplers have.
-
-    arrays_in_place
-        `step` and `adapt` leave each array of State in place, and all tuples in it but `current`
-        unchanged. The loop then passes pointers (`by_reference`), which is faster for dozens of
-        arrays, and takes less time to compile.
-    replaced
-        Fields of State of which this is not true, if `arrays_in_place`.
-    samples_batches
-        With each gradient it draws the batch of rows for that gradient: the last entries of a
-        position, uniform on [0, 1); see `Minibatches`.
-    extends
-        Chains of default length continue if that is likely to make a fit usable. False if further
-        draws come from the same particles. Chains of a sampler that is not exact never continue.
-    exact_on_estimates
-        Without gradients, it leaves the target invariant if the density is an estimate with noise.
-        True if it evaluates one proposal per iteration, by `proposed`.
-    starts_at_draws
-        It learns from the draws of an earlier fit, and its chains nevertheless start at some of
-        them: far out in the tails an independent proposal may never be accepted.
-    kept_ratio
-        With diagonal standardization, parameters up to this factor wider or narrower than their
-        geometric mean keep their relative scales; only what lies beyond it is removed.
-    presets
-        Published settings, by the first author and the year of the paper ("titsias2019").
-    check_run
-        Python function, (settings, dim, standardized), raises StanadaptError for settings that do
-        not fit the number of coordinates, or standardized ones.
-
-    """
-
-    arrays_in_place: bool = False
-    replaced: tuple[str, ...] = ()
-    samples_batches: bool = False
-    extends: bool = True
-    exact_on_estimates: bool = True
-    starts_at_draws: bool = False
-    kept_ratio: float = 1.0
-    presets: Mapping[str, Preset] = MappingProxyType({})
-    check_run: Callable[[Any, int, bool], None] = accept_run
-
-
 class Pooling(NamedTuple):
     """Two functions in place of a table of stages, until all samplers have one."""
 
@@ -255,96 +217,105 @@ class Pooling(NamedTuple):
 
 # without a default, Python would raise a TypeError before `register` can say what is missing
 MISSING: Any = None
+# parts that `register` finds in the module of a sampler, and their names there
+PARTS = {
+    "settings": "Settings", "state": "State", "info": "Info", "init": "init", "step": "step",
+    "adapt": "adapt", "freeze": "freeze", "check": "check", "check_run": "check_run",
+    "after_run": "report",
+}  # fmt: skip
 
 
 class Sampler(NamedTuple):
-    """The parts of a sampler; a plain one gives the first six, and `adapt` if it tunes.
+    """The parts of a sampler: those that `register` finds by name, and what differs from these.
 
-    settings, state, info
-        NamedTuple classes: choices of the user; input of the next step; statistics of an iteration.
-    check
-        Python function, raises StanadaptError for values out of range.
-    init
-        (density, settings, position, rng) -> state
-    step
-        (density, settings, state, rng) -> (state, info)
-    adapt
-        (density, settings, state, info, t, iter_warmup) -> state, after iteration t = 0, 1, ...
-        of warm-up. The density is for rules that need one more derivative.
-    freeze
-        (settings, state) -> state, once, at the end of warm-up.
-    iter_warmup, iter_sampling
-        Default numbers of iterations per chain.
-    uses_gradient
-        Whether it calls the gradient (otherwise only values); or a function of the settings.
-    adapts_forever
-        Whether `adapt` also runs while draws are kept (diminishing adaptation). `find` sets it
-        from the setting of that name, if there is one.
-    init_from
-        Compiled functions for other ways to begin, by the argument of `sample`. "warm_start":
-        (density, settings, state, positions, rng) -> state, once, before the first iteration, for a
-        sampler that can learn from the draws of an earlier fit, positions of shape (n, dim).
-        An argument that a family registers as a `StartOption`: whatever that family calls.
-    workspace
-        Fields of State that are rewritten in every step ("noise", "tuning.left"). All others but
-        `current` and `scratch` do not change after warm-up.
-    standardize
-        Default coordinates in which `sample` runs it, or a function of the settings: "full",
-        standardized by location, scales and correlations that a pre-run learns; "diagonal", by
-        location and scales, from starts as dispersed as they were, for samplers that look for many
-        modes; "no", for samplers that learn scales themselves. If it is requested for a sampler
-        that tempers, it is "diagonal".
-    when_standardized
-        Defaults of settings that differ in standardized coordinates, by name: functions of the
-        number of parameters. A value that the user chooses holds in any coordinates.
-    memory
-        Storage that may be large.
-    exact
-        Whether it leaves the target invariant, so that means over more and more draws converge to
-        those of the target; or a function of the settings. If it does not, results record this,
-        `compare` shows their bias, and `check_sampler` omits the check of invariance.
-    after_run
-        (view) -> `Findings`: its report after a run, given a `RunView`.
-    traits
-        Properties that few samplers have.
-    threading, tempering, extra_output, warmup
-        Optional groups; None without them. `warmup` is a table of stages, for a sampler that learns
-        in Python between blocks of iterations.
-    setting_aliases
-        Other accepted names of settings, such as adapt_delta of Stan's NUTS.
-
+    Functions that are called in every iteration are compiled; see the rules above.
     """
 
-    settings: Any = MISSING
-    state: Any = MISSING
-    info: Any = MISSING
-    check: Callable[[Any], None] = MISSING
-    init: Callable = MISSING
-    step: Callable = MISSING
+    # --- found by name: `Settings`, ..., `check_run`, `report`
+
+    settings: Any = MISSING  # choices of the user, a NamedTuple class
+    state: Any = MISSING  # input of the next step
+    info: Any = MISSING  # statistics of one iteration
+    init: Callable = MISSING  # (density, settings, position, rng) -> state
+    step: Callable = MISSING  # (density, settings, state, rng) -> (state, info)
+    # (density, settings, state, info, t, iter_warmup) -> state, after iteration t = 0, 1, ... of
+    # warm-up; the density is for rules that need one more derivative
     adapt: Callable = never_adapt
-    freeze: Callable = keep
-    iter_warmup: int = 20_000
-    iter_sampling: int = 20_000
-    uses_gradient: bool | Callable[[Any], bool] = True
-    adapts_forever: bool = False
-    init_from: Mapping[str, Callable] = MappingProxyType({})
-    workspace: tuple[str, ...] = ()
-    standardize: str | Callable[[Any], str] = "full"
-    when_standardized: Mapping[str, Callable[[int], Any]] = MappingProxyType({})
-    exact: bool | Callable[[Any], bool] = True
-    memory: Memory = Memory()
+    freeze: Callable = keep  # (settings, state) -> state, once, at the end of warm-up
+    # raises StanadaptError for settings that do not go together; each range is declared with its
+    # setting
+    check: Callable[[Any], None] = accept_settings
+    # (settings, dim, standardized), raises StanadaptError for settings that do not fit the number
+    # of coordinates, or standardized ones
+    check_run: Callable[[Any, int, bool], None] = accept_run
+    # (view) -> `Findings`: report after a run, given a `RunView`
     after_run: Callable[[Any], Any] | None = None
-    traits: Traits = Traits()
+
+    # --- defaults of a run
+
+    iter_warmup: int = 20_000  # per chain, like the next
+    iter_sampling: int = 20_000
+    # coordinates in which `sample` runs it, or a function of the settings: "full", standardized by
+    # location, scales and correlations that a pre-run learns; "diagonal", by location and scales,
+    # from starts as dispersed as they were, for samplers that look for many modes; "no", for
+    # samplers that learn scales themselves. If it is requested for a sampler that tempers, it is
+    # "diagonal".
+    standardize: str | Callable[[Any], str] = "full"
+    # defaults of settings that differ in standardized coordinates, by name: functions of the number
+    # of parameters. A value that the user chooses holds in any coordinates.
+    when_standardized: Mapping[str, Callable[[int], Any]] = MappingProxyType({})
+    # with diagonal standardization, parameters up to this factor wider or narrower than their
+    # geometric mean keep their relative scales; only what lies beyond it is removed
+    kept_ratio: float = 1.0
+    # published settings, by the first author and the year of the paper ("titsias2019")
+    presets: Mapping[str, Preset] = MappingProxyType({})
+    # other accepted names of settings, such as adapt_delta of Stan's NUTS
+    setting_aliases: Mapping[str, str] = MappingProxyType({})
+    # chains of default length continue if that is likely to make a fit usable. False if further
+    # draws come from the same particles. Chains of a sampler that is not exact never continue.
+    extends: bool = True
+
+    # --- claims
+
+    # whether it calls the gradient (otherwise only values); or a function of the settings
+    uses_gradient: bool | Callable[[Any], bool] = True
+    # whether `adapt` also runs while draws are kept (diminishing adaptation). `find` sets it from
+    # the setting of that name, if there is one.
+    adapts_forever: bool = False
+    # whether it leaves the target invariant, so that means over more and more draws converge to
+    # those of the target; or a function of the settings. If it does not, results record this,
+    # `compare` shows their bias, and `check_sampler` omits the check of invariance.
+    exact: bool | Callable[[Any], bool] = True
+    # without gradients, it leaves the target invariant if the density is an estimate with noise:
+    # it evaluates one proposal per iteration, by `proposed`
+    exact_on_estimates: bool = True
+    # with each gradient it draws the batch of rows for that gradient: the last entries of a
+    # position, uniform on [0, 1); see `Minibatches`
+    samples_batches: bool = False
+    # fields of State that are rewritten in every step ("noise", "tuning.left"). All others but
+    # `current` and `scratch` do not change after warm-up.
+    workspace: tuple[str, ...] = ()
+    # `step` and `adapt` leave each array of State in place, and all tuples in it but `current`
+    # unchanged, except in the fields named here. The loop then passes pointers (`by_reference`),
+    # which is faster for dozens of arrays, and takes less time to compile. None: no such claim.
+    in_place_except: tuple[str, ...] | None = None
+
+    # --- parts of few samplers
+
+    # compiled functions for other ways to begin, by the argument of `sample`. "warm_start":
+    # (density, settings, state, positions, rng) -> state, once, before the first iteration, for a
+    # sampler that can learn from the draws of an earlier fit, positions of shape (n, dim). An
+    # argument that a family registers as a `StartOption`: whatever that family calls.
+    init_from: Mapping[str, Callable] = MappingProxyType({})
+    # its chains start at some draws of the earlier fit from which it learns: far out in the tails
+    # an independent proposal may never be accepted
+    starts_at_draws: bool = False
+    memory: Memory = Memory()  # storage that may be large
     threading: Threading | None = None
     tempering: Tempering | None = None
     extra_output: ExtraOutput | None = None
+    # a table of stages, for a sampler that learns in Python between blocks of iterations
     warmup: Warmup | Pooling | None = None
-    setting_aliases: Mapping[str, str] = MappingProxyType({})
-
-    @property
-    def presets(self) -> Mapping[str, Preset]:
-        """`traits.presets`."""
-        return self.traits.presets
 
     @property
     def init_from_draws(self) -> Callable | None:
@@ -424,20 +395,20 @@ def run_task(settings, state, kind, slot):
 @intrinsic
 def state_by_reference(typing: Any, settings: Any, state: Any) -> Any:
     """Only for compiled code: the state for a loop, by reference if the sampler allows."""
-    traits = REGISTRY[settings.instance_class].traits
-    if not traits.arrays_in_place:
+    replaced = REGISTRY[settings.instance_class].in_place_except
+    if replaced is None:
         return state(settings, state), _emit_state
-    passed, emit = referring(state, traits.replaced)
+    passed, emit = referring(state, replaced)
     return passed(settings, state), _without_settings(emit)
 
 
 @intrinsic
 def restored_state(typing: Any, settings: Any, state: Any, owned: Any) -> Any:
     """Only for compiled code: undo `state_by_reference` of `owned` at the end of a loop."""
-    traits = REGISTRY[settings.instance_class].traits
-    if not traits.arrays_in_place:
+    replaced = REGISTRY[settings.instance_class].in_place_except
+    if replaced is None:
         return state(settings, state, owned), _emit_state
-    _, emit = restoring(owned, traits.replaced)
+    _, emit = restoring(owned, replaced)
     return owned(settings, state, owned), _without_settings(emit)
 
 

@@ -5,6 +5,7 @@ they are looked up, since a value of another type would be compiled for a second
 `require_` functions are for the `check` of a sampler.
 """
 
+import sys
 from collections.abc import Callable
 from enum import IntEnum
 from importlib import import_module
@@ -15,7 +16,7 @@ import numpy as np
 from stanadapt.engine.breaches import breaches
 from stanadapt.engine.compiled.jit import remember_sources
 from stanadapt.engine.compiled.sources import remember_class
-from stanadapt.engine.protocol import PRESET, REGISTRY, Numbers, Preset, Sampler
+from stanadapt.engine.protocol import PARTS, PRESET, REGISTRY, Numbers, Preset, Sampler
 from stanadapt.errors import LARGEST_WHOLE, StanadaptError, did_you_mean
 
 ABOUT_PRESETS = (
@@ -29,8 +30,15 @@ MOST_SHOWN, SOME = 8, 100
 # --- samplers -------------------------------------------------------------------------------------
 
 
-def register(sampler: Sampler) -> None:
+def register(sampler: Sampler | str, **options: Any) -> None:
     """Add a sampler under the name of its file.
+
+    Parameters
+    ----------
+    sampler
+        `__name__` of the file: its parts are found by their names, `PARTS`; or a whole sampler.
+    options
+        Fields of `Sampler` that differ from their defaults.
 
     Raises
     ------
@@ -38,6 +46,10 @@ def register(sampler: Sampler) -> None:
         Stage "sampler": a line for each breach of the protocol.
 
     """
+    if isinstance(sampler, str):
+        names = vars(sys.modules[sampler])
+        found = {part: names[name] for part, name in PARTS.items() if name in names}
+        sampler = Sampler(**{**found, **options})
     if not str(getattr(sampler.settings, "__module__", "")).startswith(f"{SAMPLERS}."):
         import_module(SAMPLERS)  # their names are taken, whether or not they were needed so far
     problems = breaches(sampler, registered())

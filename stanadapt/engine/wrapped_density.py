@@ -14,7 +14,6 @@ from itertools import count
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -28,7 +27,7 @@ Matrix = Annotated[np.ndarray, types.float64[:, ::1]]
 Integers = Annotated[np.ndarray, types.int64[::1]]
 KINDS: dict[Any, Any] = {int: types.int64, float: types.float64}
 
-_WORD, _WORD_BYTES = ir.IntType(64), 8
+_WORD, _WORD_BYTES = cgutils.intp_t, 8
 
 
 class Program(NamedTuple):

@@ -241,10 +241,10 @@ def require_exact(target: Target, sampler: Sampler) -> None:
         obstacle = "follows gradients"
     elif sampler.tempering is not None:
         obstacle = "raises the density to powers"
-    elif not sampler.traits.exact_on_estimates:
+    elif not sampler.exact_on_estimates:
         obstacle = "evaluates the density several times in one move"
     if obstacle:
-        usable = names_of(lambda s: s.uses_gradient is False and s.traits.exact_on_estimates)
+        usable = names_of(lambda s: s.uses_gradient is False and s.exact_on_estimates)
         raise StanadaptError(
             "sampler_not_for_target",
             f"{sampler.name} {obstacle}, but the density of {target.name} is an estimate "
@@ -255,11 +255,11 @@ def require_exact(target: Target, sampler: Sampler) -> None:
 
 def require_batches(target: Samplable, sampler: Sampler) -> None:
     """Raise StanadaptError if the density is that of a batch, and the sampler draws none."""
-    if target.in_batches and not sampler.traits.samples_batches:
+    if target.in_batches and not sampler.samples_batches:
         raise StanadaptError(
             "sampler_not_for_target",
             f"{sampler.name} needs the density of all rows, but {target!r} estimates it from some: "
-            f"sample the Target itself, or use {names_of(lambda s: s.traits.samples_batches)}.",
+            f"sample the Target itself, or use {names_of(lambda s: s.samples_batches)}.",
         )
 
 

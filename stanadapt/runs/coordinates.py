@@ -333,7 +333,7 @@ def learn_scales(
         ]
         compile_seconds = chains[0].compile()
     advance(chains, design)
-    start = _start(target, kind, positions, chains, sampler.traits.kept_ratio)
+    start = _start(target, kind, positions, chains, sampler.kept_ratio)
     calls = np.array([chain.density.calls[COUNTED] for chain in chains])
     seconds = np.array([[c.warmup_seconds, c.warmup_processor_seconds] for c in chains])
     return start._replace(calls=calls, seconds=seconds, compile_seconds=compile_seconds)

@@ -200,7 +200,7 @@ def sample(
     if coordinates.kind != NO:
         defaults = with_standardized_defaults(found, typed, settings, moved)
         coordinates = coordinates._replace(settings=defaults)
-    found.traits.check_run(typed, target.dim - program.noise_size, coordinates.kind != NO)
+    found.check_run(typed, target.dim - program.noise_size, coordinates.kind != NO)
     design = ChainDesign(
         found, typed, plan, len(program.column_names), any(saved), saved.pseudo, chain_init.init
     )

@@ -63,7 +63,7 @@ def with_stopping_rule(
     if until_ess is not None:
         return plan._replace(until_ess=float(until_ess))
     sampler = of_default_length
-    return until_usable(plan) if sampler and sampler.exact and sampler.traits.extends else plan
+    return until_usable(plan) if sampler and sampler.exact and sampler.extends else plan
 
 
 def until_usable(plan: Plan) -> Plan:

@@ -96,9 +96,9 @@ def _with_warm_start(target: Samplable, sampler: Sampler, fit: Any) -> ChainInit
 def starting_values(inits: Any, sampler: Sampler, given: GivenStart) -> Any:
     """Return the starting values: by default, draws of the fit in `warm_start`.
 
-    Samplers that learn from these draws start elsewhere, unless their traits say otherwise.
+    Samplers that learn from these draws start elsewhere, unless they say otherwise.
     """
-    learns = sampler.init_from_draws is not None and not sampler.traits.starts_at_draws
+    learns = sampler.init_from_draws is not None and not sampler.starts_at_draws
     return inits if inits is not None or learns else given.warm_start
 
 

@@ -32,7 +32,7 @@ from stanadapt.engine.points import (
     unused_value,
     value_at,
 )
-from stanadapt.engine.protocol import Memory, Preset, Sampler, Traits
+from stanadapt.engine.protocol import Memory, Preset
 from stanadapt.engine.registry import register, require_positive, require_probability
 from stanadapt.samplers.saved_factor import saved_factor
 
@@ -186,26 +186,23 @@ def report(view: RunView) -> Findings:
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        memory=Memory(dense_matrices=lambda settings: 0 if settings.diagonal else 1),
-        workspace=("noise", "whitened"),
-        uses_gradient=False,
-        after_run=report,
-        when_standardized={"initial_scale": lambda dim: RANDOM_WALK_SCALE},
-        traits=Traits(presets={
-            # the rates of the authors' programs, which gave the tables; L starts as the identity
-            "titsias2019": Preset(
-                {
-                    "target_accept": 0.25, "learning_rate": 0.005, "covariance_rate": 5e-4,
-                    "decay": 5000.0, "mean_rate": 0.01, "tune_scale": True, "diagonal": False,
-                },
-                {"initial_scale": np.sqrt},
-            ),
-            # AM-LS
-            "sejdinovic2014": Preset(
-                {"target_accept": 0.234, "tune_scale": True, "diagonal": False}
-            ),
-        }),
-    )
+    __name__,
+    memory=Memory(dense_matrices=lambda settings: 0 if settings.diagonal else 1),
+    workspace=("noise", "whitened"),
+    uses_gradient=False,
+    when_standardized={"initial_scale": lambda dim: RANDOM_WALK_SCALE},
+    presets={
+        # the rates of the authors' programs, which gave the tables; L starts as the identity
+        "titsias2019": Preset(
+            {
+                "target_accept": 0.25, "learning_rate": 0.005, "covariance_rate": 5e-4,
+                "decay": 5000.0, "mean_rate": 0.01, "tune_scale": True, "diagonal": False,
+            },
+            {"initial_scale": np.sqrt},
+        ),
+        # AM-LS
+        "sejdinovic2014": Preset(
+            {"target_accept": 0.234, "tune_scale": True, "diagonal": False}
+        ),
+    },
 )  # fmt: skip

@@ -26,7 +26,7 @@ from stanadapt.engine.points import (
     unused_value,
     value_at,
 )
-from stanadapt.engine.protocol import Preset, Sampler, Traits
+from stanadapt.engine.protocol import Preset
 from stanadapt.engine.registry import register, require_positive, require_probability
 
 
@@ -111,19 +111,17 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        uses_gradient=False,
-        when_standardized={"initial_scale": lambda dim: RANDOM_WALK_SCALE},
-        traits=Traits(presets={
-            "titsias2019": Preset(
-                {
-                    "target_accept": 0.25, "initial_scale": 0.1, "learning_rate": 0.01,
-                    "tune_scale": True,
-                }
-            ),
-            # SM: standard deviation 2.38 / sqrt(dim)
-            "sejdinovic2014": Preset({"tune_scale": False, "initial_scale": 2.38}),
-        }),
-    )
+    __name__,
+    uses_gradient=False,
+    when_standardized={"initial_scale": lambda dim: RANDOM_WALK_SCALE},
+    presets={
+        "titsias2019": Preset(
+            {
+                "target_accept": 0.25, "initial_scale": 0.1, "learning_rate": 0.01,
+                "tune_scale": True,
+            }
+        ),
+        # SM: standard deviation 2.38 / sqrt(dim)
+        "sejdinovic2014": Preset({"tune_scale": False, "initial_scale": 2.38}),
+    },
 )  # fmt: skip

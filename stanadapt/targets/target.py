@@ -109,7 +109,7 @@ class Samplable(ABC):
         and draws of the program can be used.
     in_batches
         Whether the density is that of a batch of rows, which the sampler has to draw; see
-        `Traits.samples_batches`.
+        `Sampler.samples_batches`.
     location, factor
         Standardized coordinates z have positions location + factor z; None otherwise.
     map_rows

@@ -12,7 +12,7 @@ from stanadapt.engine import authoring
 from stanadapt.engine.breaches import ARGUMENTS
 from stanadapt.engine.protocol import PRESET
 from stanadapt.engine.starts import START_OPTIONS
-from stanadapt.errors import NOTE, Code, StanadaptError
+from stanadapt.errors import NOTE, Code, StanadaptError, all_codes
 from stanadapt.runs.sample import family_options
 from tests.helpers.authoring_page import SAMPLER_OF_THE_PAGE as PAGE
 from tests.helpers.authoring_page import SMALLEST_SAMPLER
@@ -98,7 +98,8 @@ def test_a_setting_out_of_range_is_an_error_without_a_code_of_the_author(tmp_pat
 
 def test_a_note_needs_no_code_of_the_author():
     note = authoring.note("Few moves.")
-    assert (note, note.code, note.code.kind) == ("Few moves.", "sampler_note", NOTE)
+    assert (note, note.code) == ("Few moves.", "sampler_note")
+    assert all_codes()[note.code].kind == NOTE
 
 
 # mistake: name of the file, source, code of the error, facts in the message
@@ -156,13 +157,15 @@ MISTAKES = {
     ),
     "coordinates that do not exist": (
         "barker",
-        changed("adapt=adapt,\n", "adapt=adapt, standardize=True,\n"),
+        changed("register(__name__)", "register(__name__, standardize=True)"),
         "invalid_sampler_option",
         ["standardize", "'diagonal'", "True"],
     ),
     "a default of no setting": (
         "barker",
-        changed("adapt=adapt,\n", "adapt=adapt, when_standardized={'step': lambda n: 1.0},\n"),
+        changed(
+            "register(__name__)", "register(__name__, when_standardized={'step': lambda n: 1.0})"
+        ),
         "invalid_sampler_option",
         ["when_standardized", "step"],
     ),
@@ -180,25 +183,25 @@ MISTAKES = {
     ),
     "another name of a setting that is an argument": (
         "barker",
-        changed("adapt=adapt,\n", "adapt=adapt, setting_aliases={'thin': 'step_size'},\n"),
+        changed("register(__name__)", "register(__name__, setting_aliases={'thin': 'step_size'})"),
         "invalid_sampler_tuple",
         ["thin", "argument of `sample`"],
     ),
     "gradients that are neither used nor not": (
         "barker",
-        changed("adapt=adapt,\n", "adapt=adapt, uses_gradient='yes',\n"),
+        changed("register(__name__)", "register(__name__, uses_gradient='yes')"),
         "invalid_sampler_option",
         ["uses_gradient", "True, False or a function of settings", "'yes'"],
     ),
     "a fraction of an iteration": (
         "barker",
-        changed("adapt=adapt,\n", "adapt=adapt, iter_warmup=1e3,\n"),
+        changed("register(__name__)", "register(__name__, iter_warmup=1e3)"),
         "invalid_sampler_option",
         ["iter_warmup", "whole number", "1000.0"],
     ),
     "no iteration": (
         "barker",
-        changed("adapt=adapt,\n", "adapt=adapt, iter_sampling=0,\n"),
+        changed("register(__name__)", "register(__name__, iter_sampling=0)"),
         "invalid_sampler_option",
         ["iter_sampling", "at least 1", "0"],
     ),

@@ -60,9 +60,7 @@ def step(density, settings, state, rng):
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):
-    sampler = protocol.Sampler(
-        Settings, State, Info, lambda settings: None, init, step, uses_gradient=False
-    )
+    sampler = protocol.Sampler(Settings, State, Info, init, step, uses_gradient=False)
     monkeypatch.setitem(protocol.REGISTRY, Settings, sampler)
 
 

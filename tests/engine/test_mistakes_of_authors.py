@@ -208,19 +208,20 @@ def test_an_error_of_a_check_is_its_result(monkeypatch):
     assert "ZeroDivisionError: by zero" in report.problems["first"]
 
 
-@pytest.mark.parametrize("part", ["check=check", "init=init", "step=step"])
-def test_a_part_that_is_missing_is_named(imported, part):
+@pytest.mark.parametrize(
+    ("old", "code", "fact"),
+    [
+        ("def init(", "invalid_sampler_function", "define a function init(density, settings, "),
+        ("def step(", "invalid_sampler_function", "define a function step(density, settings, "),
+        ("class Info(", "invalid_sampler_tuple", "info must be a NamedTuple class, got None"),
+    ],
+)
+def test_a_part_that_is_missing_is_named(imported, old, code, fact):
+    source = changed((old, old.replace(" ", " my_")))
     with pytest.raises(StanadaptError) as caught:
-        imported(changed((f"{part},", "")))
-    assert caught.value.code == "invalid_sampler_function"
-    assert f"write Sampler(..., {part})" in caught.value.message
-
-
-def test_a_class_that_is_missing_is_named(imported):
-    with pytest.raises(StanadaptError) as caught:
-        imported(changed(("settings=Settings,", "")))
-    assert caught.value.code == "invalid_sampler_tuple"
-    assert "settings must be a NamedTuple class, got None" in caught.value.message
+        imported(source)
+    assert caught.value.code == code
+    assert fact in caught.value.message
 
 
 def test_numbers_of_numpy_are_numbers():

@@ -79,9 +79,7 @@ def adapt(target, mine, now, what, t, n):
 
 @pytest.fixture
 def registered(monkeypatch):
-    sampler = protocol.Sampler(
-        Settings, State, Info, lambda settings: None, init, step, adapt, freeze=freeze
-    )
+    sampler = protocol.Sampler(Settings, State, Info, init, step, adapt, freeze)
     monkeypatch.setitem(protocol.REGISTRY, Settings, sampler)  # to be removed again
     register(sampler)
     return sampler
@@ -120,7 +118,7 @@ HELPER = "from stanadapt.engine.compiled.jit import jit\n@jit\ndef version(): re
 SAMPLER = """
 from typing import NamedTuple
 import helper
-from stanadapt.engine.authoring import Sampler, register
+from stanadapt.engine.authoring import register
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.points import ValuePoint, value_at
 
@@ -142,7 +140,7 @@ def init(density, settings, position, rng):
 def step(density, settings, state, rng):
     return state, Info(1.0, helper.version())
 
-register(Sampler(Settings, State, Info, lambda settings: None, init, step))
+register(__name__)
 """
 PROGRAM = """
 import changing, stanadapt as sa

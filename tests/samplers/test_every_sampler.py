@@ -113,12 +113,12 @@ def test_matrices_are_declared(case):
 
 
 @pytest.mark.parametrize(
-    "case", [case for case in CASES if registered()[case[0]].traits.arrays_in_place]
+    "case", [case for case in CASES if registered()[case[0]].in_place_except is not None]
 )
 def test_arrays_stay_in_place_if_a_sampler_declares_it(case):
     """Otherwise the state would be restored with arrays that are out of date."""
     (chain,) = make_chains(case, Awkward())
-    stays = [name not in chain.sampler.traits.replaced for name in chain.state._fields]
+    stays = [name not in chain.sampler.in_place_except for name in chain.state._fields]
 
     def places():
         kept = itertools.compress(chain.state, stays)

@@ -18,9 +18,7 @@ from tests.helpers.seldom_parameters import slow_except
 
 SMALL = {"kameleon": {"subsample": 100}}
 SAMPLERS = registered()
-GRADIENT_FREE = [
-    n for n, s in SAMPLERS.items() if not s.uses_gradient and s.traits.exact_on_estimates
-]
+GRADIENT_FREE = [n for n, s in SAMPLERS.items() if not s.uses_gradient and s.exact_on_estimates]
 
 
 def make(rho=0.0, s=1.0, code=PROGRAM, names=("u",), **data):

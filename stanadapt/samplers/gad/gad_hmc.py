@@ -56,7 +56,7 @@ from stanadapt.engine.points import (
     start_at,
     unused_gradient,
 )
-from stanadapt.engine.protocol import Memory, Sampler
+from stanadapt.engine.protocol import Memory
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -264,16 +264,14 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        workspace=(
-            "phase", "velocity", "trajectory", "log_ratio", "tuning.left", "tuning.right",
-        ),
-        when_standardized={
-            "leapfrogs": lambda dim: max(2, round((dim / 2) ** 0.25)),
-            "initial_scale": lambda dim: 0.0, "adapt_every": lambda dim: 4,
-        },
-        memory=Memory(dense_matrices=lambda settings: 0 if settings.diagonal else 2),
-        iter_warmup=1000, iter_sampling=5000,
-    )
+    __name__,
+    workspace=(
+        "phase", "velocity", "trajectory", "log_ratio", "tuning.left", "tuning.right",
+    ),
+    when_standardized={
+        "leapfrogs": lambda dim: max(2, round((dim / 2) ** 0.25)),
+        "initial_scale": lambda dim: 0.0, "adapt_every": lambda dim: 4,
+    },
+    memory=Memory(dense_matrices=lambda settings: 0 if settings.diagonal else 2),
+    iter_warmup=1000, iter_sampling=5000,
 )  # fmt: skip

@@ -22,7 +22,7 @@ from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import Density, value_and_gradient
 from stanadapt.engine.numerics.vectors import fill_normal, squared_norm
 from stanadapt.engine.points import LANGEVIN_SCALE, acceptance_probability, start_at
-from stanadapt.engine.protocol import Memory, Preset, Sampler, Traits
+from stanadapt.engine.protocol import Memory, Preset
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -239,25 +239,23 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        memory=Memory(lambda settings: 0 if settings.diagonal or settings.rank else 2),
-        workspace=(
-            "noise", "drift_and_noise", "log_ratio", "work", "tuning.left", "tuning.right",
-            "tuning.slope", "tuning.inverse",
+    __name__,
+    memory=Memory(lambda settings: 0 if settings.diagonal or settings.rank else 2),
+    workspace=(
+        "noise", "drift_and_noise", "log_ratio", "work", "tuning.left", "tuning.right",
+        "tuning.slope", "tuning.inverse",
+    ),
+    when_standardized={
+        "initial_scale": lambda dim: LANGEVIN_SCALE * dim ** (1.0 / 3.0),
+        "adapt_every": lambda dim: 4,
+    },
+    # gadMALAf; exact=true is gadMALAe
+    presets={
+        "titsias2019": Preset(
+            {
+                "target_accept": 0.55, "learning_rate": 1.5e-4, "initial_scale": 0.1,
+                "adapt_every": 1, "diagonal": False, "rank": 0, "exact": False,
+            }
         ),
-        when_standardized={
-            "initial_scale": lambda dim: LANGEVIN_SCALE * dim ** (1.0 / 3.0),
-            "adapt_every": lambda dim: 4,
-        },
-        # gadMALAf; exact=true is gadMALAe
-        traits=Traits(presets={
-            "titsias2019": Preset(
-                {
-                    "target_accept": 0.55, "learning_rate": 1.5e-4, "initial_scale": 0.1,
-                    "adapt_every": 1, "diagonal": False, "rank": 0, "exact": False,
-                }
-            ),
-        }),
-    )
+    },
 )  # fmt: skip

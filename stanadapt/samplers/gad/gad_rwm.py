@@ -27,7 +27,7 @@ from stanadapt.engine.points import (
     start_at,
     unused_gradient,
 )
-from stanadapt.engine.protocol import Memory, Preset, Sampler, Traits
+from stanadapt.engine.protocol import Memory, Preset
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -152,20 +152,18 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        memory=Memory(dense_matrices=lambda settings: 0 if settings.diagonal else 2),
-        workspace=("noise", "log_ratio", "tuning.left", "tuning.right"),
-        when_standardized={
-            "initial_scale": lambda dim: RANDOM_WALK_SCALE, "adapt_every": lambda dim: 4,
-        },
-        traits=Traits(presets={
-            "titsias2019": Preset(
-                {
-                    "target_accept": 0.25, "learning_rate": 5e-5, "initial_scale": 0.1,
-                    "adapt_every": 1, "diagonal": False,
-                }
-            ),
-        }),
-    )
+    __name__,
+    memory=Memory(dense_matrices=lambda settings: 0 if settings.diagonal else 2),
+    workspace=("noise", "log_ratio", "tuning.left", "tuning.right"),
+    when_standardized={
+        "initial_scale": lambda dim: RANDOM_WALK_SCALE, "adapt_every": lambda dim: 4,
+    },
+    presets={
+        "titsias2019": Preset(
+            {
+                "target_accept": 0.25, "learning_rate": 5e-5, "initial_scale": 0.1,
+                "adapt_every": 1, "diagonal": False,
+            }
+        ),
+    },
 )  # fmt: skip

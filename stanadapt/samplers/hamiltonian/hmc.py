@@ -26,7 +26,7 @@ from stanadapt.engine.points import (
     gradient_at,
     unused_gradient,
 )
-from stanadapt.engine.protocol import Numbers, Preset, Sampler, Traits
+from stanadapt.engine.protocol import Numbers, Preset
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -195,22 +195,20 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        workspace=("momentum",),
-        standardize=lambda settings: "full" if settings.mass == UNIT_MASS else "no",
-        when_standardized={
-            "leapfrogs": lambda dim: 0, "jitter": lambda dim: 0.2,
-            "step_size": lambda dim: dim**0.25,
-        },
-        # HMC-10; the tables also have 5 and 20 leapfrogs
-        traits=Traits(check_run=check_run, presets={
-            "titsias2019": Preset(
-                {
-                    "leapfrogs": 10, "target_accept": 0.7, "step_size": 0.1, "learning_rate": 0.01,
-                    "jitter": 0.0,
-                }
-            ),
-        }),
-    )
+    __name__,
+    workspace=("momentum",),
+    standardize=lambda settings: "full" if settings.mass == UNIT_MASS else "no",
+    when_standardized={
+        "leapfrogs": lambda dim: 0, "jitter": lambda dim: 0.2,
+        "step_size": lambda dim: dim**0.25,
+    },
+    # HMC-10; the tables also have 5 and 20 leapfrogs
+    presets={
+        "titsias2019": Preset(
+            {
+                "leapfrogs": 10, "target_accept": 0.7, "step_size": 0.1, "learning_rate": 0.01,
+                "jitter": 0.0,
+            }
+        ),
+    },
 )  # fmt: skip

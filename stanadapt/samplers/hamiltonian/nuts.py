@@ -23,7 +23,7 @@ from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.leapfrog import Leapfrog, first_step
 from stanadapt.engine.numerics import triangular as factors
 from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
-from stanadapt.engine.protocol import Memory, Preset, Sampler, Traits
+from stanadapt.engine.protocol import Memory, Preset
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -183,15 +183,13 @@ def freeze(settings: Settings, state: State) -> State:
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        setting_aliases={"adapt_delta": "target_accept"},
-        memory=Memory(dense_matrices=lambda settings: 2 if settings.dense else 0),
-        workspace=("tree", "leapfrog.gradient", "leapfrog.velocity"),
-        freeze=freeze, iter_warmup=1000, iter_sampling=1000, standardize="no",
-        # on an `Extended`: the paper's pseudo-extended sampler
-        traits=Traits(presets={
-            "nemeth2019": Preset({"target_accept": 0.8, "max_treedepth": 10, "dense": False}),
-        }),
-    )
+    __name__,
+    setting_aliases={"adapt_delta": "target_accept"},
+    memory=Memory(dense_matrices=lambda settings: 2 if settings.dense else 0),
+    workspace=("tree", "leapfrog.gradient", "leapfrog.velocity"),
+    iter_warmup=1000, iter_sampling=1000, standardize="no",
+    # on an `Extended`: the paper's pseudo-extended sampler
+    presets={
+        "nemeth2019": Preset({"target_accept": 0.8, "max_treedepth": 10, "dense": False}),
+    },
 )  # fmt: skip

@@ -28,7 +28,7 @@ from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.leapfrog import Leapfrog, first_step
 from stanadapt.engine.numerics import triangular as factors
 from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
-from stanadapt.engine.protocol import Memory, Sampler
+from stanadapt.engine.protocol import Memory
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -230,10 +230,8 @@ def freeze(settings: Settings, state: State) -> State:
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        memory=Memory(dense_matrices=lambda settings: 2 if settings.dense else 0),
-        workspace=("orbit", "leapfrog.gradient", "leapfrog.velocity"),
-        freeze=freeze, iter_warmup=1000, iter_sampling=1000, standardize="no",
-    )
+    __name__,
+    memory=Memory(dense_matrices=lambda settings: 2 if settings.dense else 0),
+    workspace=("orbit", "leapfrog.gradient", "leapfrog.velocity"),
+    iter_warmup=1000, iter_sampling=1000, standardize="no",
 )  # fmt: skip

@@ -52,7 +52,7 @@ from stanadapt.engine.points import (
     unused_value,
     value_at,
 )
-from stanadapt.engine.protocol import Preset, Sampler, Traits
+from stanadapt.engine.protocol import Preset
 from stanadapt.engine.registry import register, require_at_least, require_positive
 from stanadapt.samplers.jumps import scale_grid
 
@@ -255,14 +255,13 @@ def _rescaled(density, state):
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        iter_warmup=5_000, iter_sampling=20_000,
-        workspace=("partner", "scratch_partner", "valley"),
-        uses_gradient=False, standardize="diagonal",
-        # for twenty modes in a square of ten
-        traits=Traits(exact_on_estimates=False, presets={
-            "tak2018": Preset({"tune_scale": False, "initial_scale": 2.0}),
-        }),
-    )
+    __name__,
+    iter_warmup=5_000, iter_sampling=20_000,
+    workspace=("partner", "scratch_partner", "valley"),
+    uses_gradient=False, standardize="diagonal",
+    exact_on_estimates=False,
+    # for twenty modes in a square of ten
+    presets={
+        "tak2018": Preset({"tune_scale": False, "initial_scale": 2.0}),
+    },
 )  # fmt: skip

@@ -33,7 +33,7 @@ from stanadapt.engine.points import (
     unused_value,
     value_at,
 )
-from stanadapt.engine.protocol import Memory, Preset, Sampler, Traits
+from stanadapt.engine.protocol import Memory, Preset
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -397,16 +397,12 @@ def freeze(settings, state):
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        memory=Memory(dense_matrices=lambda settings: 5),
-        workspace=(
-            "here", "there", "noise", "move", "past.subsample.columns", "past.subsample.weights",
-        ),
-        freeze=freeze, uses_gradient=False, init_from={"warm_start": init_from_draws},
-        standardize="diagonal",
-        traits=Traits(
-            kept_ratio=KEPT_RATIO, presets={"sejdinovic2014": Preset(PUBLISHED._asdict())}
-        ),
-    )
+    __name__,
+    memory=Memory(dense_matrices=lambda settings: 5),
+    workspace=(
+        "here", "there", "noise", "move", "past.subsample.columns", "past.subsample.weights",
+    ),
+    uses_gradient=False, init_from={"warm_start": init_from_draws},
+    standardize="diagonal",
+    kept_ratio=KEPT_RATIO, presets={"sejdinovic2014": Preset(PUBLISHED._asdict())},
 )  # fmt: skip

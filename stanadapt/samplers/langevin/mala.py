@@ -25,7 +25,7 @@ from stanadapt.engine.points import (
     gradient_at,
     unused_gradient,
 )
-from stanadapt.engine.protocol import Preset, Sampler, Traits
+from stanadapt.engine.protocol import Preset
 from stanadapt.engine.registry import register, require_positive, require_probability
 
 
@@ -106,12 +106,10 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        workspace=("noise",),
-        when_standardized={"step_size": lambda dim: LANGEVIN_SCALE * dim ** (1.0 / 3.0)},
-        traits=Traits(presets={
-            "titsias2019": Preset({"target_accept": 0.55, "step_size": 0.1, "learning_rate": 0.01}),
-        }),
-    )
+    __name__,
+    workspace=("noise",),
+    when_standardized={"step_size": lambda dim: LANGEVIN_SCALE * dim ** (1.0 / 3.0)},
+    presets={
+        "titsias2019": Preset({"target_accept": 0.55, "step_size": 0.1, "learning_rate": 0.01}),
+    },
 )  # fmt: skip

@@ -25,7 +25,6 @@ from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import value_and_gradient
 from stanadapt.engine.numerics.vectors import copy
-from stanadapt.engine.protocol import Sampler, Traits
 from stanadapt.engine.registry import register, require_at_least, require_at_most, require_positive
 
 
@@ -138,9 +137,7 @@ def freeze(settings: Settings, state: State) -> State:
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step,
-        freeze=freeze, iter_warmup=2_000, iter_sampling=100_000, workspace=("t",), exact=False,
-        traits=Traits(samples_batches=True),
-    )
+    __name__,
+    iter_warmup=2_000, iter_sampling=100_000, workspace=("t",), exact=False,
+    samples_batches=True,
 )  # fmt: skip

@@ -30,7 +30,6 @@ from stanadapt.engine.points import (
     gradient_at,
     unused_gradient,
 )
-from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import register, require_probability
 
 LEARNING_RATE = 0.01  # relative change of the step per iteration of warm-up
@@ -134,8 +133,6 @@ def freeze(settings: Settings, state: State) -> State:
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        freeze=freeze, iter_warmup=2_000, workspace=("noise",), exact=False,
-    )
+    __name__,
+    iter_warmup=2_000, workspace=("noise",), exact=False,
 )  # fmt: skip

@@ -33,7 +33,7 @@ from stanadapt.engine.points import (
     unused_value,
     value_at,
 )
-from stanadapt.engine.protocol import Preset, Sampler, Traits
+from stanadapt.engine.protocol import Preset
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -153,13 +153,11 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        uses_gradient=False,
-        init_from={"network": init_from_network},
-        workspace=("work",),
-        standardize="diagonal",  # keeps the dispersion of the starts: there may be many modes
-        # moves of the network alone; its width holds if no network is given
-        traits=Traits(presets={"song2017": Preset({"local_share": 0.0, "width": 400})}),
-    )
+    __name__,
+    uses_gradient=False,
+    init_from={"network": init_from_network},
+    workspace=("work",),
+    standardize="diagonal",  # keeps the dispersion of the starts: there may be many modes
+    # moves of the network alone; its width holds if no network is given
+    presets={"song2017": Preset({"local_share": 0.0, "width": 400})},
 )  # fmt: skip

@@ -25,7 +25,7 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import Density
 from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import Preset, Sampler, Tempering, Traits
+from stanadapt.engine.protocol import Preset, Tempering
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -336,23 +336,22 @@ def learned(state: State) -> dict:
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        workspace=(
-            "tempering", "parity", "walker.replicas", "walker.momentum", "walker.numbers",
-            "walker.coordinate.logs", "walker.coordinate.masses", "walker.visits",
-            "walker.ends", "walker.tours", "walker.path.target", "walker.path.reference.work",
+    __name__,
+    workspace=(
+        "tempering", "parity", "walker.replicas", "walker.momentum", "walker.numbers",
+        "walker.coordinate.logs", "walker.coordinate.masses", "walker.visits",
+        "walker.ends", "walker.tours", "walker.path.target", "walker.path.reference.work",
+    ),
+    iter_warmup=3_000, iter_sampling=5_000,
+    standardize="no", tempering=Tempering(init_from_path, learned),
+    in_place_except=(),
+    # one step of the trajectory moves parameters and coordinate alike
+    presets={
+        "graham2017": Preset(
+            {
+                "coordinate": Spacing.uniform, "atom": 0.0, "temperature_update": Update.joint,
+                "leapfrogs": 20, "coordinate_scale": 1.0, "step_size": 0.5,
+            }
         ),
-        freeze=freeze, iter_warmup=3_000, iter_sampling=5_000,
-        standardize="no", tempering=Tempering(init_from_path, learned),
-        # one step of the trajectory moves parameters and coordinate alike
-        traits=Traits(arrays_in_place=True, presets={
-            "graham2017": Preset(
-                {
-                    "coordinate": Spacing.uniform, "atom": 0.0, "temperature_update": Update.joint,
-                    "leapfrogs": 20, "coordinate_scale": 1.0, "step_size": 0.5,
-                }
-            ),
-        }),
-    )
+    },
 )  # fmt: skip

@@ -25,7 +25,7 @@ from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.numerics.vectors import copy
 from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import Memory, Preset, Sampler, Traits
+from stanadapt.engine.protocol import Memory, Preset
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -191,22 +191,21 @@ def bytes_of_files(settings: Settings, dim: int) -> int:
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        freeze=freeze, iter_warmup=50_000, iter_sampling=50_000,
-        workspace=(
-            "files", "chains.positions", "chains.energies", "chains.rates", "chains.proposal",
-            "chains.lowest",
+    __name__,
+    iter_warmup=50_000, iter_sampling=50_000,
+    workspace=(
+        "files", "chains.positions", "chains.energies", "chains.rates", "chains.proposal",
+        "chains.lowest",
+    ),
+    uses_gradient=False, standardize="diagonal", exact=False,
+    memory=Memory(storage=bytes_of_files, name="files", settings=("file_size", "levels")),
+    in_place_except=(), exact_on_estimates=False,
+    presets={
+        "kou2006": Preset(
+            {
+                "levels": 5, "highest_temperature": 60.0, "jump_probability": 0.1,
+                "step_size": 0.25,
+            }
         ),
-        uses_gradient=False, standardize="diagonal", exact=False,
-        memory=Memory(storage=bytes_of_files, name="files", settings=("file_size", "levels")),
-        traits=Traits(arrays_in_place=True, exact_on_estimates=False, presets={
-            "kou2006": Preset(
-                {
-                    "levels": 5, "highest_temperature": 60.0, "jump_probability": 0.1,
-                    "step_size": 0.25,
-                }
-            ),
-        }),
-    )
+    },
 )  # fmt: skip

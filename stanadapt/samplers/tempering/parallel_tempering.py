@@ -23,7 +23,7 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import Density
 from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import Numbers, Preset, Sampler, Tempering, Threading, Traits
+from stanadapt.engine.protocol import Numbers, Preset, Tempering, Threading
 from stanadapt.engine.registry import register, require_at_least, require_at_most
 from stanadapt.samplers.tempering import energy_rings
 from stanadapt.samplers.tempering import swaps as engine
@@ -243,29 +243,28 @@ def learned(state: State) -> dict:
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        workspace=(
-            "tempering.replicas", "tempering.order", "tempering.statistics", "tempering.mover",
-            "tempering.path.target", "tempering.path.reference.work", "parity", "rings.members",
-            "rings.without_pair",
+    __name__,
+    workspace=(
+        "tempering.replicas", "tempering.order", "tempering.statistics", "tempering.mover",
+        "tempering.path.target", "tempering.path.reference.work", "parity", "rings.members",
+        "rings.without_pair",
+    ),
+    iter_warmup=3_000, iter_sampling=5_000,
+    uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
+    standardize="no", tempering=Tempering(init_from_path, learned),
+    threading=Threading(
+        make_worker, run_task, max_threads=lambda settings: (
+            len(settings.inverse_temperatures) or settings.levels or rounds.ROOM
         ),
-        freeze=freeze, iter_warmup=3_000, iter_sampling=5_000,
-        uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
-        standardize="no", tempering=Tempering(init_from_path, learned),
-        threading=Threading(
-            make_worker, run_task, max_threads=lambda settings: (
-                len(settings.inverse_temperatures) or settings.levels or rounds.ROOM
-            ),
+    ),
+    in_place_except=(),
+    presets={
+        "kou2006": Preset(
+            {
+                "kernel": MoveKernel.random_walk, "reference_family": ReferenceFamily.power,
+                "inverse_temperatures": (1.0, 1 / 2.8, 1 / 7.7, 1 / 21.6, 1 / 60.0),
+                "step_size": 0.25,
+            }
         ),
-        traits=Traits(arrays_in_place=True, presets={
-            "kou2006": Preset(
-                {
-                    "kernel": MoveKernel.random_walk, "reference_family": ReferenceFamily.power,
-                    "inverse_temperatures": (1.0, 1 / 2.8, 1 / 7.7, 1 / 21.6, 1 / 60.0),
-                    "step_size": 0.25,
-                }
-            ),
-        }),
-    )
+    },
 )  # fmt: skip

@@ -22,7 +22,7 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import Density
 from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import ExtraOutput, Preset, Sampler, Tempering, Threading, Traits
+from stanadapt.engine.protocol import ExtraOutput, Preset, Tempering, Threading
 from stanadapt.engine.registry import register, require_at_least
 from stanadapt.samplers.tempering import pseudo_gibbs as engine
 from stanadapt.samplers.tempering import swaps as path_engine
@@ -257,30 +257,29 @@ def write_pseudo_samples(settings, state, out):
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        workspace=(
-            "tempering", "parity", "pseudo.replicas", "pseudo.mover", "pseudo.probabilities",
-            "pseudo.where", "pseudo.visits", "pseudo.index", "pseudo.path.target",
-            "pseudo.path.reference.work",
+    __name__,
+    workspace=(
+        "tempering", "parity", "pseudo.replicas", "pseudo.mover", "pseudo.probabilities",
+        "pseudo.where", "pseudo.visits", "pseudo.index", "pseudo.path.target",
+        "pseudo.path.reference.work",
+    ),
+    iter_warmup=4_000, iter_sampling=10_000,
+    uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
+    standardize="no", tempering=Tempering(init_from_path, learned),
+    threading=Threading(
+        make_worker, run_task, max_threads=lambda settings: settings.pseudo_samples
+    ),
+    extra_output=ExtraOutput(
+        write_pseudo_samples, size=lambda settings, dim: settings.pseudo_samples * (dim + 2)
+    ),
+    in_place_except=(),
+    presets={
+        "nemeth2019": Preset(
+            {
+                "pseudo_samples": 2, "kernel": MoveKernel.nuts, "max_treedepth": 10,
+                "target_accept": 0.8, "reference_family": ReferenceFamily.power,
+                "min_inverse_temperature": 0.001,
+            }
         ),
-        freeze=freeze, iter_warmup=4_000, iter_sampling=10_000,
-        uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
-        standardize="no", tempering=Tempering(init_from_path, learned),
-        threading=Threading(
-            make_worker, run_task, max_threads=lambda settings: settings.pseudo_samples
-        ),
-        extra_output=ExtraOutput(
-            write_pseudo_samples, size=lambda settings, dim: settings.pseudo_samples * (dim + 2)
-        ),
-        traits=Traits(arrays_in_place=True, presets={
-            "nemeth2019": Preset(
-                {
-                    "pseudo_samples": 2, "kernel": MoveKernel.nuts, "max_treedepth": 10,
-                    "target_accept": 0.8, "reference_family": ReferenceFamily.power,
-                    "min_inverse_temperature": 0.001,
-                }
-            ),
-        }),
-    )
+    },
 )  # fmt: skip

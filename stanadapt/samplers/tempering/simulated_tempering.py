@@ -23,7 +23,7 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import Density
 from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import Numbers, Preset, Sampler, Tempering, Traits
+from stanadapt.engine.protocol import Numbers, Preset, Tempering
 from stanadapt.engine.registry import register, require_at_least
 from stanadapt.samplers.tempering import level_walk as engine
 from stanadapt.samplers.tempering import swaps as path_engine
@@ -251,23 +251,22 @@ def learned(state: State) -> dict:
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        workspace=(
-            "tempering", "parity", "walker.replicas", "walker.mover", "walker.probabilities",
-            "walker.where", "walker.visits", "walker.tours", "walker.path.target",
-            "walker.path.reference.work",
+    __name__,
+    workspace=(
+        "tempering", "parity", "walker.replicas", "walker.mover", "walker.probabilities",
+        "walker.where", "walker.visits", "walker.tours", "walker.path.target",
+        "walker.path.reference.work",
+    ),
+    iter_warmup=3_000, iter_sampling=5_000,
+    uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
+    standardize="no", tempering=Tempering(init_from_path, learned),
+    in_place_except=(),
+    presets={
+        "nemeth2019": Preset(
+            {
+                "inverse_temperatures": EQUAL_STEPS, "kernel": MoveKernel.hmc, "leapfrogs": 20,
+                "step_size": 0.5,
+            }
         ),
-        freeze=freeze, iter_warmup=3_000, iter_sampling=5_000,
-        uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
-        standardize="no", tempering=Tempering(init_from_path, learned),
-        traits=Traits(arrays_in_place=True, presets={
-            "nemeth2019": Preset(
-                {
-                    "inverse_temperatures": EQUAL_STEPS, "kernel": MoveKernel.hmc, "leapfrogs": 20,
-                    "step_size": 0.5,
-                }
-            ),
-        }),
-    )
+    },
 )  # fmt: skip

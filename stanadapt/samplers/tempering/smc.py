@@ -23,7 +23,7 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import Density
 from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import Memory, Numbers, Preset, Sampler, Tempering, Threading, Traits
+from stanadapt.engine.protocol import Memory, Numbers, Preset, Tempering, Threading
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -303,27 +303,26 @@ def bytes_of_particles(settings: Settings, dim: int) -> int:
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        workspace=(
-            "tempering", "parity", "population.replicas", "population.mover", "population.counts",
-            "population.work", "population.path.target", "population.path.reference.work",
+    __name__,
+    workspace=(
+        "tempering", "parity", "population.replicas", "population.mover", "population.counts",
+        "population.work", "population.path.target", "population.path.reference.work",
+    ),
+    iter_warmup=4_000, iter_sampling=1_000,
+    uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
+    standardize="no", tempering=Tempering(init_from_path, learned, draws_reference=True),
+    memory=Memory(storage=bytes_of_particles, name="particles", settings=("particles",)),
+    threading=Threading(
+        make_worker, run_task, max_threads=lambda settings: settings.particles
+    ),
+    in_place_except=(), extends=False,
+    # annealed importance sampling
+    presets={
+        "nemeth2019": Preset(
+            {
+                "resample": False, "inverse_temperatures": EQUAL_STEPS, "sweeps": 1,
+                "particles": 100, "kernel": MoveKernel.hmc, "leapfrogs": 10, "step_size": 0.5,
+            }
         ),
-        freeze=freeze, iter_warmup=4_000, iter_sampling=1_000,
-        uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
-        standardize="no", tempering=Tempering(init_from_path, learned, draws_reference=True),
-        memory=Memory(storage=bytes_of_particles, name="particles", settings=("particles",)),
-        threading=Threading(
-            make_worker, run_task, max_threads=lambda settings: settings.particles
-        ),
-        # annealed importance sampling
-        traits=Traits(arrays_in_place=True, extends=False, presets={
-            "nemeth2019": Preset(
-                {
-                    "resample": False, "inverse_temperatures": EQUAL_STEPS, "sweeps": 1,
-                    "particles": 100, "kernel": MoveKernel.hmc, "leapfrogs": 10, "step_size": 0.5,
-                }
-            ),
-        }),
-    )
+    },
 )  # fmt: skip

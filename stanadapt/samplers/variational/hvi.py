@@ -30,7 +30,7 @@ from stanadapt.engine.density import Density
 from stanadapt.engine.numerics import triangular
 from stanadapt.engine.numerics.vectors import fill_normal
 from stanadapt.engine.points import acceptance_probability, start_at
-from stanadapt.engine.protocol import Memory, Sampler
+from stanadapt.engine.protocol import Memory
 from stanadapt.engine.registry import register, require_at_least, require_probability
 from stanadapt.samplers.variational import advi, hamiltonian_path
 from stanadapt.samplers.variational.advi import Climber, Family, fit_to_draws
@@ -247,14 +247,11 @@ def dense_matrices(settings):
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        freeze=freeze,
-        iter_warmup=2000, iter_sampling=5000,
-        init_from={"warm_start": init_from_draws},
-        workspace=("work", "climber.noise"),
-        standardize=coordinates,
-        memory=Memory(dense_matrices),
-        exact=lambda settings: settings.exact,
-    )
+    __name__,
+    iter_warmup=2000, iter_sampling=5000,
+    init_from={"warm_start": init_from_draws},
+    workspace=("work", "climber.noise"),
+    standardize=coordinates,
+    memory=Memory(dense_matrices),
+    exact=lambda settings: settings.exact,
 )  # fmt: skip

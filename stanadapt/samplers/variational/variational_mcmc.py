@@ -29,7 +29,7 @@ from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import Density, value_and_gradient
 from stanadapt.engine.numerics import triangular
 from stanadapt.engine.points import RANDOM_WALK_SCALE, acceptance_probability, start_at
-from stanadapt.engine.protocol import Memory, Sampler, Traits
+from stanadapt.engine.protocol import Memory
 from stanadapt.engine.registry import register, require_at_least, require_probability
 from stanadapt.samplers.variational import advi
 from stanadapt.samplers.variational.advi import Climber, Family, fit_to_draws
@@ -277,13 +277,10 @@ def dense_matrices(settings):
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        freeze=freeze,
-        iter_warmup=2000, iter_sampling=10_000,
-        init_from={"warm_start": init_from_draws}, traits=Traits(starts_at_draws=True),
-        workspace=("gradient", "work", "climber.noise"),
-        standardize=coordinates,
-        memory=Memory(dense_matrices),
-    )
+    __name__,
+    iter_warmup=2000, iter_sampling=10_000,
+    init_from={"warm_start": init_from_draws}, starts_at_draws=True,
+    workspace=("gradient", "work", "climber.noise"),
+    standardize=coordinates,
+    memory=Memory(dense_matrices),
 )  # fmt: skip

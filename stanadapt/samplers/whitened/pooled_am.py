@@ -32,7 +32,7 @@ from stanadapt.engine.points import (
     unused_value,
     value_at,
 )
-from stanadapt.engine.protocol import Pooling, Sampler
+from stanadapt.engine.protocol import Pooling
 from stanadapt.engine.registry import register, require_probability
 from stanadapt.samplers.whitened import walk_schedule
 from stanadapt.samplers.whitened.block import ACCEPTANCE, LOG_DENSITY, Block, no_block
@@ -157,13 +157,11 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        workspace=("noise",),
-        uses_gradient=False, standardize="no",
-        warmup=Pooling(
-            walk_schedule.begin, walk_schedule.pool, walk_schedule.pool_for_scales,
-            rows_of_chains=("mean_log_density",),
-        ),
-    )
+    __name__,
+    workspace=("noise",),
+    uses_gradient=False, standardize="no",
+    warmup=Pooling(
+        walk_schedule.begin, walk_schedule.pool, walk_schedule.pool_for_scales,
+        rows_of_chains=("mean_log_density",),
+    ),
 )  # fmt: skip

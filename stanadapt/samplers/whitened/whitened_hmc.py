@@ -38,7 +38,7 @@ from stanadapt.engine.points import (
     start_at,
     unused_gradient,
 )
-from stanadapt.engine.protocol import Pooling, Sampler, Traits
+from stanadapt.engine.protocol import Pooling
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -331,21 +331,17 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 
 register(
-    Sampler(
-        settings=Settings, state=State, info=Info, check=check, init=init, step=step, adapt=adapt,
-        setting_aliases={"adapt_delta": "nuts_target_accept"},
-        workspace=(
-            "tree", "leapfrog.gradient", "leapfrog.velocity", "force", "tuning.force_known",
-            "straightening.work",
-        ),
-        iter_warmup=2000, iter_sampling=1000, standardize="no",
-        warmup=Pooling(
-            schedule.begin, schedule.pool,
-            schedule.pool_for_scales, prepare=climb_if_due,
-            rows_of_chains=("starts", "abandoned", "abandoned_mass", "mean_log_density"),
-        ),
-        traits=Traits(
-            arrays_in_place=True, replaced=("current", "scratch", "tuning", "block"),
-        ),
-    )
+    __name__,
+    setting_aliases={"adapt_delta": "nuts_target_accept"},
+    workspace=(
+        "tree", "leapfrog.gradient", "leapfrog.velocity", "force", "tuning.force_known",
+        "straightening.work",
+    ),
+    iter_warmup=2000, iter_sampling=1000, standardize="no",
+    warmup=Pooling(
+        schedule.begin, schedule.pool,
+        schedule.pool_for_scales, prepare=climb_if_due,
+        rows_of_chains=("starts", "abandoned", "abandoned_mass", "mean_log_density"),
+    ),
+    in_place_except=("current", "scratch", "tuning", "block"),
 )  # fmt: skip
