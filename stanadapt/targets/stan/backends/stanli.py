@@ -1,24 +1,13 @@
 """The embedded backend: stanli interprets the program without a C++ compiler.
 
-stanli 0.24.0 is fast and mostly exact, but silently returns wrong densities for some ordinary
-programs. It is therefore used only with the following guards:
-
-1. its version is pinned; three passes of its optimizer are off at every construction; a self-test
-   verifies, once per installed version, that the switches still work;
-2. rows of integer arrays are assigned in the form that it reads (`row_assignments.py`);
-3. a program is refused if its control flow may depend on parameters;
-4. at construction the guarded build is compared with the default build, and its gradient with
-   finite differences, at several random points;
-5. `data.py` has checked the data.
-
-The programs of the self-test are minimal examples of two known faults, written for this file.
+`stanli_faults.py` lists its faults and the five guards against them. The programs of the self-test
+are minimal examples of two faults, written for this file.
 """
 
 import contextlib
 import importlib.metadata
 import json
 import os
-import re
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
@@ -29,29 +18,27 @@ import numpy as np
 from stanadapt.engine.compiled.cache_folder import cache_root, environment
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.targets.stan.backends.native import bind, require_parameters
-from stanadapt.targets.stan.backends.refusals import elsewhere, older_syntax, reason_of_stanli
+from stanadapt.targets.stan.backends.refusals import older_syntax
 from stanadapt.targets.stan.backends.row_assignments import complete_rows
+from stanadapt.targets.stan.backends.stanli_faults import (
+    SWITCHES,
+    VERSION,
+    refusal,
+    refusal_of_binding,
+)
 from stanadapt.targets.stan.backends.trial import in_thread, may_be_large, require_bindable
 from stanadapt.targets.stan.program import Program
-from stanadapt.targets.stan.syntax import block, branches
+from stanadapt.targets.stan.syntax import branches
 
-VERSION = "0.24.0"
-SWITCHES = ("STANLI_NO_REROLL", "STANLI_NO_PARTITION", "STANLI_NO_INTERPRETER")
 REPORT = "STANLI_EXECUTION_REPORT"
 MANIFEST = '"kind":"execution_manifest"'
 REGIONS = ('"region":', '"operation":"OP_ISLAND"', '"operation":"OP_LOOP"')
 # summaries of a trial, which are remembered
 WITH_REGIONS, WITHOUT_REGIONS = "regions", "no regions"
 POINTS, TRIES, RADIUS = 3, 30, 1.0
-# parts of messages about a construct; one that begins with "mir:" is about a form of statement
-UNSUPPORTED = ("unsupported", "stanli compile", "runtime-control region")
-OUT_OF_BOUNDS = "out of bounds for size"
-FOREACH = re.compile(r"\bfor\s*\(\s*\w+\s+in\s[^:;{}]*\)")
-BOUND = ("functions", "transformed data")  # blocks that are evaluated when data are bound
 BUILD_TOLERANCE, GRADIENT_TOLERANCE = 1e-9, 1e-3
 # relative error of a density that is a sum of many terms
 ROUNDING = 8 * np.finfo(float).eps
-UNSAFE = "rewrite the program, or pass unsafe=True if you have checked the density yourself."
 
 # environment variables and file descriptor 2 are shared by the whole process
 _LOCK = threading.RLock()
@@ -153,12 +140,7 @@ def _translate(program: Program) -> str:
             with contextlib.suppress(RuntimeError):  # errors are those of the user's text
                 return stanli.stan_to_mir(code)
             stanli.stan_to_mir(program.code)
-            raise StanadaptError(
-                "unsupported_construct",
-                f"the embedded backend may misread {program.name}, which assigns rows of an array "
-                "of integers in its transformed data and has another variable of that name: "
-                f"rename one of them. {elsewhere(program)}.",
-            )
+            raise refusal("rows", program)
         return stanli.stan_to_mir(code)
     except RuntimeError as error:
         text = str(error).replace("'string'", f"'{program.path or program.name}'")
@@ -217,7 +199,7 @@ class Binding:
             with _LOCK, _standard_error() as lines:
                 model = self._bind(passes_off, report=passes_off and self._branches)
         except RuntimeError as error:
-            raise _refusal(self.program, str(error)) from None
+            raise refusal_of_binding(self.program, str(error)) from None
         if passes_off:
             self.regions = self._summary(lines) == WITH_REGIONS
         return model
@@ -246,39 +228,11 @@ def _has_regions(lines: Iterable[str]) -> bool:
     )
 
 
-def _refusal(program: Program, text: str) -> StanadaptError:
-    reason = reason_of_stanli(text)
-    if text.startswith("mir:") or any(part in text for part in UNSUPPORTED):
-        message = (
-            f"the embedded backend cannot run {program.name}, which uses an unsupported "
-            f"construct. {elsewhere(program)}, or rewrite the program without it."
-        )
-        return StanadaptError("unsupported_construct", message, reason)
-    # of arrays of arrays or vectors, stanli visits as many elements as these have numbers
-    if OUT_OF_BOUNDS in text and any(FOREACH.search(block(program.code, name)) for name in BOUND):
-        message = (
-            f"the embedded backend may not be able to run a loop of {program.name} over the "
-            "elements of an array: write `for (i in 1:size(x))` instead of `for (element in x)` in "
-            f"its transformed data and functions. {elsewhere(program)}."
-        )
-        return StanadaptError("unsupported_construct", message, reason)
-    return StanadaptError("data_rejected", f"{program.name} does not accept these data.", reason)
-
-
 def _refuse_branches(program: Program, regions: bool) -> None:
     """Apply guard 3: no switch corrects the treatment of branches on parameters."""
-    if not regions:
-        return
-    lines = branches(program.code)
-    if not lines:
-        return
-    shown = "\n".join(f"  line {number}: {line.strip()}" for number, line in lines[:5])
-    raise StanadaptError(
-        "parameter_branches",
-        f"the embedded backend is not trusted with {program.name}: its control flow may depend "
-        f"on parameters, and stanli {VERSION} is silently wrong for some such programs.\n"
-        f"{shown}\n{elsewhere(program)}, or {UNSAFE}",
-    )
+    if regions and (lines := branches(program.code)):
+        shown = "\n".join(f"  line {number}: {line}" for number, line in lines[:5])
+        raise refusal("branches", program, lines=shown)
 
 
 @np.errstate(all="ignore")  # numbers beyond the largest float are compared, or not, by `isfinite`
@@ -358,11 +312,7 @@ def _check_gradient(program: Program, model: Any, point: np.ndarray, direction: 
     if not errors:
         return False
     if min(errors) > GRADIENT_TOLERANCE:
-        raise StanadaptError(
-            "gradient_mismatch",
-            f"the gradient of {program.name} is not the derivative of its density in the embedded "
-            f"backend (relative difference {min(errors):.1e}). {elsewhere(program)}, or {UNSAFE}",
-        )
+        raise refusal("gradient", program, error=min(errors))
     return True
 
 

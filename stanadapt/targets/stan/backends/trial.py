@@ -25,6 +25,7 @@ from stanadapt.engine.compiled.cache_folder import cache_root
 from stanadapt.engine.interrupts import released, uninterrupted
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan.backends.refusals import elsewhere
+from stanadapt.targets.stan.backends.stanli_faults import refusal
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.stan.unrolled_size import Size, unrolled_size
 
@@ -146,11 +147,7 @@ def require_bindable(
     if ended.code == REFUSED:
         return ""
     if ended.code != 0:
-        raise StanadaptError(
-            "unsupported_construct",
-            f"the embedded backend crashes while it binds {program.name} (exit code {ended.code}). "
-            f"{elsewhere(program)}.",
-        )
+        raise refusal("crash", program, exit_code=ended.code)
     found, marker = summary(ended.output.splitlines()), markers[len(builds)]
     with contextlib.suppress(OSError):  # in a read-only cache, the next process tries again
         marker.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,95 @@
+"""Faults and gaps of stanli 0.24.0: how each is recognized, and what is done about it.
+
+The backend is fast and mostly exact, but silently returns wrong densities for some ordinary
+programs. It is therefore used only with these guards:
+
+1. Passes of its optimizer that are wrong for nested loops and invariant stores are off at every
+   construction (`SWITCHES`). The version is pinned, and a self-test verifies, once per installed
+   version, that the switches still work.
+2. Row assignments to tables of integers are rewritten (`row_assignments.py`); if a name has two
+   types, the program is refused ("rows").
+3. Branches that may depend on parameters (`branches`, and regions in stanli's report) are refused.
+4. A wrong gradient, found by finite differences at several random points, is refused; a difference
+   from the default build is a warning.
+5. Data are checked before (`data.py`).
+
+A construct that it cannot run shows in its message ("construct", "elements"); a crash, or a binding
+that takes too long, in another process (`trial.py`).
+"""
+
+import re
+from typing import Any
+
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan.backends.refusals import elsewhere, reason_of_stanli
+from stanadapt.targets.stan.program import Program
+from stanadapt.targets.stan.syntax import block
+
+VERSION = "0.24.0"
+# passes that are off at every construction; the last one is off in the default build too
+SWITCHES = ("STANLI_NO_REROLL", "STANLI_NO_PARTITION", "STANLI_NO_INTERPRETER")
+UNSAFE = "rewrite the program, or pass unsafe=True if you have checked the density yourself."
+
+# code and message by construct
+REFUSALS = {
+    "construct": (
+        "unsupported_construct",
+        "the embedded backend cannot run {name}, which uses an unsupported construct. {elsewhere}, "
+        "or rewrite the program without it.",
+    ),
+    "elements": (
+        "unsupported_construct",
+        "the embedded backend may not be able to run a loop of {name} over the elements of an "
+        "array: write `for (i in 1:size(x))` instead of `for (element in x)` in its transformed "
+        "data and functions. {elsewhere}.",
+    ),
+    "rows": (
+        "unsupported_construct",
+        "the embedded backend may misread {name}, which assigns rows of an array of integers in "
+        "its transformed data and has another variable of that name: rename one of them. "
+        "{elsewhere}.",
+    ),
+    "crash": (
+        "unsupported_construct",
+        "the embedded backend crashes while it binds {name} (exit code {exit_code}). {elsewhere}.",
+    ),
+    "branches": (
+        "parameter_branches",
+        "the embedded backend is not trusted with {name}: its control flow may depend on "
+        "parameters, and stanli {version} is silently wrong for some such programs.\n"
+        "{lines}\n{elsewhere}, or {unsafe}",
+    ),
+    "gradient": (
+        "gradient_mismatch",
+        "the gradient of {name} is not the derivative of its density in the embedded backend "
+        "(relative difference {error:.1e}). {elsewhere}, or {unsafe}",
+    ),
+}
+
+
+def refusal(which: str, program: Program, stan: str = "", **facts: Any) -> StanadaptError:
+    """Return the error for a program with such a construct."""
+    code, message = REFUSALS[which]
+    where = elsewhere(program)
+    text = message.format(
+        name=program.name, elsewhere=where, unsafe=UNSAFE, version=VERSION, **facts
+    )
+    return StanadaptError(code, text, stan)
+
+
+# parts of messages about a construct; one that begins with "mir:" is about a form of statement
+_UNSUPPORTED = ("unsupported", "stanli compile", "runtime-control region")
+_FOREACH = re.compile(r"\bfor\s*\(\s*\w+\s+in\s[^:;{}]*\)")
+
+
+def refusal_of_binding(program: Program, text: str) -> StanadaptError:
+    """Return the error for a message of stanli."""
+    reason = reason_of_stanli(text)
+    if text.startswith("mir:") or any(part in text for part in _UNSUPPORTED):
+        return refusal("construct", program, reason)
+    # of arrays of arrays or vectors, stanli visits as many elements as these have numbers
+    at_binding = (block(program.code, name) for name in ("functions", "transformed data"))
+    if "out of bounds for size" in text and any(map(_FOREACH.search, at_binding)):
+        return refusal("elements", program, reason)
+    message = f"{program.name} does not accept these data."
+    return StanadaptError("data_rejected", message, reason)
