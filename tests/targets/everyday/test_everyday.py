@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt.targets.stan import toolchain
 from tests.helpers.codes import raises
+from tests.helpers.fake_cmdstan import computer
 from tests.helpers.seldom_parameters import soak_except
 from tests.targets.everyday.simulated import PROGRAMS, SIMULATIONS, distance, limit, of
 from tests.targets.stan.constructs.check import Part, differences, merge, parts_of
 from tests.targets.stan.constructs.construct import Construct
+
+__all__ = ["computer"]  # a fixture
 
 # codes of the embedded backend: it lacks hmm_marginal and qr_thin_Q, does not observe integers that
 # loops over computed ranges choose, and cannot tell conditions on data from others
@@ -66,9 +68,7 @@ def test_the_gradient_is_the_derivative(name):
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_refusal_leads_to_the_other_backend(name, monkeypatch):
-    monkeypatch.setattr(toolchain, "cmdstan", lambda: None)
-    monkeypatch.setattr(toolchain, "cmdstan_problem", lambda: "")
+def test_a_refusal_leads_to_the_other_backend(name, computer):
     with raises(REFUSED[name], "backend='cmdstan'", "install-cmdstan"):
         bound(name)
 

@@ -11,7 +11,9 @@ from stanadapt.engine import registry
 from stanadapt.engine.protocol import Numbers
 from stanadapt.errors import STAGES, StanadaptError
 from stanadapt.samplers import initial_values
-from stanadapt.targets.stan import toolchain
+from tests.helpers.fake_cmdstan import computer
+
+__all__ = ["computer"]  # a fixture
 
 NORMAL = "parameters { real x; } model { x ~ normal(0, 1); }"
 RUN = {"chains": 2, "iter_warmup": 5, "iter_sampling": 10, "seed": 1, "show_progress": False}
@@ -333,17 +335,15 @@ def test_unknown_backend():
     refused("unknown_backend", ["'jax'", "stanli"], sa.Target, NORMAL, backend="jax")
 
 
-def test_no_cmdstan(target, monkeypatch):
-    monkeypatch.setattr(toolchain, "cmdstan", lambda: None)
-    monkeypatch.setattr(toolchain, "cmdstan_problem", lambda: "")
+@pytest.mark.usefixtures("computer")
+def test_no_cmdstan(target):
     facts = ["install-cmdstan", "stanli"]
     refused("installation", facts, sa.stan_nuts, target, backend="cmdstan", **RUN)
 
 
-def test_broken_cmdstan(target, monkeypatch):
-    monkeypatch.setattr(toolchain, "cmdstan", lambda: None)
-    monkeypatch.setattr(toolchain, "cmdstan_problem", lambda: "/x: no stanc.")
-    facts = ["/x: no stanc.", "install-cmdstan"]
+def test_broken_cmdstan(target, tmp_path, monkeypatch):
+    monkeypatch.setenv("CMDSTAN", str(tmp_path))
+    facts = [str(tmp_path), "no makefile", "install-cmdstan"]
     error = refused("installation", facts, sa.stan_nuts, target, backend="cmdstan", **RUN)
     assert ".." not in error.message
 

@@ -5,17 +5,19 @@ compiler is needed; the last tests use CmdStan 2.27.0.
 """
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import stanadapt as sa
 from stanadapt.errors import StanadaptError
-from stanadapt.targets.stan import backends, toolchain
+from stanadapt.targets.stan import backends
 from stanadapt.targets.stan.backends import agreement, known_faults, stanli
 from stanadapt.targets.stan.program import Program
 from tests.helpers.codes import raises, warns
+from tests.helpers.fake_cmdstan import computer
+
+__all__ = ["computer"]  # a fixture
 
 NORMAL = "parameters { vector[2] x; } model { x ~ normal(1, 2); }"
 SPARSE = """
@@ -218,9 +220,8 @@ def test_calls_outside_the_density_do_not_count(code):
 
 
 @pytest.mark.parametrize("code", [SPARSE, NORMAL])
-def test_the_embedded_backend_comes_before_a_faulty_release(monkeypatch, code):
-    installed = toolchain.CmdStan("folder", "2.27.0")
-    monkeypatch.setattr(toolchain, "cmdstan", lambda: installed)
+def test_the_embedded_backend_comes_before_a_faulty_release(computer, code):
+    computer(cmdstan="2.27.0")
     names = ("bridgestan", "cmdstan", "stanli")
     choices = [(backends.BACKENDS[name], "usable") for name in names]
     ordered = backends.without_faults_first(choices, program(code))
@@ -236,7 +237,7 @@ def test_the_embedded_backend_comes_before_a_faulty_release(monkeypatch, code):
 @pytest.mark.parametrize(
     ("refusal", "why"), [("parameter_branches", "cannot run"), ("syntax_error", "is too old for")]
 )
-def test_the_reason_for_a_faulty_release_is_the_refusal_of_the_other(monkeypatch, refusal, why):
+def test_the_reason_for_a_faulty_release_is_the_refusal_of_the_other(computer, refusal, why):
     """Data that the embedded backend cannot read are no obstacle for CmdStan either."""
 
     def refuse(program, data, unsafe, report):
@@ -245,7 +246,7 @@ def test_the_reason_for_a_faulty_release_is_the_refusal_of_the_other(monkeypatch
     def load(program, data, unsafe, report):
         return backends.Loaded(None, "CmdStan 2.27.0", True, 0.0, (), "2.27.0")
 
-    monkeypatch.setattr(toolchain, "cmdstan", lambda: toolchain.CmdStan(Path("x"), "2.27.0"))
+    computer(cmdstan="2.27.0")
     made = {"cmdstan": (load, True), "stanli": (refuse, False)}
     choices = [
         (backends.Backend(name, *parts, lambda: (True, "")), name) for name, parts in made.items()

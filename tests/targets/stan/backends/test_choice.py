@@ -1,33 +1,19 @@
 """Choosing a backend: the choice, its reason, and the errors if none can be used."""
 
-from pathlib import Path
-
 import pytest
 
 import stanadapt as sa
 from stanadapt.errors import StanadaptError
-from stanadapt.targets.stan import backends, toolchain
+from stanadapt.targets.stan import backends
 from stanadapt.targets.stan.backends import Backend, Loaded
 from tests.helpers.codes import raises
+from tests.helpers.fake_cmdstan import computer
 
 NORMAL = "parameters { real x; } model { x ~ normal(0, 1); }"
-CMDSTAN = toolchain.CmdStan(Path("tree"), "2.30.0")
-NO_COMPILER = "g++ could not be found. To install compiler and make: do this."
+CMDSTAN = "2.30.0"
 
-
-@pytest.fixture(autouse=True)
-def computer(monkeypatch):
-    """Return a function that defines the installation; by default, only a compiler."""
-    monkeypatch.delenv("STANADAPT_BACKEND", raising=False)
-
-    def has(cmdstan=None, bridgestan=None, problem="", missing=""):
-        monkeypatch.setattr(toolchain, "cmdstan", lambda: cmdstan)
-        monkeypatch.setattr(toolchain, "cmdstan_problem", lambda: problem)
-        monkeypatch.setattr(toolchain, "bridgestan_tree", lambda: bridgestan)
-        monkeypatch.setattr(toolchain, "compiler_problem", lambda: missing)
-
-    has()
-    return has
+__all__ = ["computer"]  # a fixture
+pytestmark = pytest.mark.usefixtures("computer")
 
 
 def choices(name="auto"):
@@ -58,20 +44,18 @@ def test_an_installed_cmdstan_is_preferred(computer):
 
 
 def test_bridgestan_is_preferred_to_cmdstan(computer):
-    computer(cmdstan=CMDSTAN, bridgestan=Path("bs"))
+    computer(cmdstan=CMDSTAN, bridgestan=True)
     assert names() == ["bridgestan", "cmdstan", "stanli"]
-    assert choices()[0][1].endswith(" bs")
-    computer(bridgestan=Path("bs"))
-    assert names() == ["bridgestan", "stanli"]
+    assert choices()[0][1].endswith("/bridgestan")
 
 
 def test_without_a_compiler_only_the_embedded_backend_is_usable(computer):
-    computer(cmdstan=CMDSTAN, bridgestan=Path("bs"), missing=NO_COMPILER)
+    computer(cmdstan=CMDSTAN, bridgestan=True, compiler=False)
     assert names() == ["stanli"]
 
 
-def test_a_broken_cmdstan_is_ignored(computer):
-    computer(problem="tree cannot be used: it has no makefile.")
+def test_a_broken_cmdstan_is_ignored(tmp_path, monkeypatch):
+    monkeypatch.setenv("CMDSTAN", str(tmp_path))
     assert names() == ["stanli"]
 
 
@@ -87,13 +71,13 @@ def test_native_backends_accept_nan_and_the_embedded_one_does_not():
 
 @pytest.mark.parametrize("name", ["bridgestan", "cmdstan", "stanli"])
 def test_a_named_backend_is_the_only_one_tried(computer, name):
-    computer(cmdstan=CMDSTAN, bridgestan=Path("bs"))
+    computer(cmdstan=CMDSTAN, bridgestan=True)
     assert names(name) == [name]
 
 
 @pytest.mark.parametrize("name", ["bridgestan", "cmdstan", "stanli"])
 def test_the_environment_variable_replaces_auto(computer, monkeypatch, name):
-    computer(cmdstan=CMDSTAN, bridgestan=Path("bs"))
+    computer(cmdstan=CMDSTAN, bridgestan=True)
     monkeypatch.setenv("STANADAPT_BACKEND", name)
     ((only, reason),) = choices()
     assert only == name
@@ -128,12 +112,12 @@ def test_an_unknown_name_is_reported(name):
     assert "STANADAPT_BACKEND" not in str(error)
 
 
-def test_the_error_for_a_missing_cmdstan_explains_how_to_install_it(computer):
+def test_the_error_for_a_missing_cmdstan_explains_how_to_install_it(tmp_path, monkeypatch):
     facts = ["'cmdstan'", "stanadapt install-cmdstan", "backend='stanli'"]
     refused("backend_unavailable", facts, backends.choose, "cmdstan")
     refused("backend_unavailable", facts, sa.Target, NORMAL, backend="cmdstan")
-    computer(problem="The tree has no makefile.")
-    facts = ["The tree has no makefile", "install-cmdstan"]
+    monkeypatch.setenv("CMDSTAN", str(tmp_path))
+    facts = [tmp_path, "it has no makefile", "install-cmdstan"]
     refused("backend_unavailable", facts, backends.choose, "cmdstan")
 
 
@@ -143,8 +127,8 @@ def test_the_error_for_a_missing_bridgestan_names_the_environment_variable():
 
 @pytest.mark.parametrize("name", ["bridgestan", "cmdstan"])
 def test_the_error_for_a_missing_compiler_explains_how_to_install_it(computer, monkeypatch, name):
-    computer(cmdstan=CMDSTAN, bridgestan=Path("bs"), missing=NO_COMPILER)
-    facts = [NO_COMPILER, "backend='stanli'"]
+    computer(cmdstan=CMDSTAN, bridgestan=True, compiler=False)
+    facts = ["no-g++ and no-make could not be found", "backend='stanli'"]
     error = refused("backend_unavailable", facts, backends.choose, name)
     assert ".." not in error.message
     monkeypatch.setenv("STANADAPT_BACKEND", name)

@@ -1,17 +1,16 @@
 """Refusals name what each backend lacks, advise what can help, and show no switches of others."""
 
-import stat
 import threading
-from pathlib import Path
 
 import pytest
 
 import stanadapt as sa
 from stanadapt.errors import StanadaptError
-from stanadapt.targets.stan import backends, toolchain
+from stanadapt.targets.stan import backends
 from stanadapt.targets.stan.backends import refusals
 from stanadapt.targets.stan.program import Program
 from tests.helpers.codes import raises
+from tests.helpers.fake_cmdstan import computer
 
 JACOBIAN = (
     "parameters { real x; }\ntransformed parameters { real s = exp(x); jacobian += x; }\n"
@@ -45,26 +44,7 @@ Identifier 'bad' not in scope.
 """
 
 
-@pytest.fixture
-def computer(monkeypatch, tmp_path):
-    """Return a function that installs a CmdStan whose compiler refuses or accepts everything."""
-
-    def has(version=None, refuses="", missing=""):
-        installed = None
-        if version:
-            folder = tmp_path / version
-            (folder / "bin").mkdir(parents=True)
-            (folder / "said").write_text(refuses)
-            stanc = folder / "bin" / "stanc"
-            stanc.write_text(f"#!/bin/sh\ncat {folder}/said >&2\nexit {int(bool(refuses))}\n")
-            stanc.chmod(stanc.stat().st_mode | stat.S_IXUSR)
-            installed = toolchain.CmdStan(Path(folder), version)
-        monkeypatch.setattr(toolchain, "cmdstan", lambda: installed)
-        monkeypatch.setattr(toolchain, "cmdstan_problem", lambda: "")
-        monkeypatch.setattr(toolchain, "compiler_problem", lambda: missing)
-
-    has()
-    return has
+__all__ = ["computer"]  # a fixture
 
 
 def refusal(code, **options):
@@ -98,8 +78,8 @@ def test_a_cmdstan_that_refuses_as_well_is_named_with_its_reason(computer, code)
 
 
 def test_a_missing_compiler_is_named(computer):
-    computer("2.35.0", missing="g++ could not be found. To install it: do this.")
-    assert "g++ could not be found" in refusal(TRACE).message
+    computer("2.35.0", compiler=False)
+    assert "no-g++ and no-make could not be found" in refusal(TRACE).message
 
 
 @pytest.mark.parametrize("code", [JACOBIAN, TRACE, QUANTITY, TUPLE])
@@ -183,7 +163,7 @@ def test_a_slow_binding_is_reported_with_what_would_be_quicker(computer):
     assert "install-cmdstan" in refusals.slow_to_bind(valid)
     computer("2.35.0")
     assert "backend='cmdstan'" in refusals.slow_to_bind(valid)
-    computer("2.34.0", missing="g++ could not be found.")
+    computer("2.34.0", compiler=False)
     assert "cmdstan" not in refusals.slow_to_bind(valid)
     computer("2.27.0", refuses=EXCERPT)
     assert "cmdstan" not in refusals.slow_to_bind(valid)

@@ -5,10 +5,12 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.errors import StanadaptError, all_codes
-from stanadapt.targets.stan import toolchain
+from tests.helpers.fake_cmdstan import computer
 from tests.targets.stan.constructs import ALL, CHAPTERS, table
 from tests.targets.stan.constructs.check import Part, differences, fault, merge, parts_of
 from tests.targets.stan.constructs.construct import INCLUDED, Construct, with_prior, x_in_model
+
+__all__ = ["computer"]  # a fixture
 
 ROWS = table.read_table()
 TAKEN = [name for name, row in ROWS.items() if row[table.EMBEDDED] == table.YES]
@@ -18,12 +20,6 @@ LEADS = ("stanadapt install-cmdstan", "stanc --print-canonical")
 
 def embedded(code, data, **options):
     return sa.Target(code, data, backend="stanli", show_progress=False, **options)
-
-
-@pytest.fixture
-def no_cmdstan(monkeypatch):
-    monkeypatch.setattr(toolchain, "cmdstan", lambda: None)
-    monkeypatch.setattr(toolchain, "cmdstan_problem", lambda: "")
 
 
 def test_the_table_has_every_construct():
@@ -48,7 +44,7 @@ def test_values_and_gradients_are_right(name):
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_refusal_is_the_one_in_the_table_and_leads_somewhere(name, no_cmdstan):
+def test_a_refusal_is_the_one_in_the_table_and_leads_somewhere(name, computer):
     with pytest.raises(StanadaptError) as caught:
         embedded(ALL[name].code, ALL[name].data, include_paths=INCLUDED)
     assert caught.value.code == ROWS[name][table.EMBEDDED]
