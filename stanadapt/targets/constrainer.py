@@ -22,18 +22,9 @@ class Constrainer:
     """A callable that constrains the draws of one chain row by row in compiled code.
 
     Generated quantities need random numbers, and the state of Stan's generator cannot be read. To
-    let a run continue in another process, each block of rows has a new generator with a seed that
-    depends on the number of the block.
-
-    Parameters
-    ----------
-    target
-        The `Target`, which this object keeps alive.
-    seed
-        Seed of Stan's generator for generated quantities, at most 2**32 - 1.
-    chain
-        Number of the chain, which selects one of the target's models.
-
+    let a run continue in another process, each block of rows has a new generator with a seed (at
+    most 2**32 - 1) that depends on the number of the block. The number of the chain selects one of
+    the target's models.
     """
 
     def __init__(self, target: Any, seed: int, chain: int) -> None:

@@ -42,12 +42,8 @@ class Estimate(NamedTuple):
 def noise_size(target: Any, names: tuple[str, ...]) -> int:
     """Return the number of noise coordinates, which are the last ones of a position.
 
-    Raises
-    ------
-    StanadaptError
-        Stage "settings", unless the named parameters are the last of the program, are
-        unconstrained, and have a standard normal distribution in the model block.
-
+    StanadaptError unless the named parameters are the last of the program, are unconstrained, and
+    have a standard normal distribution in the model block.
     """
     declared = list(target.parameters)
     unknown = [name for name in names if name not in declared]

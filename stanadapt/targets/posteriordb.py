@@ -33,14 +33,7 @@ NAME = re.compile(r"([A-Za-z]\w*)(?:\[([\d, ]+)\])?")  # "tau", "theta[3]", "L[2
 
 
 def find_file(file: Path, owner: str) -> Path:
-    """Return the path of a file that `owner` needs, or of its archive, with .zip added.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "files", if neither exists.
-
-    """
+    """Return the path of a file that `owner` needs, or of its archive, with .zip added."""
     packed = file.with_name(f"{file.name}.zip")
     for path in (packed, file):
         if path.is_file():
@@ -72,22 +65,9 @@ def read_json(file: Path, owner: str) -> Any:
 def read_draws(name: str, file: Path, about: Any, target: Target | None = None) -> Any:
     """Read the reference draws of a posterior as an ArviZ object.
 
-    Parameters
-    ----------
-    name
-        Name of the posterior.
-    file
-        JSON file or archive: a list of chains, each a mapping of "theta[1]" to its draws.
-    about
-        The database's description of the run, for the attributes.
-    target
-        The posterior's target, to check the shapes of the variables.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "files", if the file has other contents.
-
+    The JSON file or archive has a list of chains, each a mapping of "theta[1]" to its draws;
+    `about` is the database's description of the run, for the attributes. The shapes of the
+    variables are compared with those of the posterior's target, if it is given.
     """
     chains = read_json(file, name)
     try:
@@ -244,14 +224,7 @@ class PosteriorDatabase:
         return f"PosteriorDatabase({str(self.path)!r}, {len(self.names)} posteriors)"
 
     def posterior(self, name: str) -> Posterior:
-        """Return the database's entry for a posterior.
-
-        Raises
-        ------
-        StanadaptError
-            Stage "settings" for an unknown name, "files" if the entry cannot be used.
-
-        """
+        """Return the database's entry for a posterior."""
         if name not in self.names:
             close = difflib.get_close_matches(str(name), self.names, n=3, cutoff=0.4)
             like = f" Names like it: {', '.join(close)}." if close else ""

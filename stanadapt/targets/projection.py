@@ -27,13 +27,8 @@ def project(declared: Sequence[Declaration], values: Mapping[str, Any]) -> dict[
 
     Simplexes, stochastic matrices and vectors of sum zero are corrected in their sum, unit vectors
     and the rows of Cholesky factors of correlations in their length, matrices in their symmetry,
-    diagonal and smallest eigenvalue, and ordered vectors where two elements are equal.
-
-    Raises
-    ------
-    Violation
-        For a violation above `TOLERANCE`; the message has variable, constraint and violation.
-
+    diagonal and smallest eigenvalue, and ordered vectors where two elements are equal. A violation
+    above `TOLERANCE` raises Violation with variable, constraint and violation.
     """
     projected = dict(values)
     for one in declared:

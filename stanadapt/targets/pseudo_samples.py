@@ -17,21 +17,10 @@ def pseudo_group(
 ) -> dict[str, np.ndarray]:
     """Return the variables of the group by name.
 
-    Parameters
-    ----------
-    target
-        Target that the weighted pseudo-samples are draws from.
-    positions
-        Unconstrained positions, shape (chain, draw, pseudo, dim).
-    temperature, weight
-        Shape (chain, draw, pseudo): inverse temperatures; weights, which sum to one over pseudo.
-
-    Returns
-    -------
-    dict
-        Every parameter and transformed parameter, shape (chain, draw, pseudo, ...), NaN in rows
-        in which transformed parameters throw; `temperature` and `weight`.
-
+    Positions are unconstrained, of shape (chain, draw, pseudo, dim); inverse temperatures and
+    weights, which sum to one over pseudo, have shape (chain, draw, pseudo). The variables are
+    `temperature`, `weight`, and every parameter and transformed parameter, of shape (chain, draw,
+    pseudo, ...), NaN in rows in which transformed parameters throw.
     """
     require_names(target)
     rows = np.ascontiguousarray(positions, dtype=float).reshape(-1, positions.shape[-1])

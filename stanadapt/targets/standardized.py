@@ -21,23 +21,11 @@ from stanadapt.targets.target import Samplable, Target
 class Standardized(Samplable):
     """A target in shifted and scaled, and possibly rotated, coordinates.
 
-    Parameters
-    ----------
-    base
-        The distribution in its original coordinates.
-    location
-        m, shape (k,); k is the dimension without the noise of an estimated density.
-    factor
-        L, stored as in `metric_factor`: shape (1, k) diagonal, (k, k) lower triangular, or
-        (1 + r, k + 1) of low rank.
-    map_rows
-        Rows of a `TriangularMap`; None, or without a row, for none.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "settings", if location or factor is not finite or L has no inverse.
-
+    `base` is the distribution in its original coordinates. The location m has shape (k,); k is the
+    dimension without the noise of an estimated density. The factor L is stored as in
+    `metric_factor`: shape (1, k) diagonal, (k, k) lower triangular, or (1 + r, k + 1) of low rank.
+    `map_rows` are rows of a `TriangularMap`; None, or without a row, for none. StanadaptError if
+    location or factor is not finite or L has no inverse.
     """
 
     location: np.ndarray

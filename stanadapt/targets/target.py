@@ -47,12 +47,6 @@ def require_computed(
     """Return the names of the computed quantities to leave out.
 
     Parameters cannot be excluded: warm starts, verdicts and comparisons need them.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "settings", if a name is not that of a computed quantity.
-
     """
     names = require_names("exclude", exclude)
     computed = [n for n in dict.fromkeys(map(variable_name, columns)) if n not in parameters]
@@ -195,14 +189,7 @@ class Samplable(ABC):
         raise NotImplementedError
 
     def with_prior_data(self, data: Data) -> "Target":
-        """Return the target under prior data, which a `Target` alone can do.
-
-        Raises
-        ------
-        StanadaptError
-            Stage "settings".
-
-        """
+        """Return the target under prior data, which a `Target` alone can do."""
         raise StanadaptError(
             "prior_data_misplaced",
             f"prior_data is not an argument for {self!r}. If its class has such an option, give "

@@ -68,15 +68,9 @@ def _find_in(root: Path, name: str, key: str) -> Path | None:
 
 
 def find_or_build(name: str, key: str, build: Callable[[Path], None]) -> Build:
-    """Return a cached build, or make it by `build(folder)`.
+    """Return a cached build, or make it by `build(folder)`, whose errors pass through.
 
     Two processes may build the same key at once. Both use the build that is finished first.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "files", if the cache cannot be written; also the errors that `build` raises.
-
     """
     cached, began = find(name, key), time.perf_counter()
     if cached is not None:

@@ -39,14 +39,7 @@ def available() -> dict[str, BundledProgram]:
 
 
 def require(name: str) -> BundledProgram:
-    """Return the bundled program of a name.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "settings", if there is no such program.
-
-    """
+    """Return the bundled program of a name."""
     programs = available()
     if name not in programs:
         raise StanadaptError(
@@ -60,19 +53,8 @@ def require(name: str) -> BundledProgram:
 def find(name: str, data: str | None = None) -> tuple[Path, Path | None]:
     """Return the paths of a bundled program and of one of its data sets.
 
-    Parameters
-    ----------
-    name
-        Name of the program, as in `available()`.
-    data
-        Name of the data set, which is optional for a program with at most one. The second path is
-        None for a program without data.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "settings", if there is no such program or data set.
-
+    The name of the data set is optional for a program with at most one. The second path is None for
+    a program without data.
     """
     program = require(name)
     if data is None and len(program.data) <= 1:

@@ -64,29 +64,12 @@ def to_json(
 
     Valid JSON text is returned unchanged, unless some reader of Stan data would misread it. Then
     undeclared entries that Stan cannot read are omitted, integers beyond 32 bits get a decimal
-    point if the variable is real, and NaN is put in quotes.
+    point if the variable is real, and NaN is put in quotes. For the forms of data see `Target` and
+    `given_data`. `allow_nonfinite` accepts NaN and infinity for real variables, `allow_empty_int`
+    integer arrays without elements, which the embedded backend cannot always read.
 
-    Parameters
-    ----------
-    data
-        Mapping of names to numbers, lists or arrays (numpy, pandas, xarray); a table, such as a
-        pandas.DataFrame, or an xarray.Dataset; JSON text that starts with a brace; the path of a
-        file with JSON or R's dump format, which may be compressed; None for a program without
-        data.
-    program
-        The program with the data block.
-    allow_nonfinite
-        Accept NaN and infinity for real variables.
-    allow_empty_int
-        Accept integer arrays without elements, which the embedded backend cannot always read.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "files", if the file cannot be read; stage "data", if a variable is missing or has
-        the wrong shape, type or value. The message names the variable, its declaration and the
-        problem.
-
+    StanadaptError, stage "data", names a variable that is missing or has the wrong shape, type or
+    value, its declaration and the problem.
     """
     given = load(data)
     values, text = given.values, given.text

@@ -50,14 +50,7 @@ class GivenData(NamedTuple):
 
 
 def load(data: Any) -> GivenData:
-    """Return the data of the user by name.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "files", if a file cannot be read; stage "data", if it contains no data.
-
-    """
+    """Return the data of the user by name; StanadaptError if there are none."""
     if data is None:
         return GivenData({})
     if isinstance(data, str | PathLike):

@@ -45,22 +45,9 @@ def read(
 ) -> Program:
     """Read a program from a `.stan` file or from Stan code, and resolve its includes.
 
-    Parameters
-    ----------
-    program
-        Path of a `.stan` file, or Stan code: a `str` with a newline or a `{` is code.
-    include_paths
-        Folders searched for `#include`, in this order, before the folder of the including file and
-        that of the program (for code, the current directory).
-    name
-        Name of the program; if None, the file's stem, or "program" for code.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "files", if a file or folder is missing, unreadable or not UTF-8; stage "syntax", if
-        the program is empty or its includes are circular.
-
+    A `str` with a newline or a `{` is code. Folders in `include_paths` are searched for `#include`,
+    in this order, before the folder of the including file and that of the program (for code, the
+    current directory). The name is by default the file's stem, or "program" for code.
     """
     if isinstance(include_paths, str | PathLike):
         include_paths = (include_paths,)

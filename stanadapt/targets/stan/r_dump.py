@@ -32,17 +32,7 @@ def looks_like_r_dump(text: str) -> bool:
 def read_r_dump(text: str, source: str) -> dict[str, Any]:
     """Return the values by name: numbers, and arrays of float64 or int64.
 
-    Parameters
-    ----------
-    text
-        Assignments of numbers, as R's dump writes them.
-    source
-        Noun for the text in messages, such as "The data file data.R".
-
-    Raises
-    ------
-    StanadaptError
-        Stage "data", with the line, if the text is something else.
+    `source` is a noun for the text in messages, such as "The data file data.R".
 
     Examples
     --------

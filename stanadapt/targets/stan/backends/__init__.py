@@ -154,14 +154,8 @@ def choose(name: str) -> list[tuple[Backend, str]]:
     """Return the backends to try for a name or "auto", in order, each with the reason.
 
     "auto" means the backend that the environment variable STANADAPT_BACKEND names, if it is set.
-    Otherwise there may be several, because an installed CmdStan may be too old for a program.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "settings" for an unknown name; "installation" if the named backend cannot be used
-        on this computer.
-
+    Otherwise there may be several, because an installed CmdStan may be too old for a program. An
+    unknown name is an error, and a named backend that cannot be used on this computer.
     """
     requested, reason = name, "requested"
     if is_one_of(name, ["auto"]) and os.environ.get(VARIABLE):
@@ -227,13 +221,8 @@ def load_first(
     """Load with the first backend that accepts the program's syntax.
 
     A release of Stan with a known fault in the program comes after the embedded backend; if that
-    refuses the program for any reason, the release is used.
-
-    Raises
-    ------
-    StanadaptError
-        The refusal of a backend, or those of all.
-
+    refuses the program for any reason, the release is used. The error is the refusal of a backend,
+    or those of all.
     """
     errors: list[tuple[str, StanadaptError]] = []
     choices = without_faults_first(choices, program)

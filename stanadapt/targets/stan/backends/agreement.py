@@ -51,27 +51,9 @@ Answer = tuple[float, np.ndarray]
 def check(program: Program, data: str, native: Any, name: str, version: str) -> str:
     """Compare the density of a native model with that of the embedded backend.
 
-    Parameters
-    ----------
-    program, data
-        The program, and the data (JSON text) to which `native` is bound.
-    native
-        The bridgestan.StanModel.
-    name
-        Name and version of its backend, for messages.
-    version
-        Version of its Stan.
-
-    Returns
-    -------
-    str
-        The outcome, which begins with "agrees with" or "not compared".
-
-    Raises
-    ------
-    StanadaptError
-        Stage "initialization", if the densities disagree.
-
+    `native` is bound to the data (JSON text); `name` is that of its backend, with its version, and
+    `version` that of its Stan. The outcome begins with "agrees with" or "not compared". If the
+    densities disagree, StanadaptError is raised.
     """
     reason = _too_large(program, data, native)
     if not reason and has_random_data(program.code):
@@ -127,14 +109,7 @@ def _other_coordinates(native: Any, embedded: Any, points: list[np.ndarray]) -> 
 
 
 def _isolated(library: str, data: str, points: list[np.ndarray]) -> list[Answer] | None:
-    """Evaluate in another process; None if a signal ended it.
-
-    Raises
-    ------
-    OSError
-        If the process could not evaluate for another reason.
-
-    """
+    """Evaluate in another process; None if a signal ended it, OSError if it failed."""
     job = {"library": library, "data": data, "points": [point.tolist() for point in points]}
     done = subprocess.run(
         [sys.executable, "-c", CHILD], input=json.dumps(job), text=True, capture_output=True,

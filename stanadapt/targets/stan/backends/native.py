@@ -66,19 +66,10 @@ def require_parameters(program: Program, count: int) -> None:
 def load(program: Program, data: str, compilation: Compilation) -> tuple[Any, str, float]:
     """Compile a program, unless it is cached, and bind it to the data (JSON text).
 
-    A library that does not load (built on another machine, or its TBB was removed) is recompiled.
-
-    Returns
-    -------
-    tuple
-        The bridgestan.StanModel, Stan's version, and the compilation time in seconds.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "data", with Stan's message, if the program does not accept the data; "installation"
-        if the library cannot be used; also the errors of the compilation.
-
+    Returns the bridgestan.StanModel, Stan's version and the compilation time in seconds. A library
+    that does not load (built on another machine, or its TBB was removed) is recompiled. Errors are
+    those of the compilation, of data that the program does not accept, with Stan's message, and of
+    a library that cannot be used.
     """
     library = compilation.library(program)
     try:

@@ -76,20 +76,9 @@ Remarks = tuple[Message, ...]
 
 
 def construct(program: Program, data: str, unsafe: bool = False) -> tuple[Any, Remarks]:
-    """Bind a program to its data (JSON text), with the guards.
+    """Bind a program to its data (JSON text); unsafe=True omits the guards 3 and 4.
 
-    With unsafe=True, guards 3 and 4 are omitted.
-
-    Returns
-    -------
-    tuple
-        The bridgestan.StanModel, and warnings for the user.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "syntax", "data" or, if a guard refuses the program, "initialization".
-
+    Returns the bridgestan.StanModel, and warnings for the user.
     """
     _require_version()
     self_test()
@@ -104,14 +93,7 @@ def construct(program: Program, data: str, unsafe: bool = False) -> tuple[Any, R
 
 
 def second_opinion(program: Program, data: str) -> Any:
-    """Bind a program for a comparison with another backend, which replaces guard 4.
-
-    Raises
-    ------
-    StanadaptError
-        As `construct`.
-
-    """
+    """Bind a program for a comparison with another backend, which replaces guard 4."""
     _require_version()
     self_test()
     binding = Binding(program, data, _translate(program), (True,))
@@ -149,27 +131,11 @@ def _translate(program: Program) -> str:
 
 
 class Binding:
-    """The bindings of a program to its data, within limits of time and memory.
+    """The bindings of a program to its data (JSON text), within limits of time and memory.
 
-    Parameters
-    ----------
-    program, data
-        The program, and the data as JSON text.
-    mir
-        The translated program.
-    passes_off
-        For each binding that will follow, whether the faulty passes are off.
-
-    Attributes
-    ----------
-    regions
-        Whether the program has branches, and the guarded build regions of control flow.
-
-    Raises
-    ------
-    StanadaptError
-        "binding_limit".
-
+    `mir` is the translated program; `passes_off` says for each binding that will follow whether the
+    faulty passes are off. After the first one, `regions` says whether the program has branches, and
+    the guarded build regions of control flow.
     """
 
     def __init__(self, program: Program, data: str, mir: str, passes_off: tuple[bool, ...]) -> None:

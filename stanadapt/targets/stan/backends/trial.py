@@ -70,14 +70,7 @@ class Limits(NamedTuple):
 
 
 def limits() -> Limits:
-    """Return the limits: the user's or the default ones, and no more memory than is free.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "settings", if a variable is not a positive number.
-
-    """
+    """Return the limits: the user's or the default ones, and no more memory than is free."""
     free = FREE_SHARE * psutil.virtual_memory().available
     memory = GIGABYTE * _positive(GIGABYTES_VARIABLE, GIGABYTES)
     return Limits(_positive(SECONDS_VARIABLE, SECONDS), min(memory, free))
@@ -108,30 +101,13 @@ def require_bindable(
     builds: Sequence[Mapping[str, str]],
     summary: Callable[[Iterable[str]], str],
 ) -> str:
-    """Bind in another process, and raise if that exceeds a limit.
+    """Bind in another process, and raise "binding_limit" if that exceeds a limit.
 
-    Parameters
-    ----------
-    program, size
-        The program and its size after unrolling.
-    library, text
-        The library that binds it, and the text that it is given.
-    builds
-        Environment variables of each binding, at most two; the models are in memory together.
-    summary
-        Called with the lines that the library wrote to standard error.
-
-    Returns
-    -------
-    str
-        The summary, made now or at an earlier trial; "" if the library refuses the program,
-        which it will do again, or if no process can be started.
-
-    Raises
-    ------
-    StanadaptError
-        "binding_limit"; "unsupported_construct" if the process crashed.
-
+    The library is given the text. `builds` are environment variables of each binding, at most two,
+    whose models are in memory together. `summary` is called with the lines that the library wrote
+    to standard error, and its value is returned, made now or at an earlier trial; "" if the library
+    refuses the program, which it will do again, or if no process can be started. A crash is an
+    "unsupported_construct".
     """
     markers = _markers(library, text)
     for marker in markers[len(builds) :]:
