@@ -1,6 +1,6 @@
 """Compare fits of one target: convergence, precision, cost and agreement."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,6 @@ def require_comparable(fits: Fits, baseline: str | None) -> None:
             f"{type(fits).__name__}.",
         )
     for name, fit in fits.items():
-        _require_printable(name)
         results.require_draws(fit, repr(name))
     if not fits:
         raise StanadaptError("no_fits", "compare needs at least one fit, got none.")
@@ -58,17 +57,6 @@ def require_comparable(fits: Fits, baseline: str | None) -> None:
     _require_same_variables(fits)
 
 
-def _require_printable(name: Any) -> None:
-    """Refuse None, NaN and functions, which have a special meaning to tables, and half letters."""
-    number = isinstance(name, int | float) and not isinstance(name, bool) and name == name
-    text = isinstance(name, str) and not any("\ud800" <= letter <= "\udfff" for letter in name)
-    if not (number or text):
-        raise StanadaptError(
-            "wrong_fit_name",
-            f"The name of a fit must be text that can be printed, got {name!r}.",
-        )
-
-
 def _shapes(fit: Fit) -> dict[str, tuple[int, ...]]:
     variables = results.dataset(fit, "posterior").data_vars
     return {
@@ -85,9 +73,7 @@ def _require_same_variables(fits: Fits) -> None:
         unknown = [n for n in (first, name) if results.attribute(fits[n], HASHES[0]) is None]
         theirs = _shapes(fits[name])
         common = shapes.keys() & theirs.keys()
-        different = [
-            variable for variable in sorted(common) if shapes[variable] != theirs[variable]
-        ]
+        different = [x for x in sorted(common) if shapes[x] != theirs[x]]
         if different:
             raise StanadaptError(
                 "different_targets",
@@ -209,21 +195,19 @@ def compare(
     rows = {name: _row(fit, measured[name], judgments[name]) for name, fit in fits.items()}
     unlike: dict[Any, list[Message]] = {}
     for name, row in rows.items():
-        mean, sd = np.nan, np.nan
-        # 0 and "" are names
-        reference = measured[baseline] if baseline is not None and name != baseline else None
-        if baseline is not None and not has_same_data(fits[name], fits[baseline]):
-            reference = None
-        if reference is not None:
-            mean, sd = disagreement(measured[name], reference)
-            if not {*measured[name].names} & {*reference.names}:
-                unlike[name] = [_why_unlike(measured[name], reference, baseline)]
-        row |= {"z_mean": mean, "z_sd": sd, "bias_mean": np.nan, "bias_sd": np.nan}
+        row |= dict.fromkeys(("z_mean", "z_sd", "bias_mean", "bias_sd"), np.nan)
         row["exact"] = is_exact(fits[name])
         if not row["exact"]:
             row |= {"ess_per_second": np.nan, "ess_per_gradient": np.nan}
-            if reference is not None:
-                row |= bias(measured[name], reference)
+        # 0 and "" are names
+        if baseline is None or name == baseline or not has_same_data(fits[name], fits[baseline]):
+            continue
+        own, reference = measured[name], measured[baseline]
+        row["z_mean"], row["z_sd"] = disagreement(own, reference)
+        if not row["exact"]:
+            row["bias_mean"], row["bias_sd"] = _bias(own, reference)
+        if not {*own.names} & {*reference.names}:
+            unlike[name] = [_why_unlike(own, reference, baseline)]
     table = Comparison(pd.DataFrame.from_dict(rows, orient="index"))
     table.attrs |= {"baseline": baseline, "density": density_remarks(fits), "unlike": unlike}
     table.attrs["baseline_is_ours"] = baseline is not None and shares_our_density(fits[baseline])
@@ -274,7 +258,7 @@ def _row(fit: Fit, measured: Efficiency, judgment: Verdict) -> dict[str, Any]:
             return np.nan
 
     warmup, sampling = total("warmup_seconds"), total("sampling_seconds")
-    gradients, smallest = total("n_gradients"), _smallest(measured.ess_bulk)
+    gradients, smallest = total("n_gradients"), _finite(np.nanmin, measured.ess_bulk)
     seconds, draws = warmup + sampling, results.dataset(fit, "posterior").sizes
     return {
         "verdict": judgment.verdict,
@@ -282,11 +266,9 @@ def _row(fit: Fit, measured: Efficiency, judgment: Verdict) -> dict[str, Any]:
         "chains": draws["chain"],
         "draws": draws["draw"],
         "ess_bulk_min": smallest,
-        "ess_bulk_median": _median(measured.ess_bulk),
-        "ess_tail_min": _smallest(measured.ess_tail),
-        "r_hat_max": float(np.nanmax(measured.r_hat, initial=np.nan))
-        if np.isfinite(measured.r_hat).any()
-        else np.nan,
+        "ess_bulk_median": _finite(np.nanmedian, measured.ess_bulk),
+        "ess_tail_min": _finite(np.nanmin, measured.ess_tail),
+        "r_hat_max": _finite(np.nanmax, measured.r_hat),
         "seconds_warmup": warmup,
         "seconds_sampling": sampling,
         "seconds_compile": total("compile_seconds"),
@@ -304,43 +286,32 @@ def _counted(number: float) -> float | int:
     return number if np.isnan(number) else int(number)
 
 
-def _smallest(values: np.ndarray) -> float:
-    return float(np.nanmin(values)) if np.isfinite(values).any() else np.nan
-
-
-def _median(values: np.ndarray) -> float:
-    return float(np.nanmedian(values)) if np.isfinite(values).any() else np.nan
+def _finite(measure: Callable[[np.ndarray], Any], values: np.ndarray) -> float:
+    """Measure values; NaN if none of them is finite."""
+    return float(measure(values)) if np.isfinite(values).any() else np.nan
 
 
 def disagreement(one: Efficiency, other: Efficiency) -> tuple[float, float]:
     """Return the largest |difference| of means and of sds, in joint Monte Carlo errors."""
-    at = {name: j for j, name in enumerate(other.names)}
-    common = [(i, at[name]) for i, name in enumerate(one.names) if name in at]
-    if not common:
-        return np.nan, np.nan
-    i, j = np.array(common).T
-    z = []
-    for value, error in (("mean", "mcse_mean"), ("sd", "mcse_sd")):
-        difference = getattr(one, value)[i] - getattr(other, value)[j]
-        z.append(np.abs(difference) / np.hypot(getattr(one, error)[i], getattr(other, error)[j]))
-    return _largest(z[0]), _largest(z[1])
+    one, other = _common(one, other)
+    z_mean = (one.mean - other.mean) / np.hypot(one.mcse_mean, other.mcse_mean)
+    z_sd = (one.sd - other.sd) / np.hypot(one.mcse_sd, other.mcse_sd)
+    return _finite(np.nanmax, np.abs(z_mean)), _finite(np.nanmax, np.abs(z_sd))
 
 
-def bias(one: Efficiency, other: Efficiency) -> dict[str, float]:
+def _bias(one: Efficiency, other: Efficiency) -> tuple[float, float]:
     """Return the largest difference of means in sds of the other, and of sds relative to it."""
-    at = {name: j for j, name in enumerate(other.names)}
-    common = [(i, at[name]) for i, name in enumerate(one.names) if name in at]
-    if not common:
-        return {"bias_mean": np.nan, "bias_sd": np.nan}
-    i, j = np.array(common).T
-    return {
-        "bias_mean": _largest(np.abs(one.mean[i] - other.mean[j]) / other.sd[j]),
-        "bias_sd": _largest(np.abs(one.sd[i] / other.sd[j] - 1.0)),
-    }
+    one, other = _common(one, other)
+    of_means, of_sds = (one.mean - other.mean) / other.sd, one.sd / other.sd - 1.0
+    return _finite(np.nanmax, np.abs(of_means)), _finite(np.nanmax, np.abs(of_sds))
 
 
-def _largest(values: np.ndarray) -> float:
-    return float(np.nanmax(values)) if np.isfinite(values).any() else np.nan
+def _common(*both: Efficiency) -> list[Efficiency]:
+    """Return the columns that both have, in the same order."""
+    places = [{name: i for i, name in enumerate(one.names)} for one in both]
+    names = [name for name in both[0].names if name in places[1]]
+    rows = [np.array([at[name] for name in names], dtype=int) for at in places]
+    return [Efficiency(names, *(x[i] for x in one[1:])) for one, i in zip(both, rows, strict=True)]
 
 
 def _describe_trajectory(name: str, fit: Fit) -> Message | None:

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-import numpy as np
 import pandas as pd
 from rich.console import Console
 from rich.table import Table
@@ -153,22 +152,20 @@ COLUMNS = {
     "z_sd": Column("z sd", "{:.1f}", 6),
     "missed": Column("missed", "{:.0%}", 3),
 }
-# for fits that are not exact: their cost per effective draw is irrelevant
-BIASED_COLUMNS = {
-    "verdict": COLUMNS["verdict"],
-    "size": COLUMNS["size"],
-    "r_hat_max": COLUMNS["r_hat_max"],
+# of fits that are not exact, whose cost per effective draw is irrelevant
+OF_BIASED = {
     "bias_mean": Column("bias mean", "{:.3f}", 0),
     "z_mean": COLUMNS["z_mean"]._replace(rank=0),
     "bias_sd": Column("bias sd", "{:.1%}", 0),
     "z_sd": COLUMNS["z_sd"]._replace(rank=0),
-    "missed": COLUMNS["missed"],
-    "seconds_warmup": COLUMNS["seconds_warmup"],
-    "seconds_sampling": COLUMNS["seconds_sampling"],
-    "seconds_compile": COLUMNS["seconds_compile"],
-    "gradients": COLUMNS["gradients"],
-    "failed": COLUMNS["failed"],
 }
+BIASED_COLUMNS = {
+    name: (COLUMNS | OF_BIASED)[name]
+    for name in (
+        "verdict", "size", "r_hat_max", *OF_BIASED, "missed", "seconds_warmup", "seconds_sampling",
+        "seconds_compile", "gradients", "failed",
+    )
+}  # fmt: skip
 # the remarks need these columns; without them, a comparison is printed as an ordinary frame
 NEEDED = {"verdict", "sampler", "exact", "chains", "draws", "stopped_chains", "interrupted"}
 
@@ -293,14 +290,15 @@ def _describe_fit(name: Any, row: pd.Series, attrs: dict) -> list[Message]:
         rest = f" {more} more: see diagnose." if more > 0 else ""
         shown = " ".join(reasons[:REASONS_SHOWN])
         every.append(Message(reasons[0].code, f"{name}: {row['verdict']}. {shown}{rest}"))
-    count = attrs["separate_regions"].get(name, 1)
-    if count > 1:
-        text = f"{name}: its chains lie in {count} separate regions."
-        every.append(Message("separate_regions", text))
-    if row["interrupted"] == 1:
-        text = f"{name}: interrupted; {row['draws']} draws per chain."
-        every.append(Message("interrupted_fit", text))
-    if row["stopped_chains"] > 0:
-        text = f"{name}: failed chains, left out: {np.int64(row['stopped_chains'])}."
-        every.append(Message("stopped_chains", text))
-    return every
+    regions = attrs["separate_regions"].get(name, 1)
+    stopped = row["stopped_chains"]
+    facts = (
+        ("separate_regions", regions > 1, f"its chains lie in {regions} separate regions."),
+        (
+            "interrupted_fit",
+            row["interrupted"] == 1,
+            f"interrupted; {row['draws']} draws per chain.",
+        ),
+        ("stopped_chains", stopped > 0, f"failed chains, left out: {stopped:.0f}."),
+    )
+    return every + [Message(code, f"{name}: {text}") for code, holds, text in facts if holds]

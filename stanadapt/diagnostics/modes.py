@@ -136,7 +136,8 @@ def modes(target: Target, fit: Fit, *, starts: int = STARTS) -> Modes:
     (1, 1.0)
 
     """
-    _check(target, fit, starts)
+    require_whole("starts", starts, FEWEST)
+    require_fit_of(target, fit, "modes")
     rows, chain = parameter_rows(target, fit)
     position = target.unconstrain_rows(rows)
     read = np.isfinite(position).all(axis=1)
@@ -160,8 +161,7 @@ def modes(target: Target, fit: Fit, *, starts: int = STARTS) -> Modes:
     table.attrs["messages"] = [
         *_describe_regions(table),
         *_describe_chains(visited),
-        *_describe_doubt(float(doubtful.mean())),
-        *_describe_boundary(int((~read).sum())),
+        *_describe_doubt(float(doubtful.mean()), int((~read).sum())),
         Message("unseen_modes", NO_PROOF),
     ]
     return table
@@ -175,11 +175,6 @@ def _spaced(values: np.ndarray, count: int) -> np.ndarray:
 def _is_finite(target: Target, position: np.ndarray) -> bool:
     value, gradient, _ = target.evaluate(position)
     return bool(np.isfinite(value) and np.isfinite(gradient).all())
-
-
-def _check(target: Target, fit: Any, starts: Any) -> None:
-    require_whole("starts", starts, FEWEST)
-    require_fit_of(target, fit, "modes")
 
 
 def require_fit_of(target: Target, fit: Any, user: str) -> None:
@@ -368,19 +363,17 @@ def _largest_z(visits: np.ndarray) -> float:
     return float(max(z))
 
 
-def _describe_doubt(share: float) -> list[Message]:
-    """Report draws that may have been assigned to the wrong mode."""
-    if share <= LARGEST_DOUBT:
-        return []
-    text = (
-        f"{share:.0%} of the climbed draws are nearest to a draw of another mode: the modes touch, "
-        "and weights may be wrong by the same amount."
-    )
-    return [Message("touching_modes", text)]
-
-
-def _describe_boundary(count: int) -> list[Message]:
-    if not count:
-        return []
-    text = f"{count} draws on the boundary of a constraint were left out."
-    return [Message("boundary_draws", text)]
+def _describe_doubt(doubtful: float, left_out: int) -> list[Message]:
+    """Report the share of draws that may have the wrong mode, and draws without a position."""
+    facts = (
+        (
+            "touching_modes", doubtful > LARGEST_DOUBT,
+            f"{doubtful:.0%} of the climbed draws are nearest to a draw of another mode: the modes "
+            "touch, and weights may be wrong by the same amount.",
+        ),
+        (
+            "boundary_draws", left_out > 0,
+            f"{left_out} draws on the boundary of a constraint were left out.",
+        ),
+    )  # fmt: skip
+    return [Message(code, text) for code, holds, text in facts if holds]

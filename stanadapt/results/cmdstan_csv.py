@@ -18,6 +18,8 @@ import xarray as xr
 from stanadapt.errors import StanadaptError
 from stanadapt.results.arviz_object import variable_name
 from stanadapt.results.cmdstan_header import (
+    STATISTICS,
+    ZERO_WITHOUT,
     File,
     adaptation_lines,
     elapsed_lines,
@@ -26,18 +28,6 @@ from stanadapt.results.cmdstan_header import (
 )
 from stanadapt.results.files import as_path, check_writable, replace_file, report_failures
 
-# Stan's name of each sampler statistic, ArviZ's name, and its type
-STATISTICS = {
-    "lp__": ("lp", np.float64),
-    "accept_stat__": ("acceptance_rate", np.float64),
-    "stepsize__": ("step_size", np.float64),
-    "treedepth__": ("tree_depth", np.int64),
-    "n_leapfrog__": ("n_steps", np.int64),
-    "divergent__": ("diverging", bool),
-    "energy__": ("energy", np.float64),
-}
-# statistics that are 0 for a sampler without trees, trajectories and divergences
-ZERO_WITHOUT = ("treedepth__", "n_leapfrog__", "divergent__")
 # attribute of a variable of a group other than posterior: its name in the program
 STAN_VARIABLE = "stan_variable"
 # a name in Stan; that of an element of a tuple, or of a part of a complex number, as it is written

@@ -14,15 +14,90 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+# Stan's name of each sampler statistic, ArviZ's name, and its type
+STATISTICS = {
+    "lp__": ("lp", np.float64),
+    "accept_stat__": ("acceptance_rate", np.float64),
+    "stepsize__": ("step_size", np.float64),
+    "treedepth__": ("tree_depth", np.int64),
+    "n_leapfrog__": ("n_steps", np.int64),
+    "divergent__": ("diverging", bool),
+    "energy__": ("energy", np.float64),
+}
+# statistics that are 0 for a sampler without trees, trajectories and divergences
+ZERO_WITHOUT = ("treedepth__", "n_leapfrog__", "divergent__")
 DEFAULT_DEPTH = 10  # CmdStan's
+# our own entries, and the attributes that they record. None has the name of one of CmdStan's, such
+# as `engine`: readers would take it for that
+RECORDED = {
+    "sampler": "sampler", "stan_engine": "engine", "exact": "exact", "settings": "settings",
+}  # fmt: skip
 # attributes by which a sampler describes how its draws are to be judged
 JUDGED = (
     "acceptance_target", "acceptance_range", "fixed_trajectories", "hard_edges", "share_at_edges",
     "share_without_gradient", "unsettled", "warmup_cut_short",
 )  # fmt: skip
 FIRST_LINE = b"# stan_version_major"
-# an entry of the header, as CmdStan writes it: indentation, name, value, its default
-Entry = tuple[int, str, Any, Any]
+VERSION = ("major", "minor", "patch")
+# "?" precedes a default, which CmdStan marks where a value equals it; arguments that the sampler
+# does not have are at their defaults
+HEADER = """\
+stan_version_major = {major}
+stan_version_minor = {minor}
+stan_version_patch = {patch}
+model = {file.model}_model
+method = sample (Default)
+  sample
+    num_samples = {file.num_samples}?1000
+    num_warmup = {file.num_warmup}?1000
+    save_warmup = {save_warmup}?0
+    thin = {file.thin}?1
+    adapt
+      engaged = {engaged}?1
+      gamma = 0.05 (Default)
+      delta = {delta}?0.8
+      kappa = 0.75 (Default)
+      t0 = 10 (Default)
+      init_buffer = 75 (Default)
+      term_buffer = 50 (Default)
+      window = 25 (Default)
+    algorithm = hmc (Default)
+      hmc
+        engine = nuts (Default)
+          nuts
+            max_depth = {depth}?{DEFAULT_DEPTH}
+        metric = diag_e (Default)
+        metric_file =  (Default)
+        stepsize = 1 (Default)
+        stepsize_jitter = 0 (Default)
+    num_chains = 1 (Default)
+id = {file.number}?1
+data
+  file =  (Default)
+init = 2 (Default)
+random
+  seed = {seed}
+output
+  file = {file.model}_{file.number}.csv
+  diagnostic_file =  (Default)
+  refresh = 100 (Default)
+  sig_figs = 17
+  profile_file = profile.csv (Default)
+num_threads = 1 (Default)
+"""
+ADAPTATION = """\
+Adaptation terminated
+Step size = {step:.6g}
+Diagonal elements of inverse mass matrix:
+{metric}
+"""
+ELAPSED = """\
+
+ Elapsed Time: {warmup} seconds (Warm-up)
+               {sampling} seconds (Sampling)
+               {total} seconds (Total)
+
+"""
 
 
 class File(NamedTuple):
@@ -81,72 +156,22 @@ def is_stan_csv(path: Path) -> bool:
 
 def header_lines(file: File) -> list[str]:
     """Return the lines above the names of the columns, without "# "."""
-    stan = stan_version(file.attributes)
-    lines = [
-        f"stan_version_{part} = {number}"
-        for part, number in zip(("major", "minor", "patch"), stan, strict=True)
-    ]
-    lines += [f"model = {file.model}_model", "method = sample (Default)"]
-    lines += [_line(*entry) for entry in _entries(file)]
-    if any(stan):
-        lines.append(f"stanc_version = stanc3 v{'.'.join(map(str, stan))}")
-    return [*lines, "stancflags = ", *_record(file), *_remarks(file)]
-
-
-def _line(indentation: int, name: str, value: Any, default: Any) -> str:
-    if value is None:
-        return f"{' ' * indentation}{name}"
-    suffix = " (Default)" if value == default else ""
-    return f"{' ' * indentation}{name} = {value}{suffix}"
-
-
-def _entries(file: File) -> list[Entry]:
-    """Return CmdStan's arguments; those that the sampler does not have are at their defaults."""
-    warmup, seed = file.num_warmup, file.attributes.get("seed", 0)
-    settings = _settings(file.attributes)
+    stan, settings = stan_version(file.attributes), _settings(file.attributes)
     delta = settings.get("adapt_delta", settings.get("target_accept"))
     # the target of the trajectories that a sampler chose, if it chooses them
     delta = file.attributes.get("acceptance_target", delta)
-    trees = "treedepth__" not in file.absent
-    return [
-        (2, "sample", None, None),
-        (4, "num_samples", file.num_samples, 1000),
-        (4, "num_warmup", warmup, 1000),
-        (4, "save_warmup", int(file.warmup_draws > 0), 0),
-        (4, "thin", file.thin, 1),
-        (4, "adapt", None, None),
-        (6, "engaged", int(warmup > 0), 1),
-        (6, "gamma", 0.05, 0.05),
-        (6, "delta", delta if trees and isinstance(delta, float) else 0.8, 0.8),
-        (6, "kappa", 0.75, 0.75),
-        (6, "t0", 10, 10),
-        (6, "init_buffer", 75, 75),
-        (6, "term_buffer", 50, 50),
-        (6, "window", 25, 25),
-        (4, "algorithm", "hmc", "hmc"),
-        (6, "hmc", None, None),
-        (8, "engine", "nuts", "nuts"),
-        (10, "nuts", None, None),
-        (12, "max_depth", settings.get("max_treedepth", DEFAULT_DEPTH), DEFAULT_DEPTH),
-        (8, "metric", "diag_e", "diag_e"),
-        (8, "metric_file", "", ""),
-        (8, "stepsize", 1, 1),
-        (8, "stepsize_jitter", 0, 0),
-        (4, "num_chains", 1, 1),
-        (0, "id", file.number, 1),
-        (0, "data", None, None),
-        (2, "file", "", ""),
-        (0, "init", 2, 2),
-        (0, "random", None, None),
-        (2, "seed", seed, None),
-        (0, "output", None, None),
-        (2, "file", f"{file.model}_{file.number}.csv", "output.csv"),
-        (2, "diagnostic_file", "", ""),
-        (2, "refresh", 100, 100),
-        (2, "sig_figs", 17, -1),
-        (2, "profile_file", "profile.csv", "profile.csv"),
-        (0, "num_threads", 1, 1),
-    ]
+    has_trees = "treedepth__" not in file.absent
+    text = HEADER.format(
+        file=file, DEFAULT_DEPTH=DEFAULT_DEPTH, **dict(zip(VERSION, stan, strict=True)),
+        save_warmup=int(file.warmup_draws > 0), engaged=int(file.num_warmup > 0),
+        delta=delta if has_trees and isinstance(delta, float) else 0.8,
+        depth=settings.get("max_treedepth", DEFAULT_DEPTH), seed=file.attributes.get("seed", 0),
+    )  # fmt: skip
+    text = re.sub(r"= (.+)\?\1$", r"= \1 (Default)", text, flags=re.MULTILINE)
+    lines = re.sub(r"\?[\d.]+$", "", text, flags=re.MULTILINE).splitlines()
+    if any(stan):
+        lines.append(f"stanc_version = stanc3 v{'.'.join(map(str, stan))}")
+    return [*lines, "stancflags = ", *_record(file), *_remarks(file)]
 
 
 def _settings(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,26 +192,18 @@ def stan_version(attributes: Mapping[str, Any]) -> tuple[int, int, int]:
 
 
 def _record(file: File) -> list[str]:
-    """Return entries that CmdStan does not have, from which `load` restores the fit.
-
-    None has the name of one of CmdStan's, such as `engine`: readers would take it for that.
-    """
+    """Return entries that CmdStan does not have, from which `load` restores the fit."""
     entries = {"written_by": f"stanadapt {version('stanadapt')}"}
-    kept = {"sampler": "sampler", "stan_engine": "engine", "exact": "exact", "settings": "settings"}
     entries |= {
         name: str(file.attributes[attribute])
-        for name, attribute in kept.items()
+        for name, attribute in RECORDED.items()
         if attribute in file.attributes
     }
     judged = {name: file.attributes[name] for name in JUDGED if name in file.attributes}
-    entries["judged_from"] = json.dumps(judged, default=_plain) if judged else ""
+    plain = json.dumps(judged, default=lambda array: array.tolist())  # or a number of NumPy
+    entries["judged_from"] = plain if judged else ""
     entries |= {"parameters": " ".join(file.parameters), "not_recorded": " ".join(file.absent)}
     return [f"{name} = {_one_line(value)}" for name, value in entries.items() if value]
-
-
-def _plain(value: Any) -> Any:
-    """Return an array or a number of NumPy as one of Python, for JSON."""
-    return value.tolist()
 
 
 def _one_line(text: str) -> str:
@@ -199,18 +216,16 @@ def _one_line(text: str) -> str:
 
 
 def _remarks(file: File) -> list[str]:
-    remarks = []
-    zeros = [name for name in file.absent if name in ("treedepth__", "n_leapfrog__", "divergent__")]
-    unknown = [name for name in file.absent if name not in zeros]
-    if zeros:
-        remarks.append(
-            f"Columns of zeros, since the sampler has no such statistic: {', '.join(zeros)}"
-        )
-    if unknown:
-        remarks.append(f"Columns of nan, since the sampler has no record: {', '.join(unknown)}")
-    if _metric(file) is None:
-        remarks.append("The metric below is ones, since the fit does not record that of the run")
-    return remarks
+    """Say which numbers in the file are no record."""
+    zeros = ", ".join(name for name in file.absent if name in ZERO_WITHOUT)
+    unknown = ", ".join(name for name in file.absent if name not in ZERO_WITHOUT)
+    remarks = {
+        f"Columns of zeros, since the sampler has no such statistic: {zeros}": bool(zeros),
+        f"Columns of nan, since the sampler has no record: {unknown}": bool(unknown),
+        "The metric below is ones, since the fit does not record that of the run": _metric(file)
+        is None,
+    }
+    return [text for text, holds in remarks.items() if holds]
 
 
 def _metric(file: File) -> list[float] | None:
@@ -230,24 +245,15 @@ def adaptation_lines(file: File, draws: np.ndarray) -> list[str]:
         own = {*file.parameters}
         elements = [name for name in file.columns if re.split("[.:]", name)[0] in own]
         metric = [1] * max(len(elements), 1)
-    return [
-        "Adaptation terminated",
-        f"Step size = {step:.6g}",
-        "Diagonal elements of inverse mass matrix:",
-        ", ".join(f"{element:.6g}" for element in metric),
-    ]
+    shown = ", ".join(f"{element:.6g}" for element in metric)
+    return ADAPTATION.format(step=step, metric=shown).splitlines()
 
 
 def elapsed_lines(file: File) -> list[str]:
     """Return the times of the chain, 0 if they are not recorded."""
     warmup, sampling = (_seconds(file, name) for name in ("warmup_seconds", "sampling_seconds"))
-    return [
-        "",
-        f" Elapsed Time: {_fixed(warmup)} seconds (Warm-up)",
-        f"               {_fixed(sampling)} seconds (Sampling)",
-        f"               {_fixed(warmup + sampling)} seconds (Total)",
-        "",
-    ]
+    shown = [_fixed(seconds) for seconds in (warmup, sampling, warmup + sampling)]
+    return ELAPSED.format(warmup=shown[0], sampling=shown[1], total=shown[2]).splitlines()
 
 
 def _seconds(file: File, name: str) -> float:

@@ -151,15 +151,6 @@ def test_what_a_shell_puts_in_the_place_of_a_file_is_read():
         os.close(reading)
 
 
-@pytest.mark.parametrize("name", [None, np.nan, True, len, int, "\ud800"])
-def test_names_that_no_table_can_show(name, fits):
-    refused("name of a fit", lambda: sa.compare({name: fits["one"]}))
-
-
-def test_a_name_that_no_page_can_show(fits, tmp_path):
-    refused("name of a fit", lambda: sa.report({"\ud800": fits["one"]}, tmp_path / "page.html"))
-
-
 def test_numbers_beyond_the_largest(known):
     huge = 10**400
     refused("share must lie between", lambda: require_between("share", huge, 0.0, 1.0))
