@@ -10,6 +10,7 @@ import re
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import toolchain
@@ -34,23 +35,35 @@ _LAMENTS = re.compile(r"STANLI_|https?://|report this|stanli build|\bUnset\b")
 _NO_PATH = re.compile(r"have no compiled path:\s*(.*?)\.\s+Unset it", re.DOTALL)
 
 
+class Installed(NamedTuple):
+    """The CmdStan of this computer, with regard to a program."""
+
+    name: str
+    refusal: str  # the objection of its Stan compiler; "" if it accepts the program
+    missing: str  # how to get a C++ compiler; "" if there is one
+
+
+def _installed(program: Program) -> Installed | None:
+    cmdstan = toolchain.cmdstan()
+    if cmdstan is None:
+        return None
+    name = f"CmdStan {cmdstan.version}, which is installed,"
+    return Installed(name, refused_by(cmdstan, program), toolchain.compiler_problem())
+
+
 def elsewhere(program: Program) -> str:
     """Return a sentence, without its full stop, on where the program can run instead."""
-    installed = toolchain.cmdstan()
+    installed = _installed(program)
     if installed is None:
         problem = toolchain.cmdstan_problem()
         return f"{problem.rstrip('.')}. {INSTALL}" if problem else INSTALL
-    refusal = refused_by(installed, program)
-    if refusal:
-        return (
-            f"CmdStan {installed.version}, which is installed, does not accept the program "
-            f"either ({first_reason(refusal).rstrip('.')}). Use {NEWER}"
-        )
-    missing = toolchain.compiler_problem()
-    text = f"CmdStan {installed.version}, which is installed, accepts the program"
-    if missing:
-        return f"{text}: use backend='cmdstan' once there is a compiler. {missing.rstrip('.')}"
-    return f"{text}: use backend='cmdstan'"
+    if installed.refusal:
+        reason = first_reason(installed.refusal).rstrip(".")
+        return f"{installed.name} does not accept the program either ({reason}). Use {NEWER}"
+    text = f"{installed.name} accepts the program: use backend='cmdstan'"
+    if not installed.missing:
+        return text
+    return f"{text} once there is a compiler. {installed.missing.rstrip('.')}"
 
 
 def slow_to_bind(program: Program) -> str:
@@ -59,25 +72,21 @@ def slow_to_bind(program: Program) -> str:
         f"Binding {program.name} in the embedded backend, which unrolls all loops: time and memory "
         "grow with their lengths"
     )
-    installed = toolchain.cmdstan()
+    installed = _installed(program)
     if installed is None:
         return f"{text} (CmdStan does not: `stanadapt install-cmdstan`)"
-    if toolchain.compiler_problem() or refused_by(installed, program):
+    if installed.missing or installed.refusal:
         return text
     return f"{text} (backend='cmdstan' compiles it in about half a minute)"
 
 
+@functools.lru_cache(maxsize=16)
 def refused_by(installed: toolchain.CmdStan, program: Program) -> str:
     """Return the objection of a CmdStan's compiler to the program; "" if it accepts it."""
-    return _refused_by(installed, program.code, program.name)
-
-
-@functools.lru_cache(maxsize=16)
-def _refused_by(installed: toolchain.CmdStan, code: str, name: str) -> str:
     stanc = (installed.path / "bin" / f"stanc{toolchain.EXE}").absolute()
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "program.stan")
-        source.write_text(code, encoding="utf-8")
+        source.write_text(program.code, encoding="utf-8")
         command = [str(stanc), "--name=program", "--o=program.hpp", source.name]
         try:
             done = subprocess.run(
@@ -86,7 +95,7 @@ def _refused_by(installed: toolchain.CmdStan, code: str, name: str) -> str:
             )  # fmt: skip
         except (OSError, subprocess.TimeoutExpired) as error:
             return str(error)
-    output = (done.stderr + done.stdout).strip().replace(source.name, name)
+    output = (done.stderr + done.stdout).strip().replace(source.name, program.name)
     return (output or "no reason given") if done.returncode else ""
 
 
@@ -113,14 +122,11 @@ def too_old(version: str, program: Program) -> str:
 
 def older_syntax(program: Program) -> str:
     """Return a sentence about syntax that Stan has removed; "" if the program has none."""
-    installed = toolchain.cmdstan()
-    if installed and not refused_by(installed, program):
-        missing = toolchain.compiler_problem()
-        return (
-            f" CmdStan {installed.version}, which is installed, accepts this older syntax: use "
-            f"backend='cmdstan'{' once there is a compiler. ' + missing if missing else '.'}"
-        )
-    if installed and _numbers(installed.version) <= LAST_OLD:
+    installed = _installed(program)
+    if installed and not installed.refusal:
+        missing = f" once there is a compiler. {installed.missing}" if installed.missing else "."
+        return f" {installed.name} accepts this older syntax: use backend='cmdstan'{missing}"
+    if installed and tuple(map(int, re.findall(r"\d+", installed.name)[:2])) <= LAST_OLD:
         return ""  # then the older syntax is not what is wrong
     if not _OLD.search(strip(program.code)) and not _has_hash(program.code):
         return ""
@@ -128,10 +134,6 @@ def older_syntax(program: Program) -> str:
         f" It has syntax that Stan removed in version 2.33: CmdStan up to 2.32 accepts it, "
         f"and {REWRITES}."
     )
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])
 
 
 def _has_hash(code: str) -> bool:
