@@ -16,47 +16,43 @@ __all__ = ["computer"]  # a fixture
 pytestmark = pytest.mark.usefixtures("computer")
 
 
-def choices(name="auto"):
-    return [(backend.name, why) for backend, why in backends.choose(name)]
-
-
-def names(name="auto"):
-    return [backend for backend, _ in choices(name)]
-
-
 def refused(code, facts, function, *arguments, **keywords):
     with raises(code, *facts) as caught:
         function(*arguments, **keywords)
     return caught.value
 
 
-# --- automatic choice ----------------------------------------------------------------------------
+# --- what is installed, and what is named ---------------------------------------------------------
+
+EVERYTHING = {"cmdstan": CMDSTAN, "bridgestan": True}
 
 
-def test_with_nothing_installed_the_embedded_backend_is_used():
-    assert names() == ["stanli"]
-
-
-def test_an_installed_cmdstan_is_preferred(computer):
-    computer(cmdstan=CMDSTAN)
-    assert "CmdStan 2.30.0" in choices()[0][1]
-    assert names() == ["cmdstan", "stanli"]
-
-
-def test_bridgestan_is_preferred_to_cmdstan(computer):
-    computer(cmdstan=CMDSTAN, bridgestan=True)
-    assert names() == ["bridgestan", "cmdstan", "stanli"]
-    assert choices()[0][1].endswith("/bridgestan")
-
-
-def test_without_a_compiler_only_the_embedded_backend_is_usable(computer):
-    computer(cmdstan=CMDSTAN, bridgestan=True, compiler=False)
-    assert names() == ["stanli"]
-
-
-def test_a_broken_cmdstan_is_ignored(tmp_path, monkeypatch):
-    monkeypatch.setenv("CMDSTAN", str(tmp_path))
-    assert names() == ["stanli"]
+@pytest.mark.parametrize(
+    ("installed", "name", "variable", "expected"),
+    [
+        ({}, "auto", None, ["stanli"]),
+        ({"cmdstan": CMDSTAN}, "auto", None, ["cmdstan", "stanli"]),
+        ({"bridgestan": True}, "auto", None, ["bridgestan", "stanli"]),
+        (EVERYTHING, "auto", None, ["bridgestan", "cmdstan", "stanli"]),
+        ({**EVERYTHING, "compiler": False}, "auto", None, ["stanli"]),
+        *[(EVERYTHING, name, None, [name]) for name in backends.BACKENDS],
+        *[(EVERYTHING, "auto", name, [name]) for name in backends.BACKENDS],
+        *[({}, "stanli", variable, ["stanli"]) for variable in ("cmdstan", "nonsense", "auto")],
+        *[({"cmdstan": CMDSTAN}, "auto", empty, ["cmdstan", "stanli"]) for empty in ("", "auto")],
+    ],
+)
+def test_backends_that_are_tried(computer, monkeypatch, installed, name, variable, expected):
+    computer(**installed)
+    if variable is not None:
+        monkeypatch.setenv("STANADAPT_BACKEND", variable)
+    found = backends.choose(name)
+    assert [backend.name for backend, _ in found] == expected
+    reasons = {backend.name: why for backend, why in found}
+    by_variable = name == "auto" and variable in backends.BACKENDS
+    assert all(("STANADAPT_BACKEND" in why) == by_variable for why in reasons.values())
+    if name == "auto" and not by_variable:
+        assert "CmdStan 2.30.0" in reasons.get("cmdstan", "CmdStan 2.30.0")
+        assert reasons.get("bridgestan", "/bridgestan").endswith("/bridgestan")
 
 
 def test_native_backends_accept_nan_and_the_embedded_one_does_not():
@@ -66,68 +62,36 @@ def test_native_backends_accept_nan_and_the_embedded_one_does_not():
     assert list(backends.BACKENDS) == [b.name for b in backends.BACKENDS.values()]
 
 
-# --- requested backends --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["bridgestan", "cmdstan", "stanli"])
-def test_a_named_backend_is_the_only_one_tried(computer, name):
-    computer(cmdstan=CMDSTAN, bridgestan=True)
-    assert names(name) == [name]
-
-
-@pytest.mark.parametrize("name", ["bridgestan", "cmdstan", "stanli"])
-def test_the_environment_variable_replaces_auto(computer, monkeypatch, name):
-    computer(cmdstan=CMDSTAN, bridgestan=True)
-    monkeypatch.setenv("STANADAPT_BACKEND", name)
-    ((only, reason),) = choices()
-    assert only == name
-    assert "STANADAPT_BACKEND" in reason
-
-
-@pytest.mark.parametrize("value", ["cmdstan", "nonsense", "auto"])
-def test_the_environment_variable_does_not_override_a_named_backend(monkeypatch, value):
-    monkeypatch.setenv("STANADAPT_BACKEND", value)
-    ((only, reason),) = choices("stanli")
-    assert only == "stanli"
-    assert "STANADAPT_BACKEND" not in reason
-
-
-@pytest.mark.parametrize("value", ["", "auto"])
-def test_an_empty_environment_variable_or_auto_changes_nothing(computer, monkeypatch, value):
-    computer(cmdstan=CMDSTAN)
-    monkeypatch.setenv("STANADAPT_BACKEND", value)
-    assert names() == ["cmdstan", "stanli"]
-
-
-def test_the_error_names_a_wrong_environment_variable(monkeypatch):
-    monkeypatch.setenv("STANADAPT_BACKEND", "Cmdstan")
-    facts = ["STANADAPT_BACKEND", "auto, bridgestan, cmdstan, stanli", "'Cmdstan'"]
-    refused("unknown_backend", facts, backends.choose, "auto")
-    refused("unknown_backend", facts, sa.Target, NORMAL)
-
-
-@pytest.mark.parametrize("name", ["pymc", "", "CMDSTAN", None, 3])
-def test_an_unknown_name_is_reported(name):
-    error = refused("unknown_backend", [repr(name)], backends.choose, name)
-    assert "STANADAPT_BACKEND" not in str(error)
-
-
-def test_the_error_for_a_missing_cmdstan_explains_how_to_install_it(tmp_path, monkeypatch):
-    facts = ["'cmdstan'", "stanadapt install-cmdstan", "backend='stanli'"]
-    refused("backend_unavailable", facts, backends.choose, "cmdstan")
-    refused("backend_unavailable", facts, sa.Target, NORMAL, backend="cmdstan")
+def test_a_broken_cmdstan_is_ignored_and_reported_if_it_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("CMDSTAN", str(tmp_path))
+    assert [backend.name for backend, _ in backends.choose("auto")] == ["stanli"]
     facts = [tmp_path, "it has no makefile", "install-cmdstan"]
     refused("backend_unavailable", facts, backends.choose, "cmdstan")
 
 
-def test_the_error_for_a_missing_bridgestan_names_the_environment_variable():
-    refused("backend_unavailable", ["BRIDGESTAN"], backends.choose, "bridgestan")
+@pytest.mark.parametrize(
+    "function", [backends.choose, lambda name: sa.Target(NORMAL, backend=name)]
+)
+@pytest.mark.parametrize(
+    ("name", "variable", "code", "facts"),
+    [
+        ("auto", "Cmdstan", "unknown_backend",
+         ["STANADAPT_BACKEND", "auto, bridgestan, cmdstan, stanli", "'Cmdstan'"]),
+        *[(name, "", "unknown_backend", [repr(name)]) for name in ("pymc", "", "CMDSTAN", None, 3)],
+        ("cmdstan", "", "backend_unavailable",
+         ["'cmdstan'", "stanadapt install-cmdstan", "backend='stanli'"]),
+        ("bridgestan", "", "backend_unavailable", ["BRIDGESTAN"]),
+    ],
+)  # fmt: skip
+def test_names_that_cannot_be_used(monkeypatch, function, name, variable, code, facts):
+    monkeypatch.setenv("STANADAPT_BACKEND", variable)
+    error = refused(code, facts, function, name)
+    assert ("STANADAPT_BACKEND" in str(error)) == bool(variable)
 
 
 @pytest.mark.parametrize("name", ["bridgestan", "cmdstan"])
 def test_the_error_for_a_missing_compiler_explains_how_to_install_it(computer, monkeypatch, name):
-    computer(cmdstan=CMDSTAN, bridgestan=True, compiler=False)
+    computer(**EVERYTHING, compiler=False)
     facts = ["no-g++ and no-make could not be found", "backend='stanli'"]
     error = refused("backend_unavailable", facts, backends.choose, name)
     assert ".." not in error.message

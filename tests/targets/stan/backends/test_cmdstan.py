@@ -220,30 +220,27 @@ def test_the_compiler_s_last_lines_are_shown(tree, how, phase, what):
     assert_nothing_left_and_next_attempt_works(tree, how)
 
 
-@pytest.mark.parametrize("phase", [PROGRAM, HEADERS], ids=["program", "headers"])
+KILLED = "echo 'g++: fatal error: Killed signal terminated program cc1plus' >&2; exit 1"
+FULL = "echo 'as: program.o: No space left on device' >&2; exit 1"
+
+
 @pytest.mark.parametrize(
-    "end",
+    ("end", "facts"),
     [
-        "kill -9 $$",
-        "echo 'g++: fatal error: Killed signal terminated program cc1plus' >&2; exit 1",
+        (PROGRAM.format("kill -9 $$"), ["killed", "memory"]),
+        (PROGRAM.format(KILLED), ["killed", "memory"]),
+        (HEADERS.format("kill -9 $$"), ["killed", "memory"]),
+        (PROGRAM.format(FULL), ["disk", "STANADAPT_CACHE"]),
+        (PROGRAM.format(r"printf 'erreur: \351\n' >&2; exit 1"), ["erreur: "]),
+        (LINK.format("echo undefined reference to nowhere >&2; exit 1"),
+         ["linked", "undefined reference to nowhere"]),
     ],
-    ids=["signal", "message"],
-)
-def test_a_killed_compiler_is_explained_by_memory(tree, how, phase, end):
-    how(phase.format(end))
-    refused("compilation_failed", "killed", "memory")
+    ids=["killed", "killed by its message", "killed at headers", "disk", "encoding", "symbols"],
+)  # fmt: skip
+def test_other_ends_of_a_compiler_are_explained(tree, how, end, facts):
+    how(end)
+    refused("compilation_failed", *facts)
     assert_nothing_left_and_next_attempt_works(tree, how)
-
-
-def test_a_full_disk_is_reported(tree, how):
-    how(PROGRAM.format("echo 'as: program.o: No space left on device' >&2; exit 1"))
-    refused("compilation_failed", "disk", "STANADAPT_CACHE")
-    assert_nothing_left_and_next_attempt_works(tree, how)
-
-
-def test_messages_in_another_encoding_are_shown(how):
-    how(PROGRAM.format(r"printf 'erreur: \351\n' >&2; exit 1"))
-    refused("compilation_failed", "erreur: ")
 
 
 def test_solvers_that_do_not_compile_are_reported(tree, how):
@@ -252,12 +249,6 @@ def test_solvers_that_do_not_compile_are_reported(tree, how):
     refused("compilation_failed", "sundials/one.c", "no such file")
     builds = writable_folder(build_cache.BUILDS)
     assert [path for path in builds.iterdir() if "solvers" in path.name] == []
-    assert_nothing_left_and_next_attempt_works(tree, how)
-
-
-def test_symbols_undefined_even_with_the_solvers_are_reported(tree, how):
-    how(LINK.format("echo undefined reference to nowhere >&2; exit 1"))
-    refused("compilation_failed", "linked", "undefined reference to nowhere")
     assert_nothing_left_and_next_attempt_works(tree, how)
 
 
