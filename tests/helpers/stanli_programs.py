@@ -25,19 +25,3 @@ def assert_density(target, log_density, n=5):
 
 def normal_sum(x, mean, sd):
     return np.sum(-np.log(sd) - 0.5 * ((x - mean) / sd) ** 2)
-
-
-# the store to sg does not depend on the loop
-STORE = """
-data { int N; vector[N] x; vector[N] y; array[N] int k; }
-parameters { real a; real b; }
-model {
-  vector[N] mu;
-  vector[N] sg = rep_vector(2, N);
-  for (n in 1:N) {
-    sg[n] = exp(a);
-    if (k[n] > 3) { mu[n] = x[n] * b; } else { mu[n] = x[n]; }
-  }
-  y ~ normal(mu, sg);
-}
-"""

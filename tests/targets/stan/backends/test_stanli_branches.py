@@ -6,23 +6,10 @@ import pytest
 import stanadapt as sa
 from stanadapt.targets.stan.backends import stanli
 from tests.helpers.codes import raises, warns
-from tests.helpers.stanli_programs import STORE, K, X, assert_density, normal_sum
+from tests.helpers.stanli_programs import K, X, assert_density, normal_sum
+from tests.targets.stan.backends.test_stanli_reproducers import REPRODUCERS
 
 BRANCHES = {
-    "local that a branch changed": (
-        """
-data { real x; }
-parameters { real a; }
-model {
-  real u = 0;
-  a ~ normal(0, 1);
-  if (a > 0) u = x;
-  target += u > 1.5 ? u : 0.1;
-}
-""",
-        {"x": 2.0},
-        [7, 8],
-    ),
     "guarded logarithm": (
         """
 data { int N; vector[N] x; }
@@ -38,34 +25,6 @@ model {
 """,
         {"N": 7, "x": X},
         [8, 9],
-    ),
-    "loop-invariant density in a branch": (
-        """
-data { int N; array[N] int z; }
-parameters { real x; }
-model {
-  x ~ normal(0, 1);
-  if (x > 0)
-    for (i in 1:N) for (j in 1:N) target += bernoulli_logit_lpmf(z[i] | x);
-}
-""",
-        {"N": 4, "z": [0, 1, 1, 0]},
-        [6],
-    ),
-    "two loops with counters": (
-        """
-parameters { real a; }
-model {
-  int i = 0;
-  int k = 0;
-  real s = 0;
-  while (i < 3) { i += 1; s += a * i; }
-  if (a > 0) { while (k < 2) { k += 1; s += square(a) * k; } }
-  target += -square(s) - square(a);
-}
-""",
-        None,
-        [7, 8],
     ),
     "loop that a parameter ends": (
         """
@@ -108,25 +67,20 @@ generated quantities {
         [6, 7],
     ),
 }
-CASES = pytest.mark.parametrize(
-    ("code", "data", "lines"), BRANCHES.values(), ids=list(BRANCHES)
-)  # fmt: skip
+REFUSED = {name: r for name, r in REPRODUCERS.items() if r.with_guards == "refused"}
 
 
-@CASES
-def test_branches_on_parameters_are_refused(code, data, lines):
-    with raises("parameter_branches") as caught:
+@pytest.mark.parametrize(("code", "data", "lines"), BRANCHES.values(), ids=list(BRANCHES))
+def test_branches_on_parameters_are_refused_with_their_lines(code, data, lines):
+    with raises("parameter_branches", "cmdstan", "unsafe=True", stanli.VERSION) as caught:
         sa.Target(code, data)
-    message = caught.value.message
     for number in lines:
-        assert f"line {number}: {code.splitlines()[number - 1].strip()}" in message
-    for remedy in ("cmdstan", "unsafe=True"):
-        assert remedy in message
-    assert stanli.VERSION in message
+        shown = f"line {number}: {code.splitlines()[number - 1].strip()}"
+        assert shown in caught.value.message
 
 
-@CASES
-def test_they_are_refused_before_any_evaluation(monkeypatch, code, data, lines):
+@pytest.mark.parametrize("name", REFUSED)
+def test_they_are_refused_before_any_evaluation(monkeypatch, name):
     """Because some such programs kill the process at their first gradient."""
 
     def evaluated(model, point):
@@ -134,31 +88,21 @@ def test_they_are_refused_before_any_evaluation(monkeypatch, code, data, lines):
 
     monkeypatch.setattr(stanli, "evaluate", evaluated)
     with raises("parameter_branches"):
-        sa.Target(code, data)
+        sa.Target(REFUSED[name].code, REFUSED[name].data)
 
 
-@CASES
-def test_unsafe_accepts_them_with_a_warning(code, data, lines):
+def test_unsafe_accepts_them_with_a_warning():
     with warns("checks_omitted", "unsafe=True") as caught:
-        target = sa.Target(code, data, unsafe=True)
+        target = sa.Target(REFUSED["changed constant"].code, unsafe=True)
     assert len(caught) == 1
-    assert target.dim == 1
-
-
-def test_without_the_guard_the_first_case_is_wrong():
-    """If a release of stanli fixes this, the guard can be reconsidered."""
-    code, data, _ = BRANCHES["local that a branch changed"]
-    with warns("checks_omitted"):
-        target = sa.Target(code, data, unsafe=True)
-    value, gradient, _ = target.evaluate(np.array([0.5]))
-    right = 2.0 - 0.125
-    assert value != pytest.approx(right)
-    assert gradient[0] == pytest.approx(-0.5)
+    assert target.dim == 2
 
 
 def test_unsafe_does_not_skip_the_data_check():
     with raises("data_wrong_shape", "x "):
-        sa.Target(STORE, {"N": 7, "x": X[:3], "y": X, "k": K}, unsafe=True)
+        sa.Target(
+            "data { vector[7] x; } parameters { real a; } model { }", {"x": X[:3]}, unsafe=True
+        )
 
 
 def test_branches_on_data_are_accepted():

@@ -1,6 +1,6 @@
 """The guards of the embedded backend: programs with known faults are right, refused or reported.
 
-The programs are minimal examples written for this file; the right values come from numpy.
+The programs with faults are those of `test_stanli_reproducers`.
 """
 
 import importlib.metadata
@@ -12,98 +12,21 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.targets.stan.backends import stanli
-from stanadapt.targets.stan.data import to_json
-from stanadapt.targets.stan.program import Program
 from tests.helpers.codes import raises, warns
-from tests.helpers.stanli_programs import RNG, STORE, K, X, assert_density, normal_sum
+from tests.helpers.stanli_programs import assert_density, normal_sum
+from tests.targets.stan.backends.test_stanli_reproducers import REPRODUCERS
 
-QUIET = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
-
-# --- nested loops --------------------------------------------------------------------------------
-
-NESTED = """
-data { int N; int J; vector[N] x; }
-parameters { vector[N] t; vector[J] ls; }
-model {
-  for (n in 1:N) { for (j in 1:J) { x[n] ~ normal(t[n], exp(ls[j])); } }
-}
-"""
-NESTED_MEANS = """
-data { int N; int J; vector[N] x; }
-parameters { vector[J] m; }
-model {
-  for (n in 1:N) { for (j in 1:J) { x[n] ~ normal(m[j], 1); } }
-}
-"""
+NESTED, STORE = (REPRODUCERS[name] for name in ("nested loops", "invariant store"))
 
 
-@pytest.mark.parametrize(("n", "j"), [(3, 2), (4, 2), (7, 3), (7, 7), (2, 5)])
-@QUIET
-def test_nested_loops_are_right(n, j):
-    target = sa.Target(NESTED, {"N": n, "J": j, "x": X[:n]})
-
-    def log_density(theta):
-        t, ls = theta[:n], theta[n:]
-        return normal_sum(X[:n, None], t[:, None], np.exp(ls) * np.ones((n, 1)))
-
-    assert_density(target, log_density)
-
-
-@QUIET
-def test_nested_loops_over_means_are_right():
-    target = sa.Target(NESTED_MEANS, {"N": 7, "J": 3, "x": X})
-    assert_density(target, lambda m: normal_sum(X[:, None], m, 1.0))
-
-
-@QUIET
-def test_nested_loops_of_a_hundred_by_five_are_finite():
-    x = RNG.normal(size=100)
-    target = sa.Target(NESTED, {"N": 100, "J": 5, "x": x})
-    value, gradient, message = target.evaluate(np.zeros(105))
-    assert message == ""
-    assert np.isfinite(value)
-    np.testing.assert_allclose(gradient[:100], 5 * x, rtol=1e-12)
-
-
-# --- a store that does not depend on the loop ----------------------------------------------------
-
-
-@QUIET
-def test_invariant_stores_are_right():
-    y = X[::-1] + 0.3
-    target = sa.Target(STORE, {"N": 7, "x": X, "y": y.copy(), "k": K})
+@pytest.mark.parametrize(("n", "j"), [(3, 2), (7, 7), (2, 5), (100, 5)])
+@pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
+def test_nested_loops_of_every_size_are_right(n, j):
+    x = np.random.default_rng(n).normal(size=n)
+    target = sa.Target(NESTED.code, {"N": n, "J": j, "y": x})
     assert_density(
-        target, lambda t: normal_sum(y, np.where(K > 3, X * t[1], X), np.exp(t[0]) + 0 * X)
+        target, lambda u: normal_sum(x[:, None], u[:n, None], np.exp(u[n:]) * np.ones((n, 1)))
     )
-
-
-# --- a vector overwritten after use --------------------------------------------------------------
-
-OVERWRITTEN = """
-data { int N; vector[N] x; }
-parameters { vector[N] v; real s; }
-model {
-  vector[N] w = v;
-  x ~ normal(w, 1);
-  for (n in 1:N) { w[n] = exp(s) * w[n]; }
-  x ~ normal(w, 2);
-  for (n in 1:N) { w[n] = w[n] + square(v[n]); }
-  w ~ normal(0, 3);
-}
-"""
-
-
-@QUIET
-def test_overwritten_vectors_have_right_gradients():
-    target = sa.Target(OVERWRITTEN, {"N": 7, "x": X})
-
-    def log_density(theta):
-        v, w = theta[:7], np.exp(theta[7]) * theta[:7]
-        return (
-            normal_sum(X, v, 1.0) + normal_sum(X, w, 2.0) + normal_sum(w + v**2, 0.0, 3.0)
-        )  # fmt: skip
-
-    assert_density(target, log_density)
 
 
 # --- guard 1: the switches work, and the self-test detects if they do not ------------------------
@@ -141,20 +64,6 @@ def test_self_test_detects_that_a_switch_is_missing(monkeypatch, omitted):
     monkeypatch.setattr(stanli, "SWITCHES", others)
     with raises("stanli_unusable"):
         stanli.self_test(force=True)
-
-
-@pytest.mark.parametrize(("code", "dim"), [(NESTED, 10), (STORE, 2)])
-def test_the_programs_of_this_file_are_wrong_without_the_switches(monkeypatch, code, dim):
-    """Otherwise the tests above would pass even without the guards."""
-    program = Program("p", code, None, ())
-    data = to_json({"N": 7, "J": 3, "x": X, "y": X[::-1].copy() + 0.3, "k": K}, program)
-    mir, point, switches = stanli._translate(program), np.linspace(-0.5, 0.5, dim), stanli.SWITCHES
-    values = []
-    for some in ((), switches):
-        monkeypatch.setattr(stanli, "SWITCHES", some)
-        model = stanli.Binding(program, data, mir, (True,)).build()
-        values.append(stanli.evaluate(model, point)[0])
-    assert abs(values[0] - values[1]) > 1e-3
 
 
 def test_the_self_test_runs_once_per_version(monkeypatch, tmp_path, built):
@@ -215,11 +124,10 @@ def test_without_an_execution_report_programs_with_branches_are_refused(monkeypa
 # --- guard 4: the default build and the derivative -----------------------------------------------
 
 
-@pytest.mark.parametrize("code", [NESTED, STORE])
-def test_a_wrong_default_build_gives_a_warning(code):
-    data = {"N": 7, "J": 3, "x": X, "y": X[::-1].copy(), "k": K}
+@pytest.mark.parametrize("program", [NESTED, STORE])
+def test_a_wrong_default_build_gives_a_warning(program):
     with warns("optimizer_fault", "program", "install-cmdstan") as caught:
-        sa.Target(code, data)
+        sa.Target(program.code, program.data)
     assert len(caught) == 1
 
 
