@@ -8,14 +8,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 BLOCKS = (
-    "functions",
-    "data",
-    "transformed data",
-    "parameters",
-    "transformed parameters",
-    "model",
+    "functions", "data", "transformed data", "parameters", "transformed parameters", "model",
     "generated quantities",
-)
+)  # fmt: skip
 
 # The parts that stanc's lexer removes before parsing, in a single expression that recognizes quotes
 # inside comments and comments inside strings. A "#" that does not start an include was a comment

@@ -22,20 +22,9 @@ from stanadapt.errors import StanadaptError
 WINDOWS = platform.system() == "Windows"
 EXE = ".exe" if WINDOWS else ""
 PACKAGES = (
-    "stanadapt",
-    "numpy",
-    "numba",
-    "llvmlite",
-    "bridgestan",
-    "stanli",
-    "cmdstanpy",
-    "arviz",
-    "xarray",
-    "matplotlib",
-    "h5netcdf",
-    "typer",
-    "rich",
-)
+    "stanadapt", "numpy", "numba", "llvmlite", "bridgestan", "stanli", "cmdstanpy", "arviz",
+    "xarray", "matplotlib", "h5netcdf", "typer", "rich",
+)  # fmt: skip
 
 # Stan compilers that have run, with their modification times, because a run takes 30 ms
 _WORKING: set[tuple[Path, int]] = set()

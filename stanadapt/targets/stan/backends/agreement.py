@@ -81,10 +81,27 @@ def check(program: Program, data: str, native: Any, name: str, version: str) -> 
             return "not compared: evaluation in another process, where it is harmless, failed"
     else:
         ours = [stanli.evaluate(native, point) for point in points]
-    where = _disagreement(ours, theirs)
+    nothing = [(np.nan, np.full(point.size, np.nan)) for point in points]
+    where = _disagreement(ours or nothing, theirs)
     if where is None:
         return f"agrees with stanli {stanli.VERSION} at {len(points)} points"
-    raise _error(program, name, version, faults, native, points, ours, theirs, where)
+    point, (value, gradient) = points[where], (ours or nothing)[where]
+    other, other_gradient = theirs[where]
+    worst = int(np.argmax(np.nan_to_num(abs(gradient - other_gradient), nan=np.inf)))
+    if faults:
+        trust = f"Trust the embedded backend: {known_faults.describe(faults, version)}. "
+    else:
+        trust = _trust(native, point, gradient, name)
+    shown = np.array2string(point[:6], precision=4, separator=", ")
+    raise StanadaptError(
+        "densities_disagree",
+        f"the densities of {program.name} disagree at the unconstrained position {shown}"
+        f"{' (the first 6 coordinates)' if point.size > 6 else ''}: {name} gives the log density "
+        f"{value:.8g} and, in coordinate {worst + 1}, the derivative {gradient[worst]:.8g}; "
+        f"stanli {stanli.VERSION} gives {other:.8g} and {other_gradient[worst]:.8g} (log "
+        f"densities may differ by a constant). {trust}Use backend='stanli', or a newer CmdStan. "
+        "unsafe=True omits this check.",
+    )
 
 
 def _too_large(program: Program, data: str, native: Any) -> str:
@@ -123,57 +140,18 @@ def _isolated(library: str, data: str, points: list[np.ndarray]) -> list[Answer]
     raise OSError(done.stderr)
 
 
-def _disagreement(ours: list[Answer] | None, theirs: list[Answer]) -> int | None:
+def _disagreement(ours: list[Answer], theirs: list[Answer]) -> int | None:
     """Return the number of the first point at which the densities disagree."""
-    if ours is None:
-        return 0
+    values, others = (np.array([value for value, _ in answers]) for answers in (ours, theirs))
+    slopes, other_slopes = (np.array([slope for _, slope in answers]) for answers in (ours, theirs))
     # constants may differ, so the first point is the reference of log densities
-    constant = ours[0][0] - theirs[0][0]
+    differences = np.abs((values - values[0]) - (others - others[0]))
+    allowed = TOLERANCE * (1.0 + np.abs(others - others[0])) + ROUNDING * np.abs(others)
     # of each coordinate, since their units differ; at one point, a derivative may be near zero
-    slopes = np.max([np.abs(gradient) for _, gradient in theirs], axis=0)
-    allowed = TOLERANCE * slopes + ROUNDING * slopes.max(initial=0.0)
-    for i, ((value, gradient), (other, other_gradient)) in enumerate(
-        zip(ours, theirs, strict=True)
-    ):
-        difference = abs(other - theirs[0][0])
-        near = abs(value - other - constant) <= TOLERANCE * (1.0 + difference) + ROUNDING * abs(
-            other
-        )
-        if not near or not np.all(np.abs(gradient - other_gradient) <= allowed):
-            return i
-    return None
-
-
-def _error(
-    program: Program,
-    name: str,
-    version: str,
-    faults: list[known_faults.Fault],
-    native: Any,
-    points: list[np.ndarray],
-    ours: list[Answer] | None,
-    theirs: list[Answer],
-    where: int,
-) -> StanadaptError:
-    """Return the error, with both numbers, the point and what to trust."""
-    point, ours = points[where], ours or [(np.nan, np.full(p.size, np.nan)) for p in points]
-    (value, gradient), (other, other_gradient) = ours[where], theirs[where]
-    worst = int(np.argmax(np.nan_to_num(abs(gradient - other_gradient), nan=np.inf)))
-    trust = (
-        f"Trust the embedded backend: {known_faults.describe(faults, version)}. "
-        if faults
-        else _trust(native, point, gradient, name)
-    )
-    shown = np.array2string(point[:6], precision=4, separator=", ")
-    return StanadaptError(
-        "densities_disagree",
-        f"the densities of {program.name} disagree at the unconstrained position {shown}"
-        f"{' (the first 6 coordinates)' if point.size > 6 else ''}: {name} gives the log density "
-        f"{value:.8g} and, in coordinate {worst + 1}, the derivative {gradient[worst]:.8g}; "
-        f"stanli {stanli.VERSION} gives {other:.8g} and {other_gradient[worst]:.8g} (log "
-        f"densities may differ by a constant). {trust}Use backend='stanli', or a newer CmdStan. "
-        "unsafe=True omits this check.",
-    )
+    largest = np.abs(other_slopes).max(axis=0)
+    near = np.abs(slopes - other_slopes) <= TOLERANCE * largest + ROUNDING * largest.max(initial=0)
+    wrong = ~((differences <= allowed) & near.all(axis=1))
+    return int(np.argmax(wrong)) if wrong.any() else None
 
 
 def _trust(native: Any, point: np.ndarray, gradient: np.ndarray, name: str) -> str:

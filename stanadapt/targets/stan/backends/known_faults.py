@@ -40,37 +40,18 @@ class Fault(NamedTuple):
 
 
 FAULTS = (
-    Fault(
-        "csr_matrix_times_vector",
-        (2, 28, 0),
-        "value and gradient are wrong, and memory is overwritten, if the vector depends on "
-        "parameters",
-        2586,
-        since=(2, 27, 0),
-        writes_memory=True,
-    ),
-    Fault(
-        "generalized_inverse",
-        (2, 28, 0),
-        "wrong for symmetric matrices without full rank",
-        2577,
-    ),
+    Fault("csr_matrix_times_vector", (2, 28, 0),
+          "value and gradient are wrong, and memory is overwritten, if the vector depends on "
+          "parameters", 2586, since=(2, 27, 0), writes_memory=True),
+    Fault("generalized_inverse", (2, 28, 0),
+          "wrong for symmetric matrices without full rank", 2577),
     Fault("ode_adjoint_tol_ctl", (2, 28, 1), "its memory is managed wrongly", 2600),
-    Fault(
-        "matrix_exp",
-        (2, 29, 0),
-        "NaN for two-by-two matrices with large eigenvalues",
-        2616,
-    ),
+    Fault("matrix_exp", (2, 29, 0), "NaN for two-by-two matrices with large eigenvalues", 2616),
     Fault("log_inv_logit_diff", (2, 31, 0), "wrong if the first argument is infinite", 2798),
     Fault("csr_to_dense_matrix", (2, 32, 0), "fails for matrices with an empty first row", 2877),
-    Fault(
-        "gp_matern32_cov",
-        (2, 36, 0),
-        "reads outside its memory if there are several length scales",
-        3084,
-    ),
-)
+    Fault("gp_matern32_cov", (2, 36, 0),
+          "reads outside its memory if there are several length scales", 3084),
+)  # fmt: skip
 
 
 def find(code: str, version: str) -> list[Fault]:

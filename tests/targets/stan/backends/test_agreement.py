@@ -269,7 +269,6 @@ def test_another_process_that_dies_is_told_from_one_that_fails(monkeypatch, chil
             agreement._isolated("library", "{}", [np.zeros(2)])
     else:
         assert agreement._isolated("library", "{}", [np.zeros(2)]) is None
-        assert agreement._disagreement(None, [(0.0, np.zeros(2))]) == 0
 
 
 # --- the embedded backend by itself --------------------------------------------------------------
