@@ -306,7 +306,7 @@ def _prior_of_run(
     """
     if data is None and folder.manifest.get("prior") is None:
         return None, None, []
-    target, notes = program_of(read_spec(folder), show_progress), list[Message]()
+    target, notes = program_of(read_spec(folder)[0], show_progress), list[Message]()
     if data is not None:
         plan_prior(target, data)  # find mistakes in the file before sampling
     else:

@@ -6,7 +6,8 @@ fail: they are numbers, and `datasets` gives their dimensions names. The file is
 netCDF is built: a netCDF file of the same contents takes ten times as long.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import h5py
@@ -14,7 +15,9 @@ import numpy as np
 import xarray as xr
 
 from stanadapt.errors import StanadaptError
-from stanadapt.results.arviz_object import Groups, build, dataset, group_names
+from stanadapt.results.arviz_object import Groups, build, dataset, group_names, variables
+from stanadapt.results.attributes import origin
+from stanadapt.results.labels import phase_groups
 
 # kinds of numbers, text and dates that netCDF holds
 STORED = "biufUmM"
@@ -23,6 +26,52 @@ OF_NETCDF = frozenset({
     "CLASS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST", "_NCProperties", "_Netcdf4Coordinates",
     "_Netcdf4Dimid", "_nc3_strict",
 })  # fmt: skip
+
+
+def rehearse_draws(
+    program: Any,
+    plan: Any,
+    statistics: Sequence[str],
+    attributes: Mapping[str, Any],
+    further: Collection[str] = (),
+    own: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
+    """Rehearse the result of draws from a program, by any sampler or engine.
+
+    Parameters
+    ----------
+    program, plan
+        The `Target` and the lengths of the run.
+    statistics
+        Names of the sampler's statistics in the result.
+    attributes
+        Those of the result that are known before it is run.
+    further
+        Groups of positions on the unconstrained scale.
+    own
+        Groups of the sampler's own that are known before the run, with one draw.
+
+    Raises
+    ------
+    StanadaptError
+        "result_refused", if the result of the run could not be saved.
+
+    """
+    twice = sorted({name for name in statistics if list(statistics).count(name) > 1})
+    if twice:
+        raise StanadaptError(
+            "result_refused",
+            f"the sampler has two statistics of the name {twice[0]!r}: rename the one in its Info.",
+        )
+    draws = variables(program.column_names, np.zeros((1, 1, len(program.column_names))))
+    groups: Groups = {}
+    for prefix in ("", "warmup_") if plan.save_warmup else ("",):
+        stats = {name: np.zeros((1, 1)) for name in statistics}
+        groups |= phase_groups(program.labels, prefix, draws, stats)
+    groups |= {name: {"position": np.zeros((1, 1, program.dim))} for name in further}
+    groups |= {**own, **program.data_groups}
+    known = {"backend_reason": program.backend_reason, "noise": list(program.noise)}
+    rehearse(groups, {**origin(program, plan), **known, **attributes})
 
 
 def rehearse(groups: Groups, attributes: Mapping[str, Any]) -> None:

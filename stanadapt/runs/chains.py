@@ -26,29 +26,23 @@ COUNTED = [VALUE_CALLS, GRADIENT_CALLS, FAILED_CALLS]
 
 
 class Start(NamedTuple):
-    """In which coordinates chains run, where they start, and the cost of that.
+    """In which coordinates chains run, where they start, and the cost of that."""
 
-    target
-        What is sampled: as the user gave it, or in standardized coordinates.
-    positions
-        One per chain, in the coordinates of `target`.
-    calls
-        Evaluations so far: values, gradients, failures; shape (chain, 3).
-    seconds
-        Seconds of each chain: by the clock, and of a processor; shape (chain, 2).
-    compile_seconds
-        Seconds of compiling the sampler that learned scales.
-    description
-        Attributes of the result.
+    target: Samplable  # as the user gave it, or in standardized coordinates
+    positions: list[np.ndarray]  # one per chain, in the coordinates of `target`
+    calls: np.ndarray  # evaluations so far: values, gradients, failures; shape (chain, 3)
+    seconds: np.ndarray  # by the clock, and of a processor; shape (chain, 2)
+    compile_seconds: float  # of compiling the sampler that learned scales
+    description: dict[str, Any]  # attributes of the result
 
-    """
-
-    target: Samplable
-    positions: list[np.ndarray]
-    calls: np.ndarray
-    seconds: np.ndarray
-    compile_seconds: float
-    description: dict[str, Any]
+    @classmethod
+    def free(
+        cls, target: Samplable, positions: list[np.ndarray], description: dict[str, Any]
+    ) -> "Start":
+        """Return a start that has cost nothing so far."""
+        chains = len(positions)
+        calls, seconds = np.zeros((chains, 3), np.int64), np.zeros((chains, 2))
+        return cls(target, positions, calls, seconds, 0.0, description)
 
     def counted(self, density: Density, chain: int) -> Density:
         """Let a density's counters begin with the cost of this chain's pre-run."""
@@ -68,19 +62,13 @@ class Start(NamedTuple):
 
 
 class Randomness(NamedTuple):
-    """Where the random numbers of a chain come from: each use has its own.
+    """Where the random numbers of a chain come from: each use has its own."""
 
-    moves, scales
-        Generators for its start and its moves, and for the pre-run that learns scales.
-    quantities, warmup_quantities
-        Seeds of Stan's generator, for generated quantities of sampling and of warm-up.
-
-    """
-
-    moves: np.random.Generator
+    moves: np.random.Generator  # its start and its moves
+    # seeds of Stan's generator, for generated quantities of sampling and of warm-up
     quantities: int
     warmup_quantities: int
-    scales: np.random.Generator
+    scales: np.random.Generator  # the pre-run that learns scales
 
 
 def randomness(plan: Plan) -> list[Randomness]:

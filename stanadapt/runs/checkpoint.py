@@ -28,31 +28,17 @@ SUMMARY = "summary"
 
 
 class Checkpoint(NamedTuple):
-    """The state of a chain.
+    """The state of a chain."""
 
-    counts
-        Attributes of `Chain` that are numbers.
-    rng
-        State of its random number generator.
-    calls, failed_position
-        Counters of its density, and the last position without a finite density.
-    rows
-        Number of draws recorded in each phase.
-    quantities
-        State of the constrainer in each phase.
-    progress, state
-        Progress of a pooled warm-up, and state of the sampler.
-
-    """
-
-    counts: dict[str, Any]
-    rng: dict[str, Any]
+    counts: dict[str, Any]  # attributes of `Chain` that are numbers
+    rng: dict[str, Any]  # state of its random number generator
+    # counters of its density, and the last position without a finite density
     calls: np.ndarray
     failed_position: np.ndarray
-    rows: dict[str, int]
-    quantities: dict[str, Any]
-    progress: Any
-    state: Any
+    rows: dict[str, int]  # number of draws recorded in each phase
+    quantities: dict[str, Any]  # state of the constrainer in each phase
+    progress: Any  # of a pooled warm-up
+    state: Any  # of the sampler
 
 
 def checkpoint_of(chain: Chain, generation: int) -> dict[str, np.ndarray]:
@@ -63,9 +49,10 @@ def checkpoint_of(chain: Chain, generation: int) -> dict[str, np.ndarray]:
     """
     recordings: Any = {phase: getattr(chain, phase) for phase in PHASES}
     rows = {phase: recording.rows for phase, recording in recordings.items()}
-    summary = {"generation": generation, "rows": rows, "done": chain.n_done}
-    summary["total"] = chain.n_total
-    summary |= {"stopped": bool(chain.stopped), "warming_up": bool(chain.warming_up)}
+    summary = {
+        "generation": generation, "rows": rows, "done": chain.n_done, "total": chain.n_total,
+        "stopped": bool(chain.stopped), "warming_up": bool(chain.warming_up),
+    }  # fmt: skip
     arrays = packed(
         Checkpoint(
             {name: getattr(chain, name) for name in COUNTS},
@@ -134,10 +121,7 @@ def _set(chain: Chain, checkpoint: Checkpoint) -> None:
         recording.constrain.resume(checkpoint.quantities[phase])
 
 
-# least time between two checkpoints of a chain
-SECONDS = 5.0
-# largest share of a processor's time for checkpoints
-SHARE = 0.02
+SECONDS, SHARE = 5.0, 0.02  # of `WriteCheckpoints`
 TOGETHER = "chains.npz"
 
 
@@ -155,19 +139,26 @@ class WriteCheckpoints(Keeper):
         All chains of the run, in their order.
     generation
         Number of times that they have been pooled.
-
-    Attributes
-    ----------
-    trouble
-        Why the last attempt to write failed: a list with one message, or an empty list.
+    seconds, share
+        Least time between two checkpoints of a chain, and largest share of a processor's time for
+        checkpoints.
 
     """
 
-    def __init__(self, folder: RunFolder, chains: list[Chain], generation: int = 0) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        chains: list[Chain],
+        generation: int = 0,
+        seconds: float = SECONDS,
+        share: float = SHARE,
+    ) -> None:
         self.folder, self.generation = folder, generation
+        self._least, self._share = seconds, share
         self._number = {id(chain): number for number, chain in enumerate(chains)}
+        # why the last attempt to write failed: one message or none
         self.trouble: list[Message] = []
-        self._due = [time.monotonic() + SECONDS] * len(chains)
+        self._due = [time.monotonic() + seconds] * len(chains)
         self._seconds = 0.0  # processor time of the last write
         self._lock = threading.Lock()
         # arrays to be written, by file name; a newer checkpoint replaces an older one
@@ -186,14 +177,16 @@ class WriteCheckpoints(Keeper):
 
     def _next(self, seconds: float) -> float:
         """Return when a checkpoint that took these seconds to copy is due again."""
-        return time.monotonic() + max(SECONDS, (seconds + self._seconds) / SHARE)
+        return time.monotonic() + max(self._least, (seconds + self._seconds) / self._share)
 
     def write(self, chain: Chain) -> None:
         """Schedule the writing of one chain; a failure does not end the run, but is recorded."""
         with self._recorded_trouble():
-            self._hand_over(
-                chain_file(self._number[id(chain)]), checkpoint_of(chain, self.generation)
-            )
+            self._hand_over(chain_file(self._number[id(chain)]), self.state_of(chain))
+
+    def state_of(self, chain: Chain) -> dict[str, np.ndarray]:
+        """Return the checkpoint of a chain."""
+        return checkpoint_of(chain, self.generation)
 
     def pooled(self, chains: list[Chain]) -> None:
         """Schedule the writing of all chains into one file, so that they resume together.
@@ -214,10 +207,8 @@ class WriteCheckpoints(Keeper):
         self.folder.write_arrays(TOGETHER, self._states(chains))
 
     def _states(self, chains: list[Chain]) -> dict[str, np.ndarray]:
-        states = [checkpoint_of(chain, self.generation) for chain in chains]
-        return {
-            f"{i}.{name}": array for i, state in enumerate(states) for name, array in state.items()
-        }
+        states = enumerate(map(self.state_of, chains))
+        return {f"{i}.{name}": array for i, state in states for name, array in state.items()}
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import AUTO, PRESET, Sampler
 from stanadapt.engine.registry import find, names_of
 from stanadapt.errors import Message, StanadaptError, warn
@@ -205,26 +206,17 @@ def without_gradient(target: Samplable) -> str:
 
     About 100 evaluations at random positions near the origin.
     """
-    noise = target.target.noise
-    if noise:
-        return f"the density is an estimate with noise {', '.join(noise)}"
-    try:
-        return gradient_problem(target, _positions(target))
-    except StanadaptError:  # reported in full when chains start
-        return ""
-
-
-def _positions(target: Samplable) -> np.ndarray:
-    rngs = [np.random.default_rng((CHECK_SEED, i)) for i in range(POSITIONS)]
-    return np.array(initial_positions(target, None, rngs))
+    return "" if (choice := _suitable(target)).sampler == DEFAULT else choice.reason
 
 
 def _suitable(target: Samplable) -> Choice:
-    if target.target.noise:
-        return Choice(WITHOUT_GRADIENT, without_gradient(target))
+    noise = target.target.noise
+    if noise:
+        return Choice(WITHOUT_GRADIENT, f"the density is an estimate with noise {', '.join(noise)}")
+    rngs = [np.random.default_rng((CHECK_SEED, i)) for i in range(POSITIONS)]
     try:
-        positions = _positions(target)
-    except StanadaptError:
+        positions = np.array(initial_positions(target, None, rngs))
+    except StanadaptError:  # reported in full when chains start
         return Choice(DEFAULT, "the gradient could not be checked at random positions")
     problem = gradient_problem(target, positions)
     if problem:
@@ -232,10 +224,31 @@ def _suitable(target: Samplable) -> Choice:
     return Choice(DEFAULT, "the density has a gradient")
 
 
-def require_exact(target: Target, sampler: Sampler) -> None:
-    """Raise StanadaptError if the noise of an estimated density would bias the sampler."""
-    if not target.noise:
+def require_suitable(
+    target: Samplable, sampler: Sampler, settings: Any, plan: Plan, saves_pseudo: bool
+) -> None:
+    """Raise StanadaptError if the sampler, or what is asked of it, does not suit the target."""
+    _require_exact(target.target, sampler)
+    if target.in_batches and not sampler.samples_batches:
+        raise StanadaptError(
+            "sampler_not_for_target",
+            f"{sampler.name} needs the density of all rows, but {target!r} estimates it from some: "
+            f"sample the Target itself, or use {names_of(lambda s: s.samples_batches)}.",
+        )
+    _require_threads(sampler, settings, plan.threads_per_chain)
+    if not saves_pseudo:
         return
+    if not target.has_pseudo_samples and sampler.extra_output is None:
+        raise StanadaptError(
+            "option_not_used",
+            f"save='pseudo' keeps pseudo-samples, but {sampler.name} has none for {target.name}: "
+            "leave it out, sample Extended(target), or use the sampler pseudo_extended.",
+        )
+    require_names(target.target)
+
+
+def _require_exact(target: Target, sampler: Sampler) -> None:
+    """Raise StanadaptError if the noise of an estimated density would bias the sampler."""
     obstacle = ""
     if sampler.uses_gradient:
         obstacle = "follows gradients"
@@ -243,7 +256,7 @@ def require_exact(target: Target, sampler: Sampler) -> None:
         obstacle = "raises the density to powers"
     elif not sampler.exact_on_estimates:
         obstacle = "evaluates the density several times in one move"
-    if obstacle:
+    if target.noise and obstacle:
         usable = names_of(lambda s: s.uses_gradient is False and s.exact_on_estimates)
         raise StanadaptError(
             "sampler_not_for_target",
@@ -253,45 +266,18 @@ def require_exact(target: Target, sampler: Sampler) -> None:
         )
 
 
-def require_batches(target: Samplable, sampler: Sampler) -> None:
-    """Raise StanadaptError if the density is that of a batch, and the sampler draws none."""
-    if target.in_batches and not sampler.samples_batches:
-        raise StanadaptError(
-            "sampler_not_for_target",
-            f"{sampler.name} needs the density of all rows, but {target!r} estimates it from some: "
-            f"sample the Target itself, or use {names_of(lambda s: s.samples_batches)}.",
-        )
-
-
-def require_threads(sampler: Sampler, settings: Any, threads_per_chain: int) -> None:
+def _require_threads(sampler: Sampler, settings: Any, threads: int) -> None:
     """Raise StanadaptError if there are more threads per chain than moves to share."""
-    if threads_per_chain == 1:
+    if threads == 1:
         return
+    most = 1 if sampler.threading is None else sampler.threading.max_threads(settings)
+    if threads <= most:
+        return
+    why = f"{sampler.name} with these settings has {most} moves per iteration: use no more threads"
     if sampler.threading is None:
-        able = names_of(lambda s: s.threading)
         why = (
             f"{sampler.name} makes one move at a time, so a chain can use only one thread. Use "
-            f"more chains, or a sampler with several moves per iteration ({able})"
+            "more chains, or a sampler with several moves per iteration "
+            f"({names_of(lambda s: s.threading)})"
         )
-    else:
-        most = sampler.threading.max_threads(settings)
-        if threads_per_chain <= most:
-            return
-        why = (
-            f"{sampler.name} with these settings has {most} moves per iteration: use no more "
-            "threads"
-        )
-    raise StanadaptError(
-        "too_many_threads", f"threads_per_chain is {threads_per_chain}, but {why}."
-    )
-
-
-def require_pseudo_samples(target: Samplable, sampler: Sampler) -> None:
-    """Raise StanadaptError if pseudo-samples are to be saved, but there are none."""
-    if not target.has_pseudo_samples and sampler.extra_output is None:
-        raise StanadaptError(
-            "option_not_used",
-            f"save='pseudo' keeps pseudo-samples, but {sampler.name} has none for {target.name}: "
-            "leave it out, sample Extended(target), or use the sampler pseudo_extended.",
-        )
-    require_names(target.target)
+    raise StanadaptError("too_many_threads", f"threads_per_chain is {threads}, but {why}.")

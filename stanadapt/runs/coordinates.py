@@ -9,10 +9,7 @@ without a usable gradient can be sampled.
 If a pre-run is asked to straighten the posterior, it also learns a triangular map, if one brings
 the posterior nearer to a Gaussian, and the sampler runs in the coordinates of the map.
 
-Alternatively, location and scales come from the draws of an earlier fit, possibly under other data.
-At draws of its own posterior, the mean of -g_i (x_i - E x_i) is 1 for every coordinate i, where g
-is the gradient of the log density (integrate by parts). If it is far from 1 at the earlier draws,
-the posterior's scales have changed, and they are learned again.
+Alternatively, location and scales come from the draws of an earlier fit (`scales_of_fit`).
 """
 
 from collections.abc import Callable
@@ -28,132 +25,12 @@ from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import find
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.runs.chains import COUNTED, Start
+from stanadapt.runs.scales_of_fit import Scales, scales_of_fit
 from stanadapt.runs.warm_start import GivenStart
-from stanadapt.samplers.initial_values import positions_of_fit
 from stanadapt.samplers.whitened.findings import straightening
-from stanadapt.samplers.whitened.fisher_metric import (
-    diagonal_metric,
-    fisher_metric,
-    use_standard_deviations,
-)
 from stanadapt.samplers.whitened.straighten import UNCHANGED
 from stanadapt.targets.standardized import Standardized
-from stanadapt.targets.target import Samplable, Target
-
-# draws at which gradients are evaluated, evenly spaced; and the fewest that can be used
-DRAWS, FEWEST_DRAWS = 400, 20
-# the largest factor by which the mean may differ from 1
-LARGEST_FACTOR = 5.0
-
-
-class Scales(NamedTuple):
-    """Location and scales from an earlier fit.
-
-    location, factor
-        m and L of standardized coordinates; see `targets/standardized.py`. None if the draws do
-        not fit.
-    draws
-        Number of draws of the fit.
-    evaluations
-        Number of gradients that this took.
-    misfit
-        A note on why they do not fit; "" if they do.
-
-    """
-
-    location: np.ndarray | None
-    factor: np.ndarray | None
-    draws: int
-    evaluations: int
-    misfit: str
-
-
-def scales_of_fit(target: Target, fit: Any, gradient: bool, diagonal: bool) -> Scales:
-    """Learn from the draws of an earlier fit.
-
-    Parameters
-    ----------
-    target
-        The program under its present data.
-    fit
-        A fit of the same parameters.
-    gradient
-        Whether gradients may be used; if not, correlations are those of the draws.
-    diagonal
-        Whether to learn scales without correlations.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "initialization" unless it is a fit of the same parameters.
-
-    """
-    draws = positions_of_fit(target, fit)
-    if len(draws) < FEWEST_DRAWS:
-        why = f"warm_start has {len(draws)} draws, but at least {FEWEST_DRAWS} are needed."
-        return Scales(None, None, len(draws), 0, Message("scales_changed", why))
-    if not gradient:
-        factor = draws.std(axis=0)[None] if diagonal else _shrunk_factor(draws)
-        return _checked(draws, factor, 0)
-    chosen = draws[np.linspace(0, len(draws) - 1, min(len(draws), DRAWS)).astype(int)]
-    evaluated = [target.evaluate(position) for position in chosen]
-    gradients = np.array([gradient for _, gradient, _ in evaluated])
-    fine = np.isfinite([value for value, _, _ in evaluated]) & np.isfinite(gradients).all(axis=1)
-    misfit = _misfit(target, chosen[fine], gradients[fine], len(chosen))
-    if misfit:
-        return Scales(None, None, len(draws), len(chosen), misfit)
-    spread = draws.std(axis=0)
-    if diagonal:
-        metric = diagonal_metric(chosen[fine], gradients[fine], spread)
-        metric = use_standard_deviations(metric, draws)
-    else:
-        metric = fisher_metric(chosen[fine], gradients[fine], spread)
-    return _checked(draws, metric.factor, len(chosen))
-
-
-def _checked(draws: np.ndarray, factor: np.ndarray, evaluations: int) -> Scales:
-    location = draws.mean(axis=0)
-    if not (np.isfinite(factor).all() and np.isfinite(location).all() and draws.std(axis=0).all()):
-        why = "the draws of warm_start have no finite scales."
-        return Scales(None, None, len(draws), evaluations, Message("scales_changed", why))
-    return Scales(location, factor, len(draws), evaluations, "")
-
-
-def _shrunk_factor(draws: np.ndarray) -> np.ndarray:
-    """Cholesky factor of the covariance; correlations are shrunk if there are few draws."""
-    n, dim = draws.shape
-    scales = draws.std(axis=0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        correlations = np.nan_to_num(np.corrcoef(draws, rowvar=False)).reshape(dim, dim)
-    correlations *= n / (n + dim)
-    np.fill_diagonal(correlations, 1.0)
-    return np.linalg.cholesky(correlations) * scales[:, None]
-
-
-def _misfit(target: Target, draws: np.ndarray, gradients: np.ndarray, tried: int) -> str:
-    """Return a note on how the posterior differs from that of the draws; "" if they fit."""
-    if 2 * len(draws) < tried:
-        return Message(
-            "scales_changed",
-            f"the log density is not finite at {tried - len(draws)} of {tried} draws of "
-            "warm_start, so the scales are learned again.",
-        )
-    with np.errstate(all="ignore"):
-        means = -np.mean(gradients * (draws - draws.mean(axis=0)), axis=0)
-    # infinite if it is negative or NaN: curved the other way
-    factors = np.where(means > 0.0, np.maximum(means, 1.0 / means), np.inf)
-    worst = int(np.argmax(factors))
-    if factors[worst] <= LARGEST_FACTOR:
-        return ""
-    name = target.coordinate_names[worst]
-    narrower = means[worst] > 1.0 or not means[worst] > 0.0
-    return Message(
-        "scales_changed",
-        f"the draws of warm_start do not fit: {name} has become "
-        f"{'narrower' if narrower else 'wider'} by a factor of {np.sqrt(factors[worst]):.2g}, or "
-        "has another shape. The scales are learned again.",
-    )
-
+from stanadapt.targets.target import Samplable
 
 FULL, DIAGONAL, NO, STRAIGHTEN = "full", "diagonal", "no", "straighten"
 # the sampler that learns, with gradients and without, and its settings by what it is to learn
@@ -174,32 +51,15 @@ MOST_VALUES, VALUES_PER_DIMENSION, FEWEST_VALUES = 20_000, 300, 3000
 
 def as_given(target: Samplable, positions: list[np.ndarray], why: str) -> Start:
     """Return a Start in the target's own coordinates; attributes record why."""
-    chains = len(positions)
-    description = {"standardized": f"no: {why}"}
-    return Start(
-        target, positions, np.zeros((chains, 3), np.int64), np.zeros((chains, 2)), 0.0, description
-    )
+    return Start.free(target, positions, {"standardized": f"no: {why}"})
 
 
 class Coordinates(NamedTuple):
-    """The coordinates in which chains are to run.
+    """The coordinates in which chains are to run."""
 
-    kind
-        FULL, DIAGONAL, STRAIGHTEN or NO.
-    why
-        The reason for NO.
-    scales
-        Scales of an earlier fit, in place of a pre-run.
-    settings
-        Settings of the sampler in standardized coordinates. A pre-run may find none; chains then
-        keep those that belong to the program's own.
-
-    """
-
-    kind: str
-    why: str
-    scales: Scales | None = None
-    settings: Any = None
+    kind: str  # FULL, DIAGONAL, STRAIGHTEN or NO
+    why: str  # the reason for NO
+    scales: Scales | None = None  # of an earlier fit, in place of a pre-run
 
 
 def choose_coordinates(
@@ -232,12 +92,12 @@ def choose_coordinates(
     scales = None
     if len(given.named) > 1:  # chains start at the draws of warm_start alone
         given = given._replace(warm_start=None)
-    if given.warm_start is not None and sampler.init_from_draws is None:
+    if given.warm_start is not None and given.draws is not None and not sampler.init_from_draws:
         gradient = bool(sampler.uses_gradient)
         # a sampler that learns correlations from all chains needs units alone; rotated coordinates
         # would hide a funnel from the map that it may learn
         diagonal = many_modes or sampler.learns_scales
-        scales = scales_of_fit(target.target, given.warm_start, gradient, diagonal)
+        scales = scales_of_fit(target.target, given.draws, gradient, diagonal)
         if not scales.misfit:
             return Coordinates(DIAGONAL if diagonal else FULL, "", scales)
         given = given._replace(warm_start=None)
@@ -284,10 +144,9 @@ def in_scales_of(target: Samplable, scales: Scales, positions: list[np.ndarray])
     assert scales.factor is not None
     standardized = Standardized(target, scales.location, scales.factor)
     z = [standardized.standardized(position) for position in positions]
-    calls = np.zeros((len(positions), 3), np.int64)
-    calls[0, 1] = scales.evaluations
-    description = {"standardized": f"{standardized.kind}, by warm_start"}
-    return Start(standardized, z, calls, np.zeros((len(z), 2)), 0.0, description)
+    start = Start.free(standardized, z, {"standardized": f"{standardized.kind}, by warm_start"})
+    start.calls[0, 1] = scales.evaluations
+    return start
 
 
 def learn_scales(
@@ -380,7 +239,7 @@ def _start(
     if kind != DIAGONAL:
         description["notes"] = _unsettled(chains[0], progress)
     z = [standardized.standardized(position) for position in positions]
-    return Start(standardized, z, np.empty(0), np.empty(0), 0.0, description)
+    return Start.free(standardized, z, description)
 
 
 def keep_ratios(scales: np.ndarray, kept_ratio: float) -> np.ndarray:

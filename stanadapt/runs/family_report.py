@@ -6,51 +6,47 @@ Ctrl-C while it works, and parts that the result cannot hold are remarks on a re
 A file of its own, because it is the only code of the package that calls a hook after the last draw.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from reprlib import repr as shortened
 from typing import Any
 
 from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.engine.interrupts import interruptible
-from stanadapt.engine.protocol import Sampler
 from stanadapt.errors import Message
 from stanadapt.results.rehearsal import rehearse
 
 LEFT_OUT = "left out of the result. The draws are unaffected"
 
 
-def report_of(sampler: Sampler, view: RunView, taken: Collection[str]) -> Findings:
+def report_of(
+    name: str, hook: Callable[[RunView], Findings], view: RunView, taken: Collection[str]
+) -> Findings:
     """Return the report of a sampler, without the parts that the result cannot hold.
 
     Parameters
     ----------
-    sampler
-        One that has the hook `after_run`.
-    view
-        Its argument.
+    name, hook, view
+        Name of the sampler, its hook `after_run`, and the argument of that.
     taken
         Names of the groups and attributes that the result has without it.
 
     """
-    assert sampler.after_run is not None
     try:
         with interruptible():
-            found, faults = _read(sampler.after_run(view))
+            found, faults = _read(hook(view))
     except KeyboardInterrupt:
-        return _nothing(f"interrupted: the report of {sampler.name} on the run is {LEFT_OUT}.")
+        return _nothing(f"interrupted: the report of {name} on the run is {LEFT_OUT}.")
     except Exception as error:  # the draws are done, and the hook may be a user's
         problem = f"{type(error).__name__}: {error}"
-        return _nothing(f"the report of {sampler.name} on the run is {LEFT_OUT}: {problem}")
-    own = {n: x for n, x in found.attributes.items() if n not in taken}
-    attributes = {n: x for n, x in own.items() if not _misfit({}, {n: x})}
-    groups = {n: x for n, x in found.groups.items() if n not in taken and not _misfit({n: x}, {})}
+        return _nothing(f"the report of {name} on the run is {LEFT_OUT}: {problem}")
+    attributes = {n: x for n, x in found.attributes.items() if _fits(n, taken, {}, {n: x})}
+    groups = {n: x for n, x in found.groups.items() if _fits(n, taken, {n: x}, {})}
     lost = sorted({*map(str, {*found.attributes, *found.groups} - {*attributes, *groups})})
     if lost:
         faults.append(
             f"{', '.join(map(repr, lost))} {'is' if len(lost) == 1 else 'are'} {LEFT_OUT}"
         )
-    texts = [f"of the report of {sampler.name}, {fault}." for fault in faults]
-    notes = [Message("report_left_out", text) for text in texts]
+    notes = [Message("report_left_out", f"of the report of {name}, {fault}.") for fault in faults]
     return Findings(attributes, [*found.messages, *notes], groups)
 
 
@@ -73,10 +69,8 @@ def _read(returned: Any) -> tuple[Findings, list[str]]:
             parts[part] = dict(value)
         else:
             faults.append(f"{part} must be a dict, got {shortened(value)}: they are {LEFT_OUT}")
-    given = returned.messages
-    if isinstance(given, str):
-        given = [given]
-    elif not isinstance(given, Iterable):
+    given = [returned.messages] if isinstance(returned.messages, str) else returned.messages
+    if not isinstance(given, Iterable):
         faults.append(
             f"messages must be a list of texts, got {shortened(given)}: they are {LEFT_OUT}"
         )
@@ -90,12 +84,14 @@ def _read(returned: Any) -> tuple[Findings, list[str]]:
     return Findings(messages=messages, **parts), faults
 
 
-def _misfit(groups: Mapping[str, Any], attributes: Mapping[str, Any]) -> bool:
-    """Return whether no result and no file can hold a group or an attribute."""
+def _fits(name: Any, taken: Collection[str], groups: Mapping, attributes: Mapping) -> bool:
+    """Whether the result has nothing of this name, and a file can hold the group or attribute."""
     try:
-        rehearse(dict(groups), attributes)
+        if name not in taken:
+            rehearse(dict(groups), attributes)
+            return True
     except Exception:  # of whatever the author put there: the draws are done
-        return True
+        pass
     return False
 
 

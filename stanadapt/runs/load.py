@@ -1,6 +1,5 @@
 """Read a result from files, or the draws so far of a run on disk, even while it is written."""
 
-import json
 from collections.abc import Sequence
 from os import PathLike
 from os.path import isdir
@@ -12,14 +11,15 @@ from stanadapt.diagnostics.verdict import judge
 from stanadapt.engine.chain import FAILURES_BEFORE_STOP
 from stanadapt.errors import StanadaptError
 from stanadapt.results import Fit
-from stanadapt.results.attributes import origin_attributes
+from stanadapt.results.attributes import LENGTHS
 from stanadapt.results.labels import data_groups, phase_groups, read_labels
 from stanadapt.results.read_cmdstan_csv import chains_in, load_csv
 from stanadapt.results.zarr_store import is_store, load_store
 from stanadapt.runs.checkpoint import newest, summary_of
+from stanadapt.runs.failures import short_chains
 from stanadapt.runs.folder import MANIFEST, RunFolder
-from stanadapt.runs.result import common_length, short_chains, statistics
-from stanadapt.runs.spec import DATA
+from stanadapt.runs.result import common_length, statistics
+from stanadapt.runs.spec import TEXTS
 
 
 def load(path: str | PathLike | Sequence[str | PathLike]) -> Fit:
@@ -81,7 +81,7 @@ def _load_csv(paths: Sequence[Any]) -> Fit:
 
 def _load_run(path: Path) -> Fit:
     folder = RunFolder.open(path)
-    manifest, labels = folder.manifest, read_labels(folder.manifest["target"]["labels"])
+    manifest, labels = folder.manifest, read_labels(folder.manifest["options"]["labels"])
     progress = [summary_of(held) for held in newest(folder, manifest["plan"]["chains"])]
     stopped = [chain["stopped"] for chain in progress]
     rows = [0 if chain["stopped"] else chain["rows"]["sampling"] for chain in progress]
@@ -92,8 +92,13 @@ def _load_run(path: Path) -> Fit:
     draws = results.variables(manifest["columns"], arrays["sampling_constrained"][kept, :length])
     stats = statistics(manifest["statistics"], arrays["sampling_stats"][kept, :length])
     groups = phase_groups(labels, "", draws, stats)
-    groups |= data_groups(labels, folder.read_text(DATA))
-    attributes = {**_attributes(manifest), "run": str(path), "chains_kept": [i + 1 for i in kept]}
+    groups |= data_groups(labels, folder.read_text(TEXTS["data"]))
+    attributes = {
+        **manifest["attributes"],
+        **{name: manifest["plan"][name] for name in LENGTHS},  # the run may have been extended
+        "run": str(path),
+        "chains_kept": [i + 1 for i in kept],
+    }
     whole = -(-manifest["plan"]["iter_sampling"] // manifest["plan"]["thin"])
     going_on = [count for count, ended in zip(rows, stopped, strict=True) if not ended]
     attributes["interrupted"] = min(going_on) < whole
@@ -136,21 +141,3 @@ def progress_of(path: str | PathLike) -> tuple[int, int, list[str]]:
         words.append(f"{number}: {'stopped' if chain['stopped'] else phase} {chain['done']}")
     total = sum(chain["done"] if chain["stopped"] else chain["total"] for chain in chains)
     return sum(chain["done"] for chain in chains), total, words
-
-
-def _attributes(manifest: dict[str, Any]) -> dict[str, Any]:
-    return {
-        **origin_attributes(
-            model=manifest["program"]["name"],
-            program_hash=manifest["program"]["hash"],
-            data_hash=manifest["data_hash"],
-            parameters=manifest["parameters"],
-            plan=manifest["plan"],
-            stanadapt=manifest["stanadapt"],
-            versions=manifest["versions"],
-        ),
-        "sampler": manifest["sampler"],
-        "settings": json.dumps(manifest["settings"]),
-        "backend": manifest["target"]["backend"],
-        **manifest.get("attributes", {}),  # runs of earlier versions have none
-    }

@@ -15,9 +15,9 @@ from stanadapt.engine.plan import LARGEST_SEED
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.results import Fit
 from stanadapt.results.labels import phase_groups
+from stanadapt.runs.failures import quoted
 from stanadapt.runs.folder import RunFolder
 from stanadapt.runs.progress import RunProgress
-from stanadapt.runs.result import quoted
 from stanadapt.runs.sample import sample
 from stanadapt.targets.target import Data, Target, require_target
 

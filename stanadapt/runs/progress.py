@@ -17,29 +17,15 @@ LEARNING = "learning the scales"
 
 
 class ChainProgress(NamedTuple):
-    """Progress of one chain.
+    """Progress of one chain."""
 
-    n_done, n_total
-        Iterations done and planned, warm-up included.
-    warming_up
-        Whether the chain is in warm-up.
-    draws
-        Number of draws kept after warm-up.
-    acceptance_rate
-        Mean over the last chunk of iterations; NaN before the first.
-    failed
-        Number of evaluations without a finite density.
-    divergences
-        Number of divergent iterations among the draws; 0 for samplers without divergences.
-
-    """
-
-    n_done: int
+    n_done: int  # iterations done and planned, warm-up included
     n_total: int
     warming_up: bool
-    draws: int
-    acceptance_rate: float
-    failed: int
+    draws: int  # number of draws kept after warm-up
+    acceptance_rate: float  # mean over the last chunk of iterations; NaN before the first
+    failed: int  # number of evaluations without a finite density
+    # number of divergent iterations among the draws; 0 for samplers without divergences
     divergences: int
 
 
@@ -128,14 +114,8 @@ class Watch:
         True.
     max_minutes
         Time limit, without compilation.
-
-    Attributes
-    ----------
-    note
-        Why the run was stopped, a `Message`; "" if it was not.
-    stopped_by_user
-        Whether the user's function stopped the run, by returning True or by an error. The result
-        then has exactly the draws that the function saw: those of all chains.
+    clock
+        Returns the time in seconds.
 
     """
 
@@ -144,11 +124,15 @@ class Watch:
         target: Target,
         on_progress: Callable[[RunProgress], Any] | None = None,
         max_minutes: float | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._target, self._on_progress, self._max_minutes = target, on_progress, max_minutes
+        self._clock = clock
         self._began: float | None = None
+        # whether the user's function stopped the run, by returning True or by an error; the result
+        # then has exactly the draws that the function saw: those of all chains
         self.stopped_by_user = False
-        self.note: Message | Literal[""] = ""
+        self.note: Message | Literal[""] = ""  # why the run was stopped; "" if it was not
         self._task = ""
 
     @contextlib.contextmanager
@@ -163,12 +147,12 @@ class Watch:
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
         """Leave the time of the body out: it compiles."""
-        began = time.monotonic()
+        began = self._clock()
         try:
             yield
         finally:
             if self._began is not None:
-                self._began += time.monotonic() - began
+                self._began += self._clock() - began
 
     def __call__(self, chains: list[Chain]) -> None:
         """Check time and chains; raise KeyboardInterrupt, as Ctrl-C does, once to stop them."""
@@ -188,8 +172,8 @@ class Watch:
 
     def _check_time(self) -> float:
         """Return the seconds so far, and note it if they exceed the limit."""
-        self._began = time.monotonic() if self._began is None else self._began
-        seconds = time.monotonic() - self._began
+        self._began = self._clock() if self._began is None else self._began
+        seconds = self._clock() - self._began
         if self._max_minutes is not None and seconds > 60.0 * self._max_minutes:
             text = f"stopped after {self._max_minutes:g} minutes, the time limit."
             self.note = Message("stopped_on_request", text)
@@ -199,15 +183,12 @@ class Watch:
         """Call the user's function; return why the run is to stop, or ""."""
         if self._on_progress is None:
             return ""
+        text = f"stopped by the progress function after {progress.seconds:.3g} s."
         try:
             stop = self._on_progress(progress)
+            # comparisons of NumPy's numbers are no `bool`
+            self.stopped_by_user = isinstance(stop, bool | np.bool_) and bool(stop)
         except Exception as error:  # an error in the user's function must not cost the draws
             self.stopped_by_user = True
             text = f"stopped because the progress function raised {type(error).__name__}: {error}"
-            return Message("stopped_on_request", text)
-        # comparisons of NumPy's numbers are no `bool`
-        self.stopped_by_user = isinstance(stop, bool | np.bool_) and bool(stop)
-        if not self.stopped_by_user:
-            return ""
-        text = f"stopped by the progress function after {progress.seconds:.3g} s."
-        return Message("stopped_on_request", text)
+        return Message("stopped_on_request", text) if self.stopped_by_user else ""

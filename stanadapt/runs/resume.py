@@ -4,23 +4,19 @@ from collections.abc import Callable
 from os import PathLike
 from typing import Any
 
-import numpy as np
-
-from stanadapt.engine.compile_errors import explained
-from stanadapt.engine.interrupts import uninterrupted
 from stanadapt.engine.plan import Plan
-from stanadapt.errors import StanadaptError, require_flag, require_whole
+from stanadapt.engine.starts import ChainInit
+from stanadapt.errors import StanadaptError, require_whole
 from stanadapt.results import Fit
 from stanadapt.runs.chains import Start
+from stanadapt.runs.coordinates import NO, Coordinates
 from stanadapt.runs.folder import RunFolder
-from stanadapt.runs.progress import RunProgress, Watch
-from stanadapt.runs.rehearsal import rehearse_run
-from stanadapt.runs.result import RunRecord
-from stanadapt.runs.run import START, Run
+from stanadapt.runs.prepare import Setup, shows, watch_of
+from stanadapt.runs.progress import RunProgress
+from stanadapt.runs.result import RunRecord, rehearse_result
+from stanadapt.runs.run import Run
 from stanadapt.runs.spec import other_versions, read_spec, record_changes, target_for
 from stanadapt.runs.stopping_rule import require_limits
-from stanadapt.runs.tree import unpacked
-from stanadapt.runs.workers import require_executor
 from stanadapt.targets.target import Samplable
 
 
@@ -84,29 +80,51 @@ def resume(
 
     """
     folder = RunFolder.open(run)
-    require_limits(until_ess, max_minutes)
-    require_executor(executor)
-    on_progress = show_progress if callable(show_progress) else None
-    shown = on_progress is None and require_flag("show_progress", show_progress)
     with folder.lock():
-        held = unpacked(folder.read_arrays(START))
-        spec = read_spec(folder, held["location"], held["factor"], held.get("map_rows"))
-        plan = _changed(spec.plan, iter_sampling, until_ess, parallel_chains)
-        spec = spec._replace(plan=plan._replace(show_progress=shown))
-        made = target_for(spec, folder, target, shown)
-        nothing = np.zeros((plan.chains, 3), np.int64)
-        start = Start(made, held["positions"], nothing, np.zeros((plan.chains, 2)), 0.0, {})
-        record = RunRecord(dict(held["attributes"]), [*held["notes"], *other_versions(spec)])
-        watch = Watch(made.target, on_progress, max_minutes)
-        sampler, settings = spec.find_sampler()
-        rehearse_run(made, sampler, settings, spec.plan, spec.save)
-        # they are those of the result: `load` and a later `resume` must name its draws alike
-        record_changes(folder, made)
-        with explained(sampler):
-            reopened = Run.reopen(folder, spec, start, record, executor)
-        with uninterrupted():
-            reopened.advance(watch)
-            return reopened.result()
+        setup, start, record = prepare_again(
+            folder, target, iter_sampling=iter_sampling, until_ess=until_ess,
+            max_minutes=max_minutes, parallel_chains=parallel_chains, executor=executor,
+            show_progress=show_progress,
+        )  # fmt: skip
+        return Run.reopen(setup, folder, start, record).finish()
+
+
+def prepare_again(
+    folder: RunFolder,
+    target: Samplable | None,
+    *,
+    iter_sampling: Any,
+    until_ess: Any,
+    max_minutes: Any,
+    parallel_chains: Any,
+    executor: Any,
+    show_progress: Any,
+) -> tuple[Setup, Start, RunRecord]:
+    """Check the arguments of `resume`, and make the target and the design of the chains again.
+
+    Raises
+    ------
+    StanadaptError
+        As `resume`; nothing has been sampled.
+
+    """
+    require_limits(until_ess, max_minutes, executor)
+    spec, begun = read_spec(folder)
+    plan = _changed(spec.plan, iter_sampling, until_ess, parallel_chains)
+    shown = shows(show_progress)
+    spec = spec._replace(plan=plan._replace(show_progress=shown))
+    made = target_for(spec, folder, target, shown)
+    design = spec.make_design(made.target)
+    rehearse_result(made, design, spec.save)
+    # they are those of the result: `load` and a later `resume` must name its draws alike
+    record_changes(folder, made)
+    setup = Setup(
+        made, design, design.settings, Coordinates(NO, "as the run began"),
+        ChainInit(None, {}, spec.prior_data), None, spec.save, begun["attributes"],
+        folder.path, executor, watch_of(made.target, show_progress, max_minutes),
+    )  # fmt: skip
+    record = RunRecord(begun["attributes"], [*begun["notes"], *other_versions(spec)])
+    return setup, Start.free(made, begun["positions"], {}), record
 
 
 def _changed(plan: Plan, iter_sampling: Any, until_ess: Any, parallel_chains: Any) -> Plan:

@@ -4,39 +4,12 @@ from collections.abc import Callable
 from os import PathLike
 from typing import Any
 
-from stanadapt.engine.chain import ChainDesign
-from stanadapt.engine.compile_errors import explained
-from stanadapt.engine.plan import make_plan
-from stanadapt.engine.protocol import PRESET
-from stanadapt.engine.registry import find, with_settings_of_size, with_standardized_defaults
-from stanadapt.engine.starts import START_OPTIONS
-from stanadapt.errors import StanadaptError, did_you_mean, require_flag, require_names
-from stanadapt.results import Fit, arviz_module, as_path
-from stanadapt.runs.chains import require_memory
-from stanadapt.runs.choose_sampler import (
-    AUTO,
-    choose_sampler,
-    names_of_settings,
-    require_batches,
-    require_exact,
-    require_pseudo_samples,
-    require_threads,
-)
-from stanadapt.runs.coordinates import NO, choose_coordinates
-from stanadapt.runs.load import load
-from stanadapt.runs.progress import RunProgress, Watch
-from stanadapt.runs.rehearsal import rehearse_run
-from stanadapt.runs.result import SavedGroups
+from stanadapt.engine.protocol import AUTO
+from stanadapt.results import Fit
+from stanadapt.runs.prepare import prepare
+from stanadapt.runs.progress import RunProgress
 from stanadapt.runs.run import Run
-from stanadapt.runs.stopping_rule import require_limits, with_stopping_rule
-from stanadapt.runs.warm_start import (
-    GivenStart,
-    choose_chain_init,
-    starting_values,
-    with_kept_options,
-)
-from stanadapt.runs.workers import require_executor
-from stanadapt.targets.target import Samplable, require_samplable
+from stanadapt.targets.target import Samplable
 
 
 def sample(
@@ -165,96 +138,11 @@ def sample(
     ('whitened_hmc', 'fine')
 
     """
-    program = require_samplable(target).target
-    require_limits(until_ess, max_minutes)
-    run = None if run is None else as_path(run)
-    saved = _saved_groups(save)
-    on_progress = show_progress if callable(show_progress) else None
-    watch = Watch(program, on_progress, max_minutes)
-    require_executor(executor)
-    options = {name: settings.pop(name) for name in family_options() if name in settings}
-    threads = options.pop("threads_per_chain", 1)
-    given = _read_start(warm_start, options)
-    choice = choose_sampler(target, sampler)
-    _require_known(choice.sampler, settings)
-    found, typed = find(choice.sampler, **settings)
-    given = with_kept_options(found, given)
-    plan = make_plan(
-        chains=chains, parallel_chains=parallel_chains, thin=thin, seed=seed,
-        threads_per_chain=threads,
-        iter_warmup=found.iter_warmup if iter_warmup is None else iter_warmup,
-        iter_sampling=found.iter_sampling if iter_sampling is None else iter_sampling,
-        save_warmup=save_warmup,
-        show_progress=on_progress is None and require_flag("show_progress", show_progress),
+    setup = prepare(
+        target, sampler, settings, chains=chains, iter_warmup=iter_warmup,
+        iter_sampling=iter_sampling, seed=seed, inits=inits, warm_start=warm_start,
+        until_ess=until_ess, max_minutes=max_minutes, thin=thin, parallel_chains=parallel_chains,
+        standardize=standardize, save_warmup=save_warmup, save=save, run=run, executor=executor,
+        show_progress=show_progress,
     )  # fmt: skip
-    plan = with_stopping_rule(plan, until_ess, found if iter_sampling is None else None)
-    require_exact(program, found)
-    require_batches(target, found)
-    require_threads(found, typed, plan.threads_per_chain)
-    if saved.pseudo:
-        require_pseudo_samples(target, found)
-    chain_init = choose_chain_init(target, found, typed, plan, given)
-    coordinates = choose_coordinates(standardize, target, found, plan, given)
-    moved = program.dim - program.noise_size
-    typed = with_settings_of_size(found, typed, settings, target.dim - program.noise_size)
-    if coordinates.kind != NO:
-        defaults = with_standardized_defaults(found, typed, settings, moved)
-        coordinates = coordinates._replace(settings=defaults)
-    found.check_run(typed, target.dim - program.noise_size, coordinates.kind != NO)
-    design = ChainDesign(
-        found, typed, plan, len(program.column_names), any(saved), saved.pseudo, chain_init.init
-    )
-    require_memory(design, program.dim, on_disk=run is not None)
-    inits = starting_values(inits, found, given)
-    arviz_module()  # its import takes seconds, for which Ctrl-C is not to wait after the last draw
-    rehearse_run(target, found, typed, plan, saved)
-    with explained(found):
-        made = Run.prepare(target, design, coordinates, chain_init, inits, saved, executor, watch)
-    made.record.attributes["sampler_reason"] = choice.reason
-    if settings.get(PRESET) is not None:
-        made.record.attributes[PRESET] = settings[PRESET]
-    made.keep_in(run)
-    return made.finish(watch)
-
-
-def _saved_groups(save: Any) -> SavedGroups:
-    names = require_names("save", save)
-    unknown = [name for name in names if name not in SavedGroups._fields]
-    if unknown:
-        raise StanadaptError(
-            "unknown_argument",
-            f"save takes {' and '.join(map(repr, SavedGroups._fields))}, got {unknown[0]!r}."
-            + did_you_mean(unknown[0], SavedGroups._fields),
-        )
-    return SavedGroups(**dict.fromkeys(names, True))
-
-
-def family_options() -> list[str]:
-    """Return the keywords that some families of samplers take in addition to their settings."""
-    return [*START_OPTIONS, "threads_per_chain"]
-
-
-def _require_known(sampler: Any, settings: dict[str, Any]) -> None:
-    """Raise StanadaptError for a keyword that neither `sample` nor the sampler has."""
-    if not isinstance(sampler, str):
-        return
-    known = {PRESET, *names_of_settings(sampler)}
-    unknown = [name for name in settings if name not in known]
-    if unknown:
-        arguments = [*(sample.__kwdefaults__ or ()), *family_options()]
-        raise StanadaptError(
-            "unknown_argument",
-            f"sample has no argument, and {sampler} no setting, named {unknown[0]!r}; the settings "
-            f"of {sampler} are {', '.join(sorted(known)) or 'none'}."
-            + did_you_mean(unknown[0], [*arguments, *known]),
-        )
-
-
-def _read_start(warm_start: Any, options: dict[str, Any]) -> GivenStart:
-    """Read the fits that were given as files."""
-    if isinstance(warm_start, str | PathLike):
-        warm_start = load(warm_start)
-    for name, value in options.items():
-        if START_OPTIONS[name].is_fit_file(value):
-            options[name] = load(value)
-    return GivenStart(warm_start, options)
+    return Run.begin(setup).finish()

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.chain import Chain, ChainDesign
+from stanadapt.engine.chain import ChainDesign
 from stanadapt.engine.compiled.sources import hashes_of_class
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import Sampler
@@ -25,60 +25,44 @@ from stanadapt.results.attributes import RECORDED, library_versions
 from stanadapt.results.labels import plain_labels
 from stanadapt.runs.folder import RunFolder
 from stanadapt.runs.result import SavedGroups, attributes_at_start, stat_labels
+from stanadapt.runs.tree import packed, unpacked
 from stanadapt.samplers import find
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.standardized import Standardized
 from stanadapt.targets.target import Samplable, Target
 
-PROGRAM, DATA, PRIOR_DATA = "program.stan", "data.json", "prior_data.json"
+# files of a run folder with the texts of a description
+TEXTS = {"code": "program.stan", "data": "data.json", "prior_data": "prior_data.json"}
+# its arrays, which are found before the first iteration, and the file that they are in
+ARRAYS, START = ("location", "factor", "map_rows"), "start.npz"
 
 
 class RunSpec(NamedTuple):
-    """Target, sampler and lengths of a run.
+    """Target, sampler and lengths of a run."""
 
-    Attributes
-    ----------
-    stanadapt, versions
-        Versions of the package and of the libraries that draws depend on.
-    name, code, data, options
-        The Stan program: name, text, data as JSON, and options of `Target`.
-    backend_reason
-        Why its backend was chosen.
-    remake
-        `Samplable.remake` of the target.
-    described
-        `repr` of the target if that is not the program itself; "" otherwise.
-    location, factor, map_rows
-        Location and factor of standardized coordinates, and rows of the map of which they are the
-        coordinates; None without.
-    prior_data
-        JSON under which the program is the reference of a tempering sampler, or None.
-    sampler, sampler_hash, settings
-        Name of the sampler, `source_hash` of it, and settings by name.
-    plan, save
-        Lengths, and the extra groups of the result.
-
-    """
-
+    # versions of the package and of the libraries that draws depend on
     stanadapt: str
     versions: dict[str, str]
+    # the Stan program: name, text, data as JSON, and options of `Target`
     name: str
     code: str
     data: str
     options: dict[str, Any]
-    backend_reason: str
-    remake: Callable[[Target], Samplable] | None
-    described: str
+    backend_reason: str  # why its backend was chosen
+    remake: Callable[[Target], Samplable] | None  # `Samplable.remake` of the target
+    described: str  # `repr` of the target if that is not the program itself; "" otherwise
+    # of standardized coordinates, and of the map of which they are the coordinates; None without
     location: np.ndarray | None
     factor: np.ndarray | None
     map_rows: np.ndarray | None
+    # JSON under which the program is the reference of a tempering sampler, or None
     prior_data: str | None
     sampler: str
-    sampler_hash: str
+    sampler_hash: str  # `source_hash` of it
     settings: dict[str, Any]
     plan: Plan
-    save: SavedGroups
+    save: SavedGroups  # the extra groups of the result
 
     def make_target(self, show_progress: bool = False) -> Samplable:
         """Make the target, in the coordinates of the chains."""
@@ -124,36 +108,38 @@ class RunSpec(NamedTuple):
             self.save.pseudo,
         )  # fmt: skip
 
-    def manifest(self, target: Samplable, chain: Chain) -> dict[str, Any]:
-        """Return the contents of `run.json`: this without program, data and arrays."""
-        program = target.target
+    def manifest(self, target: Samplable, design: ChainDesign) -> dict[str, Any]:
+        """Return the contents of `run.json`: this, without texts and arrays, and names of columns.
+
+        The attributes of the result are those that are known before the first iteration, so that
+        draws of an unfinished run are judged by them.
+        """
+        program, sampler = target.target, design.sampler
+        attributes = attributes_at_start(target, sampler, design.settings, design.plan)
+        named = {name: x for name, x in self._asdict().items() if name not in (*TEXTS, *ARRAYS)}
+        del named["remake"]
         return {
-            "stanadapt": self.stanadapt,
-            "versions": self.versions,
+            **named,
             "created_at": datetime.now(UTC).isoformat(),
-            "program": {"name": self.name, "hash": program.program.hash},
-            "data_hash": stan_data.digest(self.data),
-            "target": _plain({**self.options, "labels": plain_labels(program.labels)}),
-            "prior": program.prior_file,
-            "backend_reason": self.backend_reason,
-            "described": self.described,
-            "sampler": self.sampler,
-            "sampler_hash": self.sampler_hash,
-            "settings": self.settings,
+            "options": _plain({**self.options, "labels": plain_labels(program.labels)}),
             "plan": self.plan._asdict(),
             "save": self.save._asdict(),
-            "parameters": program.recorded_parameters,
+            "prior": program.prior_file,
             "columns": program.column_names,
-            "statistics": stat_labels(target, chain.sampler),
-            "attributes": _plain(attributes_at_start(target, chain.sampler)),
+            "statistics": stat_labels(target, sampler),
+            "attributes": _plain(attributes),
         }
 
-    def write_texts(self, folder: RunFolder) -> None:
-        """Write program and data into a run folder."""
-        folder.write_text(PROGRAM, self.code)
-        folder.write_text(DATA, self.data)
-        if self.prior_data is not None:
-            folder.write_text(PRIOR_DATA, self.prior_data)
+    def write(
+        self, folder: RunFolder, positions: Any, attributes: dict[str, Any], notes: list[str]
+    ) -> None:
+        """Write texts and arrays into a run folder, and what else the run began with."""
+        for field, name in TEXTS.items():
+            if (text := getattr(self, field)) is not None:
+                folder.write_text(name, text)
+        arrays = {name: getattr(self, name) for name in ARRAYS}
+        begun = {"positions": list(positions), "attributes": attributes, "notes": list(notes)}
+        folder.write_arrays(START, packed({**arrays, **begun}))
 
 
 def spec_of(
@@ -183,32 +169,21 @@ def spec_of(
     )
 
 
-def read_spec(
-    folder: RunFolder, location: Any = None, factor: Any = None, map_rows: Any = None
-) -> RunSpec:
-    """Read the description of a run from its folder; the arrays are in another file there."""
-    manifest = folder.manifest
-    has_prior = (folder.path / PRIOR_DATA).exists()
-    return RunSpec(
-        stanadapt=manifest["stanadapt"],
-        versions=manifest["versions"],
-        name=manifest["program"]["name"],
-        code=folder.read_text(PROGRAM),
-        data=folder.read_text(DATA),
-        options=manifest["target"],
-        backend_reason=manifest["backend_reason"],
-        remake=None,
-        described=manifest["described"],
-        location=location,
-        factor=factor,
-        map_rows=map_rows,
-        prior_data=folder.read_text(PRIOR_DATA) if has_prior else None,
-        sampler=manifest["sampler"],
-        sampler_hash=manifest["sampler_hash"],
-        settings=manifest["settings"],
-        plan=Plan(**manifest["plan"]),
-        save=SavedGroups(**manifest["save"]),
-    )
+def read_spec(folder: RunFolder) -> tuple[RunSpec, dict[str, Any]]:
+    """Read the description of a run from its folder, and what else it began with.
+
+    The latter are positions by chain, and attributes and notes of the result.
+    """
+    manifest, begun = folder.manifest, unpacked(folder.read_arrays(START))
+    held = {name: manifest[name] for name in RunSpec._fields if name in manifest}
+    texts = {
+        field: folder.read_text(name)
+        for field, name in TEXTS.items()
+        if field != "prior_data" or (folder.path / name).exists()
+    }
+    held |= {"plan": Plan(**manifest["plan"]), "save": SavedGroups(**manifest["save"])}
+    held |= {name: begun.pop(name) for name in ARRAYS}
+    return RunSpec(**{"remake": None, "prior_data": None, **held, **texts}), begun
 
 
 def target_for(spec: RunSpec, folder: RunFolder, given: Any, show_progress: bool) -> Samplable:
@@ -234,11 +209,12 @@ def target_for(spec: RunSpec, folder: RunFolder, given: Any, show_progress: bool
     if given is None:
         given = program_of(spec, show_progress)
     where = f" in {folder.path}"
-    require_same(f"program{where}", given.target.program.hash, manifest["program"]["hash"])
-    require_same(f"data{where}", stan_data.digest(given.target.data), manifest["data_hash"])
-    require_same(f"backend{where}", given.target.backend, manifest["target"]["backend"])
+    hashes = manifest["attributes"]
+    require_same(f"program{where}", given.target.program.hash, hashes["program_hash"])
+    require_same(f"data{where}", given.target.data_hash, hashes["data_hash"])
+    require_same(f"backend{where}", given.target.backend, spec.options["backend"])
     for option in ("noise", "rho", "exclude"):
-        now, then = getattr(given.target, option), manifest["target"][option]
+        now, then = getattr(given.target, option), spec.options[option]
         require_same(f"target's {option}", _shown(now), _shown(then))
     columns = given.target.column_names, manifest["columns"]
     require_same(f"list of columns{where}", *(stan_data.digest("\n".join(c)) for c in columns))
@@ -267,7 +243,7 @@ def program_of(spec: RunSpec, show_progress: bool) -> Target:
 
 def record_changes(folder: RunFolder, target: Samplable) -> None:
     """Let the manifest, when it is written next, have a target's labels, and its prior if any."""
-    folder.manifest["target"]["labels"] = _plain(plain_labels(target.target.labels))
+    folder.manifest["options"]["labels"] = _plain(plain_labels(target.target.labels))
     if target.target.prior_file is not None:
         folder.manifest["prior"] = target.target.prior_file
 

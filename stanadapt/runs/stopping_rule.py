@@ -16,6 +16,7 @@ from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import Sampler
 from stanadapt.errors import StanadaptError, is_real
 from stanadapt.runs.progress import parameters_so_far
+from stanadapt.runs.workers import require_executor
 from stanadapt.targets.target import Target
 
 # growth of a run in one step, and the margin added to what seems to be missing
@@ -50,24 +51,15 @@ def with_stopping_rule(
 ) -> Plan:
     """Return the plan with a target for the effective sample size.
 
-    Parameters
-    ----------
-    plan
-        The plan of the run.
-    until_ess
-        The target that the user gave, or None.
-    of_default_length
-        The sampler, if the user left the number of iterations to it.
-
+    It is the one that the user gave, if any. Otherwise a run `of_default_length`, of which the user
+    left the number of iterations to this sampler, grows until the verdict finds enough draws, or is
+    too far from that.
     """
     if until_ess is not None:
         return plan._replace(until_ess=float(until_ess))
     sampler = of_default_length
-    return until_usable(plan) if sampler and sampler.exact and sampler.extends else plan
-
-
-def until_usable(plan: Plan) -> Plan:
-    """Return a plan that grows until the verdict finds enough draws, or is too far from that."""
+    if not (sampler and sampler.exact and sampler.extends):
+        return plan
     most = MOST_BY_DEFAULT * plan.iter_sampling
     return plan._replace(until_ess=float(ESS_PER_CHAIN * plan.chains), most_iterations=most)
 
@@ -120,10 +112,11 @@ def _rounded(plan: Plan, growth: float) -> int:
     return min(longer, plan.most_iterations) if plan.most_iterations else longer
 
 
-def require_limits(until_ess: Any, max_minutes: Any) -> None:
-    """Raise StanadaptError unless both are None or positive numbers."""
+def require_limits(until_ess: Any, max_minutes: Any, executor: Any) -> None:
+    """Raise StanadaptError unless the arguments that end a run, or run it, are of their kinds."""
     for name, value in (("until_ess", until_ess), ("max_minutes", max_minutes)):
         if value is not None and not (is_real(value) and 0 < value < np.inf):
             raise StanadaptError(
                 "out_of_range", f"{name} must be a positive number, got {value!r}."
             )
+    require_executor(executor)

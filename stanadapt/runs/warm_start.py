@@ -1,6 +1,7 @@
 """How chains begin: from random positions, an earlier fit, or what a family of samplers takes."""
 
 from collections.abc import Mapping
+from os import PathLike
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -11,24 +12,17 @@ from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import names_of
 from stanadapt.engine.starts import START_OPTIONS, ChainInit, StartOption
 from stanadapt.errors import StanadaptError
+from stanadapt.runs.load import load
 from stanadapt.samplers.initial_values import positions_of_fit
 from stanadapt.targets.target import Samplable
 
 
 class GivenStart(NamedTuple):
-    """The arguments from which chains begin; at most one of them may be given.
+    """The arguments from which chains begin, read once."""
 
-    Exception: some options may be given with a warm_start; see `StartOption.joins_warm_start`.
-
-    warm_start
-        An earlier fit.
-    options
-        Values of the keywords in `START_OPTIONS`.
-
-    """
-
-    warm_start: Any = None
-    options: Mapping[str, Any] = MappingProxyType({})
+    warm_start: Any = None  # an earlier fit
+    draws: np.ndarray | None = None  # its unconstrained draws, shape (n, dim)
+    options: Mapping[str, Any] = MappingProxyType({})  # by the keywords in `START_OPTIONS`
 
     @property
     def named(self) -> list[str]:
@@ -38,29 +32,59 @@ class GivenStart(NamedTuple):
         return [*first, *options]
 
 
+def read_start(
+    target: Samplable, sampler: Sampler, warm_start: Any, options: Mapping[str, Any]
+) -> GivenStart:
+    """Read the arguments from which chains begin: files, fits and their draws.
+
+    At most one of them may be given, except for options that join a warm_start; see
+    `StartOption.joins_warm_start`. With a warm_start alone, chains begin from what that fit was
+    given too.
+    """
+    if isinstance(warm_start, str | PathLike):
+        warm_start = load(warm_start)
+    read = {
+        name: load(value) if START_OPTIONS[name].is_fit_file(value) else value
+        for name, value in options.items()
+    }
+    named = GivenStart(warm_start, None, read).named
+    joined = [name for name in named if name != "warm_start"]
+    if len(named) > 1 and not (named[0] == "warm_start" and _all_join(joined, sampler)):
+        raise StanadaptError("conflicting_starts", f"give only one of {' and '.join(named)}.")
+    if warm_start is None:
+        return GivenStart(None, None, read)
+    if not target.moves_parameters:
+        raise StanadaptError(
+            "option_not_used",
+            f"warm_start does not apply to {target!r}: leave it out. (`inits` may be an earlier "
+            "fit of its program.)",
+        )
+    if not joined:
+        read |= {
+            name: option.kept(warm_start)
+            for name, option in START_OPTIONS.items()
+            if option.kept is not None and option.used_by(sampler)
+        }
+    return GivenStart(warm_start, positions_of_fit(target.target, warm_start), read)
+
+
+def _all_join(names: list[str], sampler: Sampler) -> bool:
+    """Whether options may be given together with a warm_start."""
+    options = [START_OPTIONS[name] for name in names]
+    return len(names) == 1 and all(o.joins_warm_start and o.used_by(sampler) for o in options)
+
+
 def choose_chain_init(
     target: Samplable, sampler: Sampler, settings: Any, plan: Plan, given: GivenStart
 ) -> ChainInit:
-    """Check the arguments of `sample` from which chains begin, and return how they begin."""
-    named, begun = given.named, ChainInit(None, {"warm_start_draws": 0})
-    if len(named) > 1 and not _may_be_joined(named, sampler):
-        raise StanadaptError("conflicting_starts", f"give only one of {' and '.join(named)}.")
-    if given.warm_start is not None:
-        begun = _with_warm_start(target, sampler, given.warm_start)
-    for name in named:
+    """Return how chains begin; StanadaptError if the sampler does not use what was given."""
+    begun = _with_draws(sampler, given.draws)
+    for name in given.named:
         if name != "warm_start":
             option = _option_for(name, sampler)
             start = option.chain_init(target, sampler, settings, plan, given.options[name])
             begun = start._replace(description={**begun.description, **start.description})
     return begun
-
-
-def _may_be_joined(named: list[str], sampler: Sampler) -> bool:
-    """Whether a warm_start and an option may be given together."""
-    if len(named) != 2 or named[0] != "warm_start":
-        return False
-    option = START_OPTIONS[named[1]]
-    return bool(option.joins_warm_start and option.used_by(sampler))
 
 
 def _option_for(name: str, sampler: Sampler) -> StartOption:
@@ -75,22 +99,18 @@ def _option_for(name: str, sampler: Sampler) -> StartOption:
     )
 
 
-def _with_warm_start(target: Samplable, sampler: Sampler, fit: Any) -> ChainInit:
-    if not target.moves_parameters:
-        raise StanadaptError(
-            "option_not_used",
-            f"warm_start does not apply to {target!r}: leave it out. (`inits` may be an earlier "
-            "fit of its program.)",
-        )
-    if sampler.init_from_draws is None:  # its scales are used: see `scales_of_fit`
-        return ChainInit(None, {"warm_start_draws": len(positions_of_fit(target.target, fit))})
-    positions, init_from_draws = positions_of_fit(target.target, fit), sampler.init_from_draws
+def _with_draws(sampler: Sampler, draws: np.ndarray | None) -> ChainInit:
+    """Return how chains of a sampler that learns from draws begin; others use their scales."""
+    description = {"warm_start_draws": 0 if draws is None else len(draws)}
+    init_from_draws = sampler.init_from_draws
+    if draws is None or init_from_draws is None:
+        return ChainInit(None, description)
 
     def init(density: Any, settings: Any, position: np.ndarray, rng: Any) -> Any:
         state = sampler.init(density, settings, position, rng)
-        return init_from_draws(density, settings, state, positions, rng)
+        return init_from_draws(density, settings, state, draws, rng)
 
-    return ChainInit(init, {"warm_start_draws": len(positions)})
+    return ChainInit(init, description)
 
 
 def starting_values(inits: Any, sampler: Sampler, given: GivenStart) -> Any:
@@ -100,15 +120,3 @@ def starting_values(inits: Any, sampler: Sampler, given: GivenStart) -> Any:
     """
     learns = sampler.init_from_draws is not None and not sampler.starts_at_draws
     return inits if inits is not None or learns else given.warm_start
-
-
-def with_kept_options(sampler: Sampler, given: GivenStart) -> GivenStart:
-    """Add what the fit in `warm_start` was given to begin from, if nothing else is given."""
-    if given.named != ["warm_start"]:
-        return given
-    found = {
-        name: option.kept(given.warm_start)
-        for name, option in START_OPTIONS.items()
-        if option.kept is not None and option.used_by(sampler)
-    }
-    return given._replace(options={**given.options, **found})

@@ -173,8 +173,9 @@ def follow(chain: Chain, done: Slice, prior_handle: int) -> None:
     move_to(chain, done.held, prior_handle)
 
 
-# of the first slice of a chain, and of later ones, each twice as long as the one before
-FIRST_SECONDS, LONGEST_SECONDS = 1.0, 20.0
+# seconds of the first slice of a chain, and the most of later ones, each twice as long as the one
+# before
+SLICES = (1.0, 20.0)
 # number of workers that try a slice before the run ends
 TRIES = 3
 PAUSE = 0.1  # seconds between two looks at what has been done
@@ -190,29 +191,31 @@ class RunOnWorkers:
     ----------
     executor
         As `sample` takes it.
-    spec
-        Description of the run.
-    reference
-        The reference in this process, if it is the program under other data.
-
-    Attributes
-    ----------
-    name
-        Name of the executor's class.
-    trouble
-        Why the run ended early: what a worker raised.
+    target, spec
+        What is run, and its description.
+    slices
+        Seconds of the first slice of a chain, and the most of later ones.
 
     """
 
-    def __init__(self, executor: Any, spec: RunSpec, reference: Reference | None = None) -> None:
-        self._executor = as_executor(executor)
-        self._key, self._spec, self._reference = new_key(), spec, reference
+    def __init__(
+        self,
+        executor: Any,
+        target: Samplable,
+        spec: RunSpec,
+        slices: tuple[float, float] = SLICES,
+    ) -> None:
+        require_sendable(target, spec)
+        self._executor, self._slices = as_executor(executor), slices
+        self._key, self._spec = new_key(), spec
+        # in this process, if it is the program under other data
+        self._reference = prior_reference(target.target, spec.prior_data)
         self.name = type(executor).__name__
         self._chains: list[Chain] = []
         self._running: dict[Future, int] = {}
         self._seconds: list[float] = []
         self._tries: list[int] = []
-        self.trouble: StanadaptError | None = None
+        self.trouble: StanadaptError | None = None  # why the run ended early: what a worker raised
 
     def run(
         self, chains: list[Chain], on_progress: Callable[[list[Chain]], Any], keeper: Keeper
@@ -225,7 +228,7 @@ class RunOnWorkers:
             Where workers fail before there is a draw.
 
         """
-        self._chains, self._seconds = chains, [FIRST_SECONDS] * len(chains)
+        self._chains, self._seconds = chains, [self._slices[0]] * len(chains)
         self._tries = [0] * len(chains)
         try:
             while self._advanced(on_progress, keeper):
@@ -294,12 +297,6 @@ class RunOnWorkers:
         else:
             follow(self._chains[number], done, self._reference.handle if self._reference else 0)
             self._tries[number] = 0
-            self._seconds[number] = min(2.0 * self._seconds[number], LONGEST_SECONDS)
+            self._seconds[number] = min(2.0 * self._seconds[number], self._slices[1])
             return True
         return False
-
-
-def run_on_workers(executor: Any, target: Samplable, spec: RunSpec) -> RunOnWorkers:
-    """Return the loop that runs the chains of a run on an executor's workers."""
-    require_sendable(target, spec)
-    return RunOnWorkers(executor, spec, prior_reference(target.target, spec.prior_data))

@@ -13,7 +13,7 @@ from stanadapt.engine.breaches import ARGUMENTS
 from stanadapt.engine.protocol import PRESET
 from stanadapt.engine.starts import START_OPTIONS
 from stanadapt.errors import NOTE, Code, StanadaptError, all_codes
-from stanadapt.runs.sample import family_options
+from stanadapt.runs.prepare import family_options
 from tests.helpers.authoring_page import SAMPLER_OF_THE_PAGE as PAGE
 from tests.helpers.authoring_page import SMALLEST_SAMPLER
 

@@ -13,7 +13,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.errors import all_codes
-from stanadapt.runs.sample import family_options
+from stanadapt.runs.prepare import family_options
 from stanadapt.samplers import find, registered
 from stanadapt.samplers.hamiltonian import nuts
 from stanadapt.samplers.whitened import whitened_hmc

@@ -10,6 +10,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.engine.chain import ChainDesign
 from stanadapt.engine.plan import make_plan
 from stanadapt.engine.registry import find
 from stanadapt.results.coordinates import as_json, coordinate
@@ -22,8 +23,7 @@ from stanadapt.results.labels import (
     read_labels,
 )  # fmt: skip
 from stanadapt.results.rehearsal import rehearse
-from stanadapt.runs.rehearsal import rehearse_run
-from stanadapt.runs.result import SavedGroups
+from stanadapt.runs.result import SavedGroups, rehearse_result
 from tests.helpers.codes import raises
 
 QUIET = {"seed": 1, "chains": 2, "iter_warmup": 60, "iter_sampling": 60, "show_progress": False}
@@ -190,30 +190,31 @@ def test_a_run_folder_keeps_dates(tmp_path):
         np.testing.assert_array_equal(held, days.values)
 
 
-def refuse(*arguments):
-    raise AssertionError("a draw was made")
+@pytest.fixture
+def broken():
+    made = target(["a", "b", "c"])
+    made.labels = made.labels._replace(coords={"day": [object()] * 3})
+    return made
 
 
-def test_nothing_is_drawn_for_a_result_that_cannot_be_saved(monkeypatch):
-    broken = target(["a", "b", "c"])
-    broken.labels = broken.labels._replace(coords={"day": [object()] * 3})
-    monkeypatch.setattr("stanadapt.runs.run.Run.prepare", refuse)
-    monkeypatch.setattr("stanadapt.runs.stan_nuts.stan_nuts.initial_positions", refuse)
-    monkeypatch.setattr("stanadapt.studies.approximate.approximate.initial_positions", refuse)
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda broken: sa.sample(broken, "rwm", inits="missing.json", **QUIET),
+        lambda broken: sa.stan_nuts(broken, backend="stanli", inits="missing.json", **QUIET),
+        lambda broken: sa.approximate(broken, seed=1, inits="missing.json", show_progress=False),
+    ],
+)
+def test_nothing_is_drawn_for_a_result_that_cannot_be_saved(draw, broken):
+    """Not even the initial values are read."""
     with raises("result_refused", "day"):
-        sa.sample(broken, "rwm", **QUIET)
-    with raises("result_refused", "day"):
-        sa.stan_nuts(broken, backend="stanli", **QUIET)
-    with raises("result_refused", "day"):
-        sa.approximate(broken, seed=1, show_progress=False)
+        draw(broken)
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_nothing_is_drawn_if_a_folder_has_such_a_result(tmp_path, monkeypatch):
+def test_nothing_is_drawn_if_a_folder_has_such_a_result(tmp_path, broken):
     sa.sample(target(["a", "b", "c"]), "rwm", **QUIET, run=tmp_path / "run")
-    broken = target(["a", "b", "c"])
-    broken.labels = broken.labels._replace(coords={"day": [object()] * 3})
-    monkeypatch.setattr("stanadapt.runs.run.Run.reopen", refuse)
+    (tmp_path / "run" / "chains.npz").unlink()  # it would be missed
     with raises("result_refused", "day"):
         sa.resume(tmp_path / "run", broken, show_progress=False)
 
@@ -225,8 +226,9 @@ def test_two_statistics_of_one_name_are_refused():
         chains=1, parallel_chains=None, iter_warmup=1, iter_sampling=1, thin=1, seed=1,
         save_warmup=False, show_progress=False,
     )  # fmt: skip
+    design = ChainDesign(twice, find("rwm")[1], plan, 3)
     with raises("result_refused", "'n_density'"):
-        rehearse_run(target(["a", "b", "c"]), twice, find("rwm")[1], plan, SavedGroups())
+        rehearse_result(target(["a", "b", "c"]), design, SavedGroups())
 
 
 @pytest.mark.parametrize("name", ["a/b", ".", "", "chain"])

@@ -3,7 +3,6 @@
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,13 +14,15 @@ from stanadapt.diagnostics.mixing import efficiency, measure_mixing
 from stanadapt.engine.chain import Chain
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import StanadaptError
-from stanadapt.runs import checkpoint, stopping_rule
-from stanadapt.runs import progress as progress_module
 from stanadapt.runs import run as run_module
-from stanadapt.runs import sample as sample_module
+from stanadapt.runs import stopping_rule
 from stanadapt.runs.folder import RunFolder, writing
-from stanadapt.runs.stopping_rule import shortfall, until_usable
+from stanadapt.runs.progress import Watch
+from stanadapt.runs.run import Run
+from stanadapt.runs.stopping_rule import shortfall, with_stopping_rule
+from stanadapt.samplers import find
 from tests.helpers.codes import raises
+from tests.helpers.driven_runs import sample_with, setup_of
 
 # unequal scales, one parameter that is bounded
 PROGRAM = """
@@ -41,10 +42,10 @@ def target():
     return sa.Target(PROGRAM, show_progress=False)
 
 
-def draw(target, sampler="rwm", **changes):
+def draw(target, parts=(), **changes):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return sa.sample(target, sampler, **{**SHORT, **changes})
+        return sample_with(dict(parts), target, "rwm", **{**SHORT, **changes})
 
 
 def posterior(fit):
@@ -98,23 +99,20 @@ class TestUntilEss:
             assert_same(draw(target, **asked, executor=executor), until_300)
 
     @pytest.mark.parametrize("after", [0, 1])
-    def test_a_crash_between_two_lengths_changes_no_draw(
-        self, target, until_300, after, tmp_path, monkeypatch
-    ):
-        """The n-th time that the run becomes longer; then it continues by itself."""
-        lengthen, count = RunFolder.lengthen, iter(range(10))
+    def test_a_crash_between_two_lengths_changes_no_draw(self, target, until_300, after, tmp_path):
+        """Before the folder is longer, or after; then it continues by itself."""
+        asked = {"iter_sampling": 200, "until_ess": 300, "run": tmp_path / "run"}
+        run = Run.begin(setup_of(target, "rwm", **SHORT, **asked))
+        lengthen = run.folder.lengthen
 
-        def crashing(folder, *arguments):
-            if after == next(count):
-                raise ZeroDivisionError
-            lengthen(folder, *arguments)
-            if after == 1:
-                raise ZeroDivisionError
+        def crashing(*arguments):
+            if after:
+                lengthen(*arguments)
+            raise ZeroDivisionError
 
-        monkeypatch.setattr(RunFolder, "lengthen", crashing)
+        run.folder.lengthen = crashing
         with pytest.raises(ZeroDivisionError):
-            draw(target, iter_sampling=200, until_ess=300, run=tmp_path / "run")
-        monkeypatch.undo()
+            run.finish()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             assert_same(sa.resume(tmp_path / "run", show_progress=False), until_300)
@@ -141,18 +139,16 @@ class TestUntilEss:
         np.testing.assert_allclose(position[..., 0], posterior(fit)["x"][..., 0], rtol=1e-12)
 
     @pytest.mark.thorough
-    def test_time_is_limited(self, target, monkeypatch):
+    def test_time_is_limited(self, target):
         """An hour passes once the run is longer than it was meant to be."""
         hours = []
 
-        def watch(progress):
+        def seen(progress):
             if progress.draws > 200:
                 hours.append(1)
 
-        clock = SimpleNamespace(monotonic=lambda: time.monotonic() + 3600.0 * len(hours))
-        monkeypatch.setattr(progress_module, "time", clock)
-        asked = {"iter_sampling": 200, "until_ess": 1e12, "show_progress": watch}
-        fit = draw(target, **asked, max_minutes=50.5)
+        watch = Watch(target, seen, 50.5, lambda: time.monotonic() + 3600.0 * len(hours))
+        fit = draw(target, {"watch": watch}, iter_sampling=200, until_ess=1e12)
         assert fit.attrs["interrupted"] == 0
         assert "50.5 minutes" in fit.attrs["notes"]
         assert "stopped_on_request" in fit.attrs["note_codes"]
@@ -182,35 +178,33 @@ class TestUntilEss:
 class TestWithoutALength:
     """`sample(target)` without iter_sampling."""
 
-    @pytest.fixture
-    def shorter(self, monkeypatch):
+    def draw(self, target, sampler, asked=None, **changes):
         """The default length is 150 iterations, which is too short."""
-        found = sample_module.find
-
-        def find(*arguments, **settings):
-            sampler, chosen = found(*arguments, **settings)
-            return sampler._replace(iter_sampling=150), chosen
-
-        monkeypatch.setattr(sample_module, "find", find)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            length = {"chains": 4, "iter_warmup": None, "iter_sampling": asked}
+            setup = setup_of(target, sampler, **{**SHORT, **length, **changes})
+            design = setup.design
+            plan = design.plan._replace(iter_sampling=150, until_ess=0.0, most_iterations=0)
+            plan = with_stopping_rule(plan, None, None if asked else design.sampler)
+            return Run.begin(setup._replace(design=design._replace(plan=plan))).finish()
 
     @pytest.mark.parametrize("sampler", ["auto", "gad_hmc"])
-    def test_it_draws_on_until_the_fit_can_be_used(self, target, shorter, sampler):
-        fit = draw(target, sampler, chains=4, iter_warmup=None, seed=1)
+    def test_it_draws_on_until_the_fit_can_be_used(self, target, sampler):
+        fit = self.draw(target, sampler, seed=1)
         assert "iter_sampling_reason" in fit.attrs
         assert 150 < fit.attrs["iter_sampling"] <= 600
         assert fit.attrs["verdict"] == "fine"
 
     @pytest.mark.slow
     @pytest.mark.parametrize("asked", [("auto", 150), ("ula", None), ("smc", None)])
-    def test_not_where_the_length_is_given_or_more_would_not_help(self, target, shorter, asked):
-        sampler, length = asked
-        fit = draw(target, sampler, chains=4, iter_warmup=None, iter_sampling=length, seed=1)
-        assert fit.attrs["iter_sampling"] == 150
+    def test_not_where_the_length_is_given_or_more_would_not_help(self, target, asked):
+        assert self.draw(target, *asked, seed=1).attrs["iter_sampling"] == 150
 
-    def test_not_where_it_is_hopeless(self, shorter):
+    def test_not_where_it_is_hopeless(self):
         target = sa.Target(MODES, show_progress=False)
         inits = [{"x": x} for x in (-30.0, 30.0, -30.0, 30.0)]
-        fit = draw(target, "auto", chains=4, iter_warmup=None, inits=inits)
+        fit = self.draw(target, "auto", inits=inits)
         assert fit.attrs["verdict"] == "do not use"
         assert fit.attrs["iter_sampling"] == 150
 
@@ -234,7 +228,7 @@ class TestShortfall:
         )  # fmt: skip
 
         def found(draws, until_ess=0.0):
-            own = plan._replace(until_ess=until_ess) if until_ess else until_usable(plan)
+            own = with_stopping_rule(plan, until_ess or None, find("nuts")[0])
             return shortfall(target, [Stub(chain, own) for chain in draws])
 
         return found
@@ -331,12 +325,8 @@ class TestNoDrawIsLost:
         assert_same(fit, draw(target, iter_sampling=200))
 
     def test_no_memory_for_more(self, target, asked, monkeypatch):
-        require_memory = run_module.require_memory
-
-        def refused(design, *arguments, **named):
-            if design.plan.iter_sampling > 200:
-                raise StanadaptError("out_of_memory", "planted.")
-            require_memory(design, *arguments, **named)
+        def refused(*arguments, **named):
+            raise StanadaptError("out_of_memory", "planted.")
 
         monkeypatch.setattr(run_module, "require_memory", refused)
         fit = asked()
@@ -345,17 +335,15 @@ class TestNoDrawIsLost:
         self.assert_first_200(target, fit)
 
     def test_a_disk_that_is_full(self, target, asked, monkeypatch, tmp_path):
-        monkeypatch.setattr(checkpoint, "SECONDS", 0.01)
-
         def full(folder, chains, reasons):
             with writing(folder.path):
                 raise OSError(28, "No space left on device")
 
-        monkeypatch.setattr(RunFolder, "lengthen", full)
-        fit = asked(run=tmp_path / "run")
+        with monkeypatch.context() as patched:
+            patched.setattr(RunFolder, "lengthen", full)
+            fit = asked(run=tmp_path / "run")
         assert "No space left" in fit.attrs["notes"]
         self.assert_first_200(target, fit)
-        monkeypatch.undo()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             assert smallest(sa.resume(tmp_path / "run", show_progress=False)) >= 300

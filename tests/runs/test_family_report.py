@@ -7,11 +7,12 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine import authoring
 from stanadapt.engine.after_run import Findings, RunView
-from stanadapt.engine.registry import find
 from stanadapt.runs.family_report import LEFT_OUT, report_of
+from stanadapt.runs.run import Run
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution
 from stanadapt.targets.pseudo_samples import empty_group, pseudo_group
 from tests.helpers.codes import raises
+from tests.helpers.driven_runs import setup_of
 
 EXCLUDED = """
 parameters { vector[2] x; }
@@ -24,8 +25,7 @@ DRAWS = {"x": np.zeros((2, 5))}
 
 
 def reported(after_run, taken=("posterior",)):
-    sampler = find("rwm")[0]._replace(after_run=after_run)
-    return report_of(sampler, RunView(None, [], 0, {}), taken)
+    return report_of("rwm", after_run, RunView(None, [], 0, {}), taken)
 
 
 def test_a_quantity_that_is_excluded_collides_too():
@@ -48,18 +48,14 @@ def test_generated_quantities_do_not_collide_with_a_group_without_them():
 
 
 def test_a_group_of_pseudo_samples_is_rehearsed(monkeypatch):
-    def refuse(*arguments):
-        raise AssertionError("a draw was made")
-
-    monkeypatch.setattr("stanadapt.runs.run.Run.prepare", refuse)
     monkeypatch.setattr(
-        "stanadapt.runs.rehearsal.empty_group", lambda target: {"chain": np.zeros((1, 1, 1))}
+        "stanadapt.runs.result.empty_group", lambda target: {"chain": np.zeros((1, 1, 1))}
     )
     target = sa.Target("parameters{real x;} model{x~normal(0,1);}", backend="stanli",
                        show_progress=False)  # fmt: skip
     extended = Extended(target, reference_distribution=ReferenceDistribution([0.0], 2.0))
     with raises("result_refused"):
-        sa.sample(extended, "rwm", save="pseudo", **QUIET)
+        setup_of(extended, "rwm", save="pseudo", **QUIET)
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("by zero"), KeyboardInterrupt()])
@@ -141,12 +137,12 @@ def test_a_report_without_fault_is_unchanged():
 
 @pytest.mark.filterwarnings(r"ignore:.*\[report_left_out\]")
 @pytest.mark.parametrize("returned", [None, {"of a": "user"}, Findings(attributes=None)])
-def test_the_run_is_kept(monkeypatch, tmp_path, returned):
-    sampler, settings = find("rwm")
-    changed = sampler._replace(after_run=lambda view: returned)
-    monkeypatch.setattr("stanadapt.runs.sample.find", lambda *names, **kept: (changed, settings))
+def test_the_run_is_kept(tmp_path, returned):
     target = sa.Target("parameters{real x;} model{x~normal(0,1);}", backend="stanli",
                        show_progress=False)  # fmt: skip
-    fit = sa.load(sa.save(sa.sample(target, "rwm", standardize=False, **QUIET), tmp_path / "a.nc"))
+    setup = setup_of(target, "rwm", standardize=False, **QUIET)
+    sampler = setup.design.sampler._replace(after_run=lambda view: returned)
+    fit = Run.begin(setup._replace(design=setup.design._replace(sampler=sampler))).finish()
+    fit = sa.load(sa.save(fit, tmp_path / "a.nc"))
     assert results.dataset(fit, "posterior")["x"].shape == (2, 30)
     assert LEFT_OUT in str(fit.attrs["notes"])

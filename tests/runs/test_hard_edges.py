@@ -135,7 +135,7 @@ def test_edges_are_not_sought_without_divergences(monkeypatch):
     def unexpected(*arguments):
         raise AssertionError("edges were sought")
 
-    monkeypatch.setattr("stanadapt.runs.result.find_edges", unexpected)
+    monkeypatch.setattr("stanadapt.runs.failures.find_edges", unexpected)
     fit = sa.sample(target(DECLARED), seed=1, trajectory="nuts", adapt_delta=0.99, **SILENT)
     assert fit["sample_stats"]["diverging"].values.sum() == 0
     assert fit.attrs["verdict"] == "fine"

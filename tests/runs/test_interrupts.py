@@ -13,10 +13,12 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine import console, interrupts
-from stanadapt.runs import prior, progress, run
+from stanadapt.runs import prior, run
+from stanadapt.runs.progress import Watch
 from stanadapt.runs.stan_nuts import stan_nuts
 from stanadapt.samplers.variational import methods
 from tests.helpers.codes import raises, warns
+from tests.helpers.driven_runs import sample_with
 
 pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 PROGRAM = """
@@ -280,10 +282,9 @@ def test_the_first_draws_come_in_small_chunks(target, monkeypatch):
         return time.monotonic() + 3600.0 * len(hours)
 
     monkeypatch.setattr(type(target), "constrainer", made)
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=now))
-    options = {**SHORT, "iter_warmup": 3000, "iter_sampling": 3000, "max_minutes": 50.0}
+    options = {**SHORT, "iter_warmup": 3000, "iter_sampling": 3000}
     with warns("stopped_on_request"):
-        fit = sa.sample(target, "rwm", **options)
+        fit = sample_with({"watch": Watch(target, None, 50.0, now)}, target, "rwm", **options)
     # 3000 rows take a minute
     assert 0 < results.dataset(fit, "posterior").sizes["draw"] < 1500
     first = [next(filter(None, one.rows)) for one in slow if any(one.rows)]

@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
+from stanadapt.engine import chain as chain_module
 from stanadapt.engine.starts import Cost
 from stanadapt.engine.warmup import next_block
-from stanadapt.runs import run as run_module
 from stanadapt.runs.coordinates import as_given
 from tests.helpers.chains import make_chains
-from tests.helpers.short_runs import NORMAL, draw
+from tests.helpers.driven_runs import sample_with
+from tests.helpers.short_runs import NORMAL, SHORT, draw
 from tests.helpers.targets import Awkward
 
 SECONDS = 0.1
@@ -96,16 +97,18 @@ def test_a_reference_that_was_fitted_counts():
     np.testing.assert_array_equal(start.seconds, [[3.0, 2.0], [0.0, 0.0]])
 
 
-def test_a_run_that_learned_the_scales_counts_as_warmup(monkeypatch):
-    def long(*arguments):
-        interrupted, chains = advance(*arguments), arguments[-2]
-        for chain in chains:
-            chain.warmup_seconds, chain.warmup_processor_seconds = 7e3, 5e3
+def test_a_run_that_learned_the_scales_counts_as_warmup():
+    def long(chains, *arguments, **options):
+        interrupted = chain_module.run(chains, *arguments, **options)
+        for each in chains:
+            if each.sampler.name == "whitened_hmc":  # which learns
+                each.warmup_seconds, each.warmup_processor_seconds = 7e3, 5e3
         return interrupted
 
-    advance = run_module._advance_learners
-    monkeypatch.setattr(run_module, "_advance_learners", long)
-    fit = draw(sa.Target(NORMAL), "mala", iter_warmup=60, standardize=True)
+    fit = sample_with(
+        {"run_chains": long}, sa.Target(NORMAL), "mala",
+        **{**SHORT, "iter_warmup": 60, "standardize": True},
+    )  # fmt: skip
     assert fit.attrs["standardized"] == "diagonal"
     assert np.floor(np.asarray(fit.attrs["warmup_seconds"]) / 1e3).tolist() == [7, 7]
     assert np.floor(np.asarray(fit.attrs["warmup_processor_seconds"]) / 1e3).tolist() == [5, 5]

@@ -9,9 +9,11 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.engine import chain
 from stanadapt.engine.chain import LARGEST_CHUNK, Chain
-from stanadapt.runs import progress, run
+from stanadapt.runs.progress import Watch
 from tests.helpers.codes import raises, warns
+from tests.helpers.driven_runs import sample_with
 
 ENDLESS = 10_000_000
 PROGRAM = """
@@ -26,9 +28,10 @@ def target():
     return sa.Target(PROGRAM, backend="stanli", show_progress=False)
 
 
-def draw(target, on_progress, **options):
+def draw(target, on_progress, parts=(), **options):
     common = {"chains": 2, "parallel_chains": 2, "seed": 3, "iter_warmup": 300}
-    return sa.sample(target, "nuts", show_progress=on_progress, **{**common, **options})
+    options = {**common, "show_progress": on_progress, **options}
+    return sample_with(dict(parts), target, "nuts", **options)
 
 
 def test_it_stops_a_run_and_keeps_the_draws(target):
@@ -87,24 +90,18 @@ def test_diagnostics_are_undefined_before_four_draws(target):
     assert all(ess == 0.0 and np.isnan(r_hat) for _, ess, r_hat in early)
 
 
-@pytest.fixture
-def slow_chain(monkeypatch):
+def run_slowly(chains, *arguments, **options):
     """Let the second chain take single iterations, with pauses."""
-    make, advance, slow = run.make_chains, Chain.advance, []
+    slow, advance = chains[1], chains[1].advance
 
-    def made(*arguments):
-        chains = make(*arguments)
-        slow.append(chains[1])
-        return chains
-
-    def paused(chain, chunk=None):
-        if chain in slow and not chain.warming_up:
+    def paused(chunk=None):
+        if not slow.warming_up:
             time.sleep(0.01)
             chunk = 1
-        advance(chain, chunk)
+        advance(chunk)
 
-    monkeypatch.setattr(run, "make_chains", made)
-    monkeypatch.setattr(Chain, "advance", paused)
+    slow.advance = paused
+    return chain.run(chains, *arguments, **options)
 
 
 @pytest.mark.thorough
@@ -128,34 +125,21 @@ def test_chains_that_share_a_core_have_about_as_many_draws_each(target):
     np.testing.assert_array_equal(fit["posterior"]["x"].values, whole["posterior"]["x"].values)
 
 
-@pytest.mark.usefixtures("slow_chain")
-def test_the_result_has_the_draws_that_it_saw(target):
+@pytest.mark.parametrize("error", [None, KeyError("no such thing")], ids=["True", "an error"])
+def test_the_result_has_the_draws_that_it_saw(target, error):
     """All chains are kept, though one of them has far more draws than the others together."""
     seen = []
 
     def watch(progress):
         seen.append([chain.draws for chain in progress.chains])
-        return min(seen[-1]) > 0 and seen[-1][0] > 4 * seen[-1][1]
+        ends = min(seen[-1]) > 0 and seen[-1][0] > 4 * seen[-1][1]
+        if ends and error is not None:
+            raise error
+        return ends
 
-    with warns("stopped_on_request"):
-        fit = draw(target, watch, iter_sampling=400_000)
-    assert seen[-1][0] > 4 * seen[-1][1]
-    assert dict(fit["posterior"].sizes)["chain"] == 2
-    assert dict(fit["posterior"].sizes)["draw"] >= seen[-1][1]
-
-
-@pytest.mark.usefixtures("slow_chain")
-def test_an_error_in_it_stops_the_run_and_costs_no_draw(target):
-    """All chains are kept, though one of them has far more draws than the others together."""
-    seen = []
-
-    def wrong(progress):
-        seen.append([chain.draws for chain in progress.chains])
-        if min(seen[-1]) > 0 and seen[-1][0] > 4 * seen[-1][1]:
-            raise KeyError("no such thing")
-
-    with warns("stopped_on_request", "KeyError", "no such thing"):
-        fit = draw(target, wrong, iter_sampling=400_000)
+    facts = [] if error is None else ["KeyError", "no such thing"]
+    with warns("stopped_on_request", *facts):
+        fit = draw(target, watch, {"run_chains": run_slowly}, iter_sampling=400_000)
     assert seen[-1][0] > 4 * seen[-1][1]
     assert dict(fit["posterior"].sizes)["chain"] == 2
     assert dict(fit["posterior"].sizes)["draw"] >= seen[-1][1]
@@ -176,7 +160,7 @@ def test_stopping_a_finished_run_changes_nothing(target):
     ("answer", "stops"), [(True, True), (np.True_, True), (np.False_, False), (1, False)]
 )
 def test_true_of_numpy_stops_too(answer, stops):
-    watch = progress.Watch(None, lambda progress: answer)
+    watch = Watch(None, lambda progress: answer)
     assert bool(watch._ask(SimpleNamespace(seconds=1.0))) is stops
     assert watch.stopped_by_user is stops
 
@@ -198,8 +182,8 @@ def test_a_kept_run_resumes_where_it_was_stopped(target, tmp_path):
 # --- the pre-run that learns scales ---------------------------------------------------------------
 
 
-def in_learned_scales(target, on_progress=False, **options):
-    return draw(target, on_progress, standardize=True, iter_sampling=50, **options)
+def in_learned_scales(target, on_progress=False, parts=(), **options):
+    return draw(target, on_progress, parts, standardize=True, iter_sampling=50, **options)
 
 
 def test_it_sees_the_pre_run_and_then_the_run(target):
@@ -232,18 +216,16 @@ def test_it_stops_the_pre_run(target, parallel_chains):
     assert seen == ["learning the scales"]
 
 
-def test_it_stops_a_pre_run_that_has_just_ended(target, monkeypatch):
+def test_it_stops_a_pre_run_that_has_just_ended(target):
     """Time is up when no chain is left to be stopped: the run does not begin, without a limit."""
-    whole = run.run_chains
 
     def asked_at_the_end(chains, parallel_chains, update, keeper):
-        assert whole(chains, parallel_chains, keeper=keeper) is False
+        assert chain.run(chains, parallel_chains, keeper=keeper) is False
         update(chains)
         return False
 
-    monkeypatch.setattr(run, "run_chains", asked_at_the_end)
     with raises("no_draws", "learning the scales"):
-        in_learned_scales(target, lambda progress: True)
+        in_learned_scales(target, lambda progress: True, {"run_chains": asked_at_the_end})
 
 
 def test_the_time_limit_includes_the_pre_run(target):
@@ -252,17 +234,15 @@ def test_the_time_limit_includes_the_pre_run(target):
 
 
 def test_compiling_between_pre_run_and_run_does_not_count(target, monkeypatch):
-    compiled, hours = Chain.compile, []
+    compiled, hours, seen = Chain.compile, [], []
 
     def slow(chain):
         hours.append(1)
         return compiled(chain)
 
-    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + 3600.0 * len(hours))
-    monkeypatch.setattr(progress, "time", clock)
     monkeypatch.setattr(Chain, "compile", slow)
-    seen = []
-    in_learned_scales(target, seen.append)
+    watch = Watch(target, seen.append, clock=lambda: time.monotonic() + 3600.0 * len(hours))
+    in_learned_scales(target, parts={"watch": watch})
     assert len(hours) == 2
     assert not seen[-1].task
     assert all(state.seconds < 3600.0 for state in seen)

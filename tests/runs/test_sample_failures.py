@@ -11,7 +11,6 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.engine import console
 from tests.helpers.codes import raises, warns
 from tests.helpers.short_runs import (
     NORMAL,
@@ -168,22 +167,20 @@ def test_a_stopped_chain_is_left_out_and_reported():
 ENDLESS = 3_000_000
 
 
-@pytest.fixture
-def ctrl_c(monkeypatch):
-    """A function that sends the next run Ctrl-C once a condition on its chains holds."""
+def ctrl_c(when):
+    """Return a progress function that sends a run Ctrl-C once a condition on its chains holds."""
+    pressed = []
 
-    def arrange(when):
-        class Interrupting(console.Silent):
-            pressed = False
+    def update(progress):
+        if not pressed and when(progress.chains):
+            pressed.append(True)
+            raise KeyboardInterrupt
 
-            def update(self, chains):
-                if not self.pressed and when(chains):
-                    self.pressed = True
-                    raise KeyboardInterrupt
+    return {"show_progress": update}
 
-        monkeypatch.setattr("stanadapt.runs.run.reporter", lambda show, task: Interrupting())
 
-    return arrange
+def all_have_draws(chains):
+    return all(chain.draws > 20 for chain in chains)
 
 
 @pytest.fixture(scope="module")
@@ -205,9 +202,9 @@ def draw_until_ctrl_c(target, **options):
 
 
 @pytest.mark.parametrize("thin", [1, 7])
-def test_ctrl_c_returns_the_draws_so_far(normal, ctrl_c, thin):
-    ctrl_c(lambda chains: all(chain.sampling.rows > 20 for chain in chains))
-    cut = draw_until_ctrl_c(normal, iter_sampling=ENDLESS, thin=thin, save="unconstrained")
+def test_ctrl_c_returns_the_draws_so_far(normal, thin):
+    options = {"iter_sampling": ENDLESS, "thin": thin, "save": "unconstrained"}
+    cut = draw_until_ctrl_c(normal, **ctrl_c(all_have_draws), **options)
     assert cut.attrs["interrupted"] == 1
     length = values(cut, "x").shape[1]
     assert 20 < length < ENDLESS // thin
@@ -217,10 +214,9 @@ def test_ctrl_c_returns_the_draws_so_far(normal, ctrl_c, thin):
     assert cut.attrs["n_gradients"] < 2 * ENDLESS
 
 
-def test_ctrl_c_changes_no_draw(normal, ctrl_c, monkeypatch):
-    ctrl_c(lambda chains: all(chain.sampling.rows > 20 for chain in chains))
-    cut = draw_until_ctrl_c(normal, iter_sampling=ENDLESS, save_warmup=True)
-    monkeypatch.undo()
+def test_ctrl_c_changes_no_draw(normal):
+    options = {"iter_sampling": ENDLESS, "save_warmup": True}
+    cut = draw_until_ctrl_c(normal, **ctrl_c(all_have_draws), **options)
     length = values(cut, "x").shape[1]
     whole = draw(normal, iter_sampling=length + 5, save_warmup=True)
     kept = np.atleast_1d(cut.attrs["chains_kept"]) - 1
@@ -233,23 +229,22 @@ def test_ctrl_c_changes_no_draw(normal, ctrl_c, monkeypatch):
             np.testing.assert_array_equal(variable.values, expected, err_msg=f"{group} {name}")
 
 
-def test_ctrl_c_keeps_both_chains_that_share_a_core(normal, ctrl_c):
-    ctrl_c(lambda chains: chains[0].sampling.rows > 20)
-    cut = draw(normal, iter_sampling=ENDLESS, parallel_chains=1)
+def test_ctrl_c_keeps_both_chains_that_share_a_core(normal):
+    pressed = ctrl_c(lambda chains: chains[0].draws > 20)
+    cut = draw(normal, iter_sampling=ENDLESS, parallel_chains=1, **pressed)
     assert list(np.atleast_1d(cut.attrs["chains_kept"])) == [1, 2]
     assert values(cut, "x").shape[0] == 2
     assert cut.attrs["interrupted"] == 1
 
 
-def test_ctrl_c_during_warmup_is_an_error_without_draws(normal, ctrl_c):
-    ctrl_c(lambda chains: chains[0].n_done > 20)
+def test_ctrl_c_during_warmup_is_an_error_without_draws(normal):
     with raises("interrupted", "iter_warmup"):
-        draw(normal, iter_warmup=ENDLESS)
+        draw(normal, iter_warmup=ENDLESS, **ctrl_c(lambda chains: chains[0].n_done > 20))
 
 
-def test_a_finished_run_is_not_interrupted(normal, ctrl_c):
-    ctrl_c(lambda chains: all(chain.finished for chain in chains))
-    fit = draw(normal)
+def test_a_finished_run_is_not_interrupted(normal):
+    finished = ctrl_c(lambda chains: all(chain.n_done == chain.n_total for chain in chains))
+    fit = draw(normal, **finished)
     assert fit.attrs["interrupted"] == 0
     assert values(fit, "x").shape == (2, 40)
 
@@ -262,14 +257,14 @@ import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
 from stanadapt import cli
 from stanadapt.engine import console
-from stanadapt.runs import run
+from stanadapt.runs import begin
 
 class Reporting(console.Silent):
     def update(self, chains):
         if all(chain.sampling.rows for chain in chains):
             print("sampling", flush=True)
 
-run.reporter = lambda show, task: Reporting()
+begin.reporter = lambda show, task: Reporting()
 cli.main()
 """
 

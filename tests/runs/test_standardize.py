@@ -7,12 +7,12 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.engine import chain, console
-from stanadapt.runs import run as run_module
+from stanadapt.runs import begin
 from stanadapt.runs.coordinates import as_given, keep_ratios
 from stanadapt.samplers import find, registered
 from stanadapt.samplers.tempering import Extended
 from tests.helpers.codes import raises
+from tests.helpers.driven_runs import SMALL_CHUNKS, sample_with
 from tests.helpers.short_runs import values
 
 # scales of 500, 1e-5 and about 1e-3; the last one is skewed, and unconstrained by its logarithm
@@ -85,12 +85,12 @@ def test_what_is_saved_is_in_the_program_s_own_coordinates(name, target):
 
 
 @pytest.mark.parametrize("name", ["mala", "am", "kameleon"])
-def test_draws_depend_neither_on_threads_nor_on_chunks(name, target, monkeypatch):
-    fits = []
-    for parallel, seconds in ((1, 0.25), (4, 1e-4)):
-        monkeypatch.setattr(chain, "CHUNK_SECONDS", seconds)
-        fits.append(sa.sample(target, name, parallel_chains=parallel, iter_warmup=400,
-                              iter_sampling=100, **PLAN, **FAST.get(name, {})))  # fmt: skip
+def test_draws_depend_neither_on_threads_nor_on_chunks(name, target):
+    options = {"iter_warmup": 400, "iter_sampling": 100, **PLAN, **FAST.get(name, {})}
+    fits = [
+        sample_with(parts, target, name, parallel_chains=parallel, **options)
+        for parallel, parts in ((1, {}), (4, SMALL_CHUNKS))
+    ]
     assert fits[0].attrs["standardized"] in ("dense", "diagonal")
     for variable in MEANS:
         np.testing.assert_array_equal(values(fits[0], variable), values(fits[1], variable))
@@ -133,7 +133,7 @@ def test_a_pre_run_without_finite_scales_leaves_defaults_as_they_are(
     def no_scales(target, sampler, kind, plan, positions, rngs, advance):
         return as_given(target, positions, "no finite scales were found")
 
-    monkeypatch.setattr(run_module, "learn_scales", no_scales)
+    monkeypatch.setattr(begin, "learn_scales", no_scales)
     for given, used in (({}, default), ({setting: chosen}, chosen)):
         fit = sa.sample(target, name, iter_warmup=60, iter_sampling=5, **PLAN, **given)
         assert fit.attrs["standardized"] == "no: no finite scales were found"
@@ -186,18 +186,12 @@ def test_an_extended_target_stays_as_it_is(target):
         sa.sample(extended, "rwm", standardize=True, **PLAN)
 
 
-def test_an_interruption_while_scales_are_learned(target, monkeypatch):
-    class Interrupting(console.Silent):
-        raised = False
+def test_an_interruption_while_scales_are_learned(target):
+    def interrupting(progress):
+        raise KeyboardInterrupt
 
-        def update(self, chains):
-            if not self.raised:
-                self.raised = True
-                raise KeyboardInterrupt
-
-    monkeypatch.setattr(run_module, "reporter", lambda show, task: Interrupting())
     with raises("interrupted"):
-        sa.sample(target, "mala", **PLAN)
+        sa.sample(target, "mala", **PLAN | {"show_progress": interrupting})
 
 
 def test_the_task_is_shown(target, capsys):

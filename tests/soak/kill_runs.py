@@ -40,6 +40,7 @@ from stanadapt.runs import checkpoint
 from stanadapt.runs.checkpoint import summary_of
 from stanadapt.runs.folder import MANIFEST, RunFolder
 from stanadapt.samplers import registered
+from tests.helpers.driven_runs import EAGER, resume_with, sample_with
 from tests.helpers.sampler_settings import FASTER
 
 PROGRAM = """
@@ -80,7 +81,7 @@ class Drawing:
         name, chosen = OTHERS.get(self.name, (self.name, FASTER.get(self.name, {})))
         length = {"iter_warmup": WARMUP * self.times, "iter_sampling": SAMPLING * self.times}
         settings = {**LENGTH, **length, **OWN.get(self.name, {}), **chosen, **changes}
-        return sa.sample(self.target, name, show_progress=False, **settings)
+        return sample_with(EAGER, self.target, name, show_progress=False, **settings)
 
     def left_alone(self):
         """Return a fit, and the seconds that its chains took."""
@@ -114,7 +115,7 @@ class Drawing:
     def go_on(self):
         """Begin the run, or continue it."""
         if (self.folder / MANIFEST).exists():
-            return sa.resume(self.folder, show_progress=False)
+            return resume_with(EAGER, self.folder)
         shutil.rmtree(self.folder, ignore_errors=True)
         return self(run=self.folder)
 
@@ -198,7 +199,7 @@ def main():
     warnings.simplefilter("ignore")
     faulthandler.enable()
     # short chunks, and a checkpoint after each: what a kill meets is a matter of chance
-    checkpoint.SECONDS, checkpoint.SHARE, chain.CHUNK_SECONDS = 0.0, 1.0, 0.005
+    chain.CHUNK_SECONDS = 0.005
     os.fsync = lambda number: None  # what the system has been given outlives the process
     random.seed(chosen.seed)
     target = sa.Target(PROGRAM, show_progress=False)

@@ -27,7 +27,7 @@ from stanadapt.results import Fit
 from stanadapt.results.attributes import origin
 from stanadapt.results.cmdstan_csv import STATISTICS
 from stanadapt.results.labels import phase_groups
-from stanadapt.runs.rehearsal import rehearse_draws
+from stanadapt.results.rehearsal import rehearse_draws
 from stanadapt.runs.stan_nuts import cmdstan, stanli
 from stanadapt.runs.stan_nuts.engine import METRICS, NutsRun, NutsSettings
 from stanadapt.runs.stan_nuts.verification import Verification, not_checked, verify

@@ -10,7 +10,7 @@ from stanadapt.engine.console import slow_step
 from stanadapt.engine.plan import Plan, make_plan
 from stanadapt.errors import StanadaptError, require_names, require_whole
 from stanadapt.results import Fit
-from stanadapt.runs.rehearsal import rehearse_draws
+from stanadapt.results.rehearsal import rehearse_draws
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.samplers.variational.methods import Fitted, Method, choose_method, require_size
 from stanadapt.studies.approximate.importance_draws import Draws, importance_draws
@@ -113,7 +113,7 @@ def approximate(
         show_progress=show_progress,
     )  # fmt: skip
     further = ["unconstrained_posterior"] if save_unconstrained else []
-    rehearse_draws(target, plan, STATISTICS, {"sampler": method}, further)
+    rehearse_draws(program, plan, STATISTICS, {"sampler": method}, further)
     return _approximate(
         target, method, method_functions, method_settings, plan, inits, save_unconstrained
     )

@@ -11,7 +11,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine import chain as chain_module
 from stanadapt.runs import checkpoint
-from stanadapt.runs import folder as folder_module
+from tests.helpers.driven_runs import EAGER, SMALL_CHUNKS, sample_with
 
 PROGRAM = """
 parameters { vector[3] x; real<lower=0> s; }
@@ -26,8 +26,8 @@ def target():
     return sa.Target(PROGRAM, show_progress=False)
 
 
-def draw(target, name, **changes):
-    return sa.sample(target, name, **{**LENGTH, **changes})
+def draw(target, name, parts=(), **changes):
+    return sample_with(dict(parts), target, name, **{**LENGTH, **changes})
 
 
 def resume(folder):
@@ -50,8 +50,6 @@ def test_ctrl_c_does_not_wait_for_an_iteration_that_takes_minutes(
     """The draws before it are returned, and a run that is kept continues from a checkpoint."""
     run = tmp_path / "run" if kept else None
     whole, quick = draw(target, "nuts"), chain_module.Chain._run
-    monkeypatch.setattr(chain_module, "FIRST_CHUNK", 7)
-    monkeypatch.setattr(chain_module, "LARGEST_CHUNK", 7)
     pressed, minutes, waited = threading.Event(), threading.Event(), []
 
     def slow(chain, *arguments):
@@ -64,7 +62,7 @@ def test_ctrl_c_does_not_wait_for_an_iteration_that_takes_minutes(
         return found
 
     monkeypatch.setattr(chain_module.Chain, "_run", slow)
-    fit = draw(target, "nuts", run=run)
+    fit = draw(target, "nuts", SMALL_CHUNKS, run=run)
     assert pressed.is_set()
     assert not waited
     minutes.set()
@@ -80,19 +78,22 @@ def test_ctrl_c_does_not_wait_for_an_iteration_that_takes_minutes(
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_chains_do_not_wait_for_the_disk(target, tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
-    monkeypatch.setattr(checkpoint, "SHARE", np.inf)
-    flush, sampled, waited = folder_module.RunFolder.flush, threading.Event(), []
+def test_chains_do_not_wait_for_the_disk(target, tmp_path):
+    sampled, waited = threading.Event(), []
 
-    def slow(folder):
-        if all(waited):
-            waited.append(sampled.wait(300.0))
-        flush(folder)
+    def keeper_on_a_slow_disk(folder, *chains):
+        flush = folder.flush
 
-    monkeypatch.setattr(folder_module.RunFolder, "flush", slow)
+        def slow():
+            if all(waited):
+                waited.append(sampled.wait(300.0))
+            flush()
+
+        folder.flush = slow
+        return EAGER["make_keeper"](folder, *chains)
+
     draw(
-        target, "whitened_hmc", run=tmp_path / "run",
+        target, "whitened_hmc", {"make_keeper": keeper_on_a_slow_disk}, run=tmp_path / "run",
         show_progress=lambda progress: sampled.set() if progress.draws == 60 else None,
     )  # fmt: skip
     assert waited
@@ -101,18 +102,15 @@ def test_chains_do_not_wait_for_the_disk(target, tmp_path, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_chains_that_are_pooled_again_and_again_are_written_every_few_seconds(
-    target, tmp_path, monkeypatch
-):
-    write, names = folder_module.RunFolder.write_arrays, []
+def test_chains_that_are_pooled_again_and_again_are_written_every_few_seconds(target, tmp_path):
+    names = []
 
-    def counted(folder, name, arrays):
-        names.append(name)
-        write(folder, name, arrays)
+    def counting_keeper(folder, *chains):
+        write = folder.write_arrays
+        folder.write_arrays = lambda name, arrays: (names.append(name), write(name, arrays))
+        return checkpoint.WriteCheckpoints(folder, *chains, seconds=1000.0)
 
-    monkeypatch.setattr(folder_module.RunFolder, "write_arrays", counted)
-    monkeypatch.setattr(checkpoint, "SECONDS", 1000.0)
-    draw(target, "whitened_hmc", run=tmp_path / "run")
+    draw(target, "whitened_hmc", {"make_keeper": counting_keeper}, run=tmp_path / "run")
     # as they were made, and as they were pooled last, for their own files to count
     assert names.count(checkpoint.TOGETHER) == 2
 
@@ -133,14 +131,18 @@ class FolderThatFailsOnce:
         self.files[name] = arrays
 
 
+class Generations(checkpoint.WriteCheckpoints):
+    """Of a chain, writes the generation alone."""
+
+    def state_of(self, chain):
+        return {"g": self.generation}
+
+
 @pytest.mark.parametrize("retried", [True, False])
-def test_a_file_that_could_not_be_written_is_written_later(retried, monkeypatch):
+def test_a_file_that_could_not_be_written_is_written_later(retried):
     """Later files of single chains do not count without that of all chains."""
-    monkeypatch.setattr(checkpoint, "SECONDS", 0.0)
-    monkeypatch.setattr(checkpoint, "SHARE", np.inf)
-    monkeypatch.setattr(checkpoint, "checkpoint_of", lambda chain, generation: {"g": generation})
     folder, chains = FolderThatFailsOnce(), [object(), object()]
-    keeper = checkpoint.WriteCheckpoints(folder, chains)
+    keeper = Generations(folder, chains, seconds=0.0, share=np.inf)
     keeper.pooled(chains)
     if retried:
         keeper.write(chains[0])

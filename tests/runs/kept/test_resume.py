@@ -1,11 +1,13 @@
 """A run that ended anywhere continues draw for draw, whichever sampler it is of."""
 
+import itertools
 import json
 import os
 import shutil
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import filelock
 import numpy as np
@@ -21,6 +23,7 @@ from stanadapt.runs import folder as folder_module
 from stanadapt.samplers import registered
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution
 from tests.helpers.codes import raises, raises_in
+from tests.helpers.driven_runs import SMALL_CHUNKS, resume_with, sample_with
 from tests.helpers.sampler_settings import FASTER, VARIANTS
 
 # scales of 1e-3 to 50, a parameter that is bounded, and quantities that are drawn
@@ -43,34 +46,35 @@ def target():
     return sa.Target(PROGRAM, show_progress=False)
 
 
-@pytest.fixture
-def crash(monkeypatch):
-    """Returns a function: from now on, runs crash after so many chunks of seven iterations.
+class Crashing(checkpoint.WriteCheckpoints):
+    """Ends the process after so many chunks, of which every third is followed by a checkpoint."""
 
-    Only every third chunk is followed by a checkpoint, so that draws after it are lost.
-    """
-    monkeypatch.setattr(chain_module, "FIRST_CHUNK", 7)
-    monkeypatch.setattr(chain_module, "LARGEST_CHUNK", 7)
+    def __init__(self, after, *arguments):
+        super().__init__(*arguments)
+        self.after, self.count = after, itertools.count()
 
-    def set_up(after):
-        count = iter(range(10**9))
-
-        def chunk_done(keeper, chain):
-            number = next(count)
-            if number == after:
-                raise Crash
-            if number % 3 == 0:
-                keeper.write(chain)
-
-        monkeypatch.setattr(checkpoint.WriteCheckpoints, "chunk_done", chunk_done)
-
-    return set_up
+    def chunk_done(self, chain):
+        number = next(self.count)
+        if number == self.after:
+            raise Crash
+        if number % 3 == 0:
+            self.write(chain)
 
 
-def draw(target, case, **changes):
+def crash(after):
+    """Return parts of a run that crashes after so many chunks of seven iterations."""
+    return {**SMALL_CHUNKS, "make_keeper": partial(Crashing, after)}
+
+
+def draw(target, case, parts=(), **changes):
     name, settings = case
     chosen = {**LENGTH, **FASTER.get(name, {}), **settings, **changes}
-    return sa.sample(target, name, **chosen)
+    return sample_with(dict(parts), target, name, **chosen)
+
+
+def draw_crashing(after, target, case, **changes):
+    with pytest.raises(Crash):
+        draw(target, case, crash(after), **changes)
 
 
 def resume(folder, **changes):
@@ -111,53 +115,39 @@ def marks_of(name, after):
     ],
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore")
-def test_a_crash_changes_no_draw(target, case, after, crash, tmp_path):
+def test_a_crash_changes_no_draw(target, case, after, tmp_path):
     whole = draw(target, case, save_warmup=True)
-    crash(after)
-    run = tmp_path / "run"
-    with pytest.raises(Crash):
-        draw(target, case, save_warmup=True, run=run)
-    crash(10**9)
-    assert_same(resume(run), whole)
+    draw_crashing(after, target, case, save_warmup=True, run=tmp_path / "run")
+    assert_same(resume(tmp_path / "run"), whole)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", THREADED, ids=lambda case: case[0])
 @pytest.mark.filterwarnings("ignore")
-def test_a_crash_of_chains_with_several_threads(target, case, crash, tmp_path):
+def test_a_crash_of_chains_with_several_threads(target, case, tmp_path):
     whole = draw(target, case, threads_per_chain=2)
-    crash(50)
-    with pytest.raises(Crash):
-        draw(target, case, threads_per_chain=2, run=tmp_path / "run")
-    crash(10**9)
+    draw_crashing(50, target, case, threads_per_chain=2, run=tmp_path / "run")
     assert_same(resume(tmp_path / "run"), whole)
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_two_crashes_and_a_longer_run(target, crash, tmp_path):
+def test_two_crashes_and_a_longer_run(target, tmp_path):
     case, run = ("whitened_hmc", {}), tmp_path / "run"
     long = draw(target, case, iter_sampling=900, thin=2)
-    crash(60)
+    draw_crashing(60, target, case, thin=2, run=run)
     with pytest.raises(Crash):
-        draw(target, case, thin=2, run=run)
-    crash(5)
-    with pytest.raises(Crash):
-        resume(run)
-    crash(10**9)
+        resume_with(crash(5), run)
     resume(run, parallel_chains=1)
     assert_same(resume(run, iter_sampling=900), long)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-def test_a_pseudo_extension_is_given_again(target, crash, tmp_path):
+def test_a_pseudo_extension_is_given_again(target, tmp_path):
     reference = ReferenceDistribution([1.0, -20.0, 0.0, 0.0], [1e-2, 150.0, 6.0, 3.0])
     extended = Extended(target, 3, reference_distribution=reference)
     whole = draw(extended, ("nuts", {}), save="pseudo")
-    crash(50)
-    with pytest.raises(Crash):
-        draw(extended, ("nuts", {}), save="pseudo", run=tmp_path / "run")
-    crash(10**9)
+    draw_crashing(50, extended, ("nuts", {}), save="pseudo", run=tmp_path / "run")
     with raises("run_needs_target", "Extended", "target"):
         resume(tmp_path / "run")
     with raises("run_mismatch", "pseudo-extension"):
@@ -167,7 +157,7 @@ def test_a_pseudo_extension_is_given_again(target, crash, tmp_path):
 
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")
-def test_prior_data_are_kept(crash, tmp_path):
+def test_prior_data_are_kept(tmp_path):
     program = """
     data { int n; vector[n] y; }
     parameters { real m; } model { m ~ normal(0, 30); y ~ normal(m, 5); }
@@ -175,10 +165,7 @@ def test_prior_data_are_kept(crash, tmp_path):
     target = sa.Target(program, {"n": 2, "y": [40.0, 45.0]}, show_progress=False)
     prior = {"prior_data": {"n": 0, "y": []}, "threads_per_chain": 1}
     whole = draw(target, ("parallel_tempering", {}), **prior)
-    crash(30)
-    with pytest.raises(Crash):
-        draw(target, ("parallel_tempering", {}), run=tmp_path / "run", **prior)
-    crash(10**9)
+    draw_crashing(30, target, ("parallel_tempering", {}), run=tmp_path / "run", **prior)
     assert_same(resume(tmp_path / "run"), whole)
 
 
@@ -230,12 +217,6 @@ class TestOfAFinishedRun:
         for name in ("backend_reason", "backend_version", "density_check"):
             assert attributes[name] == getattr(target, name)
         assert attributes["exact"] == 1
-
-    def test_a_run_of_an_earlier_version_can_be_read(self, run):
-        manifest = json.loads((run / "run.json").read_text())
-        del manifest["attributes"]
-        (run / "run.json").write_text(json.dumps(manifest))
-        assert "backend_version" not in sa.load(run).attrs
 
     @staticmethod
     def set_back(run, number, **changes):
@@ -450,15 +431,15 @@ def test_a_full_disk_is_an_error_before_the_first_draw(target, tmp_path, monkeyp
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_checkpoints_that_cannot_be_written_cost_no_draw(target, tmp_path, monkeypatch):
+def test_checkpoints_that_cannot_be_written_cost_no_draw(target, tmp_path):
+    class Refused(checkpoint.WriteCheckpoints):
+        def state_of(self, chain):
+            if chain.n_done:
+                raise OSError("the disk was taken away.")
+            return super().state_of(chain)
+
     whole = draw(target, ("nuts", {}))
-
-    def refused(keeper, chain):
-        with keeper._recorded_trouble():
-            raise OSError("the disk was taken away.")
-
-    monkeypatch.setattr(checkpoint.WriteCheckpoints, "write", refused)
-    fit = draw(target, ("nuts", {}), run=tmp_path / "run")
+    fit = draw(target, ("nuts", {}), {"make_keeper": Refused}, run=tmp_path / "run")
     np.testing.assert_array_equal(
         results.dataset(fit, "posterior")["x"], results.dataset(whole, "posterior")["x"]
     )
@@ -476,11 +457,9 @@ def test_a_file_in_place_of_the_folder(target, tmp_path):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("phase", ["warm-up", "sampling"])
-def test_an_interrupted_run_names_resume(target, phase, number, crash, tmp_path, monkeypatch):
+def test_an_interrupted_run_names_resume(target, phase, number, tmp_path, monkeypatch):
     whole, run = draw(target, ("nuts", {})), tmp_path / "run"
-    crash(10**9)
-    patient, pressed = checkpoint.WriteCheckpoints.chunk_done, threading.Event()
-    noticed = threading.Event()
+    pressed, noticed = threading.Event(), threading.Event()
 
     class Threads(ThreadPoolExecutor):
         def shutdown(self, *arguments, **options):
@@ -489,22 +468,22 @@ def test_an_interrupted_run_names_resume(target, phase, number, crash, tmp_path,
 
     monkeypatch.setattr(chain_module, "ThreadPoolExecutor", Threads)
 
-    def chunk_done(keeper, chain):
-        patient(keeper, chain)
-        reached = chain.n_done > 50 if phase == "warm-up" else chain.sampling.rows > 7
-        if reached and not pressed.is_set():
-            pressed.set()
-            os.kill(os.getpid(), number)
-        if pressed.is_set():
-            assert noticed.wait(60)  # by the main thread, which has told all threads to stop
+    class Pressing(Crashing):
+        def chunk_done(self, chain):
+            super().chunk_done(chain)
+            reached = chain.n_done > 50 if phase == "warm-up" else chain.sampling.rows > 7
+            if reached and not pressed.is_set():
+                pressed.set()
+                os.kill(os.getpid(), number)
+            if pressed.is_set():
+                assert noticed.wait(60)  # by the main thread, which has told all threads to stop
 
-    monkeypatch.setattr(checkpoint.WriteCheckpoints, "chunk_done", chunk_done)
+    parts = {**SMALL_CHUNKS, "make_keeper": partial(Pressing, 10**9)}
     if phase == "warm-up":
         with raises("interrupted", "stanadapt.resume"):
-            draw(target, ("nuts", {}), run=run)
+            draw(target, ("nuts", {}), parts, run=run)
     else:
-        fit = draw(target, ("nuts", {}), run=run)
+        fit = draw(target, ("nuts", {}), parts, run=run)
         assert fit.attrs["interrupted"] == 1
         assert any("stanadapt.resume" in sentence for sentence in sa.diagnose(fit).messages)
-    monkeypatch.setattr(checkpoint.WriteCheckpoints, "chunk_done", patient)
     assert_same(resume(run), whole)

@@ -12,14 +12,13 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.engine import chain as chain_module
 from stanadapt.engine.chain import Chain
-from stanadapt.runs import run as run_module
 from stanadapt.runs import workers
 from stanadapt.runs.spec import require_sendable
 from stanadapt.samplers import registered
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution
 from tests.helpers.codes import raises, warns
+from tests.helpers.driven_runs import sample_with
 from tests.helpers.sampler_settings import FASTER, VARIANTS
 from tests.helpers.seldom_parameters import soak_except
 
@@ -42,13 +41,8 @@ def target():
     return sa.Target(PROGRAM, {"prior": 0}, show_progress=False)
 
 
-@pytest.fixture
-def short_slices(monkeypatch):
-    """Let slices take little more than one chunk, of seven iterations."""
-    monkeypatch.setattr(workers, "FIRST_SECONDS", 1e-4)
-    monkeypatch.setattr(workers, "LONGEST_SECONDS", 1e-4)
-    monkeypatch.setattr(chain_module, "FIRST_CHUNK", 7)
-    monkeypatch.setattr(chain_module, "LARGEST_CHUNK", 7)
+# slices take little more than one chunk
+SHORT_SLICES = {"slices": (1e-4, 1e-4)}
 
 
 class Post:
@@ -71,8 +65,9 @@ class Post:
         return function(*arguments)
 
 
-def draw(target, name, settings, **changes):
-    return sa.sample(target, name, **{**LENGTH, **FASTER.get(name, {}), **settings, **changes})
+def draw(target, name, settings, parts=(), **changes):
+    chosen = {**LENGTH, **FASTER.get(name, {}), **settings, **changes}
+    return sample_with({**SHORT_SLICES, **dict(parts)}, target, name, **chosen)
 
 
 def assert_same(here, there):
@@ -91,25 +86,24 @@ def assert_same(here, there):
 @pytest.mark.parametrize(
     "name", soak_except({"whitened_hmc", "parallel_tempering", "nice", "smc"}, registered())
 )
-def test_every_sampler_draws_the_same(target, name, short_slices, monkeypatch):
+def test_every_sampler_draws_the_same(target, name):
     """No chain moves in this process, not even those of a pre-run that learns scales."""
     settings, post = VARIANTS.get(name, [{}])[0], Post()
     here = draw(target, name, settings)
-    monkeypatch.setattr(run_module, "run_chains", None)
-    there = draw(target, name, settings, executor=post)
+    there = draw(target, name, settings, {"run_chains": None}, executor=post)
     assert post.sent > 6
     assert there.attrs["executor"] == "Post"
     assert_same(here, there)
 
 
-def test_extra_groups_are_saved(target, short_slices):
+def test_extra_groups_are_saved(target):
     options = {"save_warmup": True, "save": "unconstrained", "thin": 2}
     there = draw(target, "whitened_hmc", options, executor=Post())
     assert_same(draw(target, "whitened_hmc", options), there)
 
 
 @pytest.mark.slow
-def test_the_program_under_prior_data_is_made_by_workers(target, short_slices):
+def test_the_program_under_prior_data_is_made_by_workers(target):
     options = {"prior_data": {"prior": 1}, "threads_per_chain": 2}
     there = draw(target, "parallel_tempering", options, executor=Post())
     assert_same(draw(target, "parallel_tempering", options), there)
@@ -134,7 +128,7 @@ class Losing(Post):
         raise ConnectionError("a worker went away")
 
 
-def test_the_work_of_a_lost_worker_is_repeated(target, short_slices):
+def test_the_work_of_a_lost_worker_is_repeated(target):
     assert_same(draw(target, "nuts", {}), draw(target, "nuts", {}, executor=Losing()))
 
 
@@ -156,7 +150,7 @@ BREAKS = [BrokenExecutor("all gone"), ConnectionError("all gone")]
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("error", BREAKS, ids=lambda error: type(error).__name__)
-def test_draws_outlive_the_workers(target, short_slices, error):
+def test_draws_outlive_the_workers(target, error):
     executor = Breaking(150, error)
     with warns("ended_early", type(error).__name__, "all gone"):
         fit = draw(target, "nuts", {"iter_sampling": 10**6}, executor=executor)
@@ -174,31 +168,31 @@ def test_without_a_draw_it_is_an_error(target, error):
         draw(target, "nuts", {}, executor=Breaking(0, error))
 
 
-def with_spec(monkeypatch, **changes):
-    """Send workers another description of the run."""
-    sent = run_module.spec_of
-    monkeypatch.setattr(run_module, "spec_of", lambda *a: sent(*a)._replace(**changes))
+class Changing(Post):
+    """Sends workers another description of the run."""
+
+    def __init__(self, **changes):
+        super().__init__()
+        self.changes = changes
+
+    def submit(self, function, key, spec, *arguments):
+        return super().submit(function, key, spec._replace(**self.changes), *arguments)
 
 
-def test_another_version_on_a_worker_is_refused(target, monkeypatch):
-    with_spec(monkeypatch, stanadapt="9.9")
-    with raises("worker_version", "9.9"):
-        draw(target, "nuts", {}, executor=Post())
+@pytest.mark.parametrize(
+    ("change", "code", "fact"),
+    [
+        ({"stanadapt": "9.9"}, "worker_version", "9.9"),
+        ({"sampler_hash": "0"}, "run_mismatch", "nuts"),
+        ({"sampler": "barker"}, "run_mismatch", "barker"),  # which the worker lacks
+    ],
+)
+def test_a_worker_that_differs_is_refused(target, change, code, fact):
+    with raises(code, fact):
+        draw(target, "nuts", {}, executor=Changing(**change))
 
 
-def test_another_file_of_the_sampler_is_refused(target, monkeypatch):
-    with_spec(monkeypatch, sampler_hash="0")
-    with raises("run_mismatch", "nuts"):
-        draw(target, "nuts", {}, executor=Post())
-
-
-def test_a_sampler_that_workers_lack_is_named(target, monkeypatch):
-    with_spec(monkeypatch, sampler="barker")
-    with raises("run_mismatch", "barker"):
-        draw(target, "nuts", {}, executor=Post())
-
-
-def test_it_can_be_stopped(target, short_slices):
+def test_it_can_be_stopped(target):
     with warns("stopped_on_request"):
         fit = draw(
             target, "nuts", {"iter_sampling": 10**6}, executor=Post(),
@@ -228,7 +222,7 @@ class Holding(ThreadPoolExecutor):
 
 
 @pytest.mark.slow
-def test_stopping_does_not_wait_for_workers(target, short_slices):
+def test_stopping_does_not_wait_for_workers(target):
     with Holding(3) as executor:
         # the first slice of a chain is its warm-up at least, the second one a draw
         options = {"iter_warmup": 1, "iter_sampling": 10**6}
@@ -243,7 +237,7 @@ def test_stopping_does_not_wait_for_workers(target, short_slices):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("resuming", [None, Post()], ids=["here", "on workers"])
-def test_a_run_folder_is_kept_and_resumed(target, short_slices, tmp_path, resuming):
+def test_a_run_folder_is_kept_and_resumed(target, tmp_path, resuming):
     with warns("ended_early"):
         draw(
             target, "whitened_hmc", {"iter_sampling": 4000}, run=tmp_path / "run",
@@ -272,7 +266,7 @@ def test_other_objects_are_not_executors(target, value):
     ],
     ids=["reference", "prior data"],
 )
-def test_an_extended_target_is_made_by_workers(target, short_slices, options):
+def test_an_extended_target_is_made_by_workers(target, options):
     extended = Extended(target, 2, **options)
     there = draw(extended, "mala", {"save": "pseudo"}, executor=Post())
     assert_same(draw(extended, "mala", {"save": "pseudo"}), there)

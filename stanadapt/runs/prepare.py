@@ -1,0 +1,164 @@
+"""From the arguments of `sample` to what will be run: all are checked and resolved here, once."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from stanadapt.engine import chain
+from stanadapt.engine.chain import ChainDesign, Keeper
+from stanadapt.engine.plan import make_plan
+from stanadapt.engine.protocol import PRESET
+from stanadapt.engine.registry import find, with_settings_of_size, with_standardized_defaults
+from stanadapt.engine.starts import START_OPTIONS, ChainInit
+from stanadapt.errors import StanadaptError, did_you_mean, require_flag, require_names
+from stanadapt.results import arviz_module, as_path
+from stanadapt.runs.chains import require_memory
+from stanadapt.runs.checkpoint import WriteCheckpoints
+from stanadapt.runs.choose_sampler import choose_sampler, names_of_settings, require_suitable
+from stanadapt.runs.coordinates import NO, Coordinates, choose_coordinates
+from stanadapt.runs.progress import Watch
+from stanadapt.runs.result import SavedGroups, rehearse_result
+from stanadapt.runs.spec import RunSpec
+from stanadapt.runs.stopping_rule import require_limits, with_stopping_rule
+from stanadapt.runs.warm_start import choose_chain_init, read_start, starting_values
+from stanadapt.runs.workers import SLICES, RunOnWorkers
+from stanadapt.targets.target import Samplable, Target, require_samplable
+
+
+class Setup(NamedTuple):
+    """What will be run."""
+
+    target: Samplable  # in its own coordinates; of a run that continues, in those of its chains
+    design: ChainDesign  # sampler, settings in the target's coordinates, plan
+    standardized_settings: Any  # of the sampler in standardized coordinates
+    coordinates: Coordinates  # in which chains are to run
+    begin: ChainInit  # how the state of a chain begins
+    inits: Any  # where chains begin
+    save: SavedGroups  # extra groups of the result
+    attributes: dict[str, Any]  # of the result
+    folder: Path | None  # where draws and states are kept
+    executor: Any  # its workers run the chains; None: threads of this process
+    watch: Watch  # ends the run
+    # what advances chains in threads of this process, and what keeps those of a folder
+    run_chains: Callable[..., bool] = chain.run
+    make_keeper: Callable[..., Keeper] = WriteCheckpoints
+    slices: tuple[float, float] = SLICES  # seconds that a worker advances a chain: first, and most
+
+    def on_workers(self, target: Samplable, spec: Callable[[], RunSpec]) -> RunOnWorkers | None:
+        """Return the loop that runs chains on the executor's workers, if there is one."""
+        if self.executor is None:
+            return None
+        return RunOnWorkers(self.executor, target, spec(), self.slices)
+
+
+def prepare(
+    target: Samplable,
+    sampler: Any,
+    settings: dict[str, Any],
+    *,
+    chains: Any,
+    iter_warmup: Any,
+    iter_sampling: Any,
+    seed: Any,
+    inits: Any,
+    warm_start: Any,
+    until_ess: Any,
+    max_minutes: Any,
+    thin: Any,
+    parallel_chains: Any,
+    standardize: Any,
+    save_warmup: Any,
+    save: Any,
+    run: Any,
+    executor: Any,
+    show_progress: Any,
+) -> Setup:
+    """Check the arguments of `sample`, and resolve names, defaults and files.
+
+    Raises
+    ------
+    StanadaptError
+        If an argument is wrong; nothing has been sampled.
+
+    """
+    program = require_samplable(target).target
+    require_limits(until_ess, max_minutes, executor)
+    folder = None if run is None else as_path(run)
+    saved = _saved_groups(save)
+    own_options = {name: settings[name] for name in family_options() if name in settings}
+    chosen = {name: value for name, value in settings.items() if name not in own_options}
+    threads = own_options.pop("threads_per_chain", 1)
+    choice = choose_sampler(target, sampler)
+    _require_known(choice.sampler, chosen)
+    moved, size = program.dim - program.noise_size, target.dim - program.noise_size
+    found, typed = find(choice.sampler, **chosen)
+    typed = with_settings_of_size(found, typed, chosen, size)
+    given = read_start(target, found, warm_start, own_options)
+    plan = make_plan(
+        chains=chains, parallel_chains=parallel_chains, thin=thin, seed=seed,
+        threads_per_chain=threads,
+        iter_warmup=found.iter_warmup if iter_warmup is None else iter_warmup,
+        iter_sampling=found.iter_sampling if iter_sampling is None else iter_sampling,
+        save_warmup=save_warmup, show_progress=shows(show_progress),
+    )  # fmt: skip
+    plan = with_stopping_rule(plan, until_ess, found if iter_sampling is None else None)
+    require_suitable(target, found, typed, plan, saved.pseudo)
+    begin = choose_chain_init(target, found, typed, plan, given)
+    coordinates = choose_coordinates(standardize, target, found, plan, given)
+    found.check_run(typed, size, coordinates.kind != NO)
+    columns = len(program.column_names)
+    design = ChainDesign(found, typed, plan, columns, any(saved), saved.pseudo, begin.init)
+    require_memory(design, program.dim, on_disk=folder is not None)
+    arviz_module()  # its import takes seconds, for which Ctrl-C is not to wait after the last draw
+    rehearse_result(target, design, saved)
+    attributes = {"sampler_reason": choice.reason}
+    if chosen.get(PRESET) is not None:
+        attributes[PRESET] = chosen[PRESET]
+    return Setup(
+        target, design, with_standardized_defaults(found, typed, chosen, moved), coordinates, begin,
+        starting_values(inits, found, given), saved, attributes, folder, executor,
+        watch_of(program, show_progress, max_minutes),
+    )  # fmt: skip
+
+
+def shows(show_progress: Any) -> bool:
+    """Whether bars are shown: not if a function of the user is called instead."""
+    return not callable(show_progress) and require_flag("show_progress", show_progress)
+
+
+def watch_of(target: Target, show_progress: Any, max_minutes: float | None) -> Watch:
+    """Return what ends a run at its time limit, or when the user's function asks for it."""
+    return Watch(target, show_progress if callable(show_progress) else None, max_minutes)
+
+
+def _saved_groups(save: Any) -> SavedGroups:
+    names = require_names("save", save)
+    unknown = [name for name in names if name not in SavedGroups._fields]
+    if unknown:
+        raise StanadaptError(
+            "unknown_argument",
+            f"save takes {' and '.join(map(repr, SavedGroups._fields))}, got {unknown[0]!r}."
+            + did_you_mean(unknown[0], SavedGroups._fields),
+        )
+    return SavedGroups(**dict.fromkeys(names, True))
+
+
+def family_options() -> list[str]:
+    """Return the keywords that some families of samplers take in addition to their settings."""
+    return [*START_OPTIONS, "threads_per_chain"]
+
+
+def _require_known(sampler: Any, settings: dict[str, Any]) -> None:
+    """Raise StanadaptError for a keyword that neither `sample` nor the sampler has."""
+    if not isinstance(sampler, str):
+        return
+    known = {PRESET, *names_of_settings(sampler)}
+    unknown = [name for name in settings if name not in known]
+    if unknown:
+        arguments = [*list(prepare.__annotations__)[3:-1], *family_options()]  # of `sample`
+        raise StanadaptError(
+            "unknown_argument",
+            f"sample has no argument, and {sampler} no setting, named {unknown[0]!r}; the settings "
+            f"of {sampler} are {', '.join(sorted(known)) or 'none'}."
+            + did_you_mean(unknown[0], [*arguments, *known]),
+        )
