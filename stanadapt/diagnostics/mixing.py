@@ -55,25 +55,6 @@ class Mixing(NamedTuple):
     ess_tail: float
 
 
-_cache: dict[bytes, Mixing] = {}
-_changing = threading.Lock()  # the oldest entry cannot be looked up while others are added
-
-
-def mixing(draws: np.ndarray) -> Mixing:
-    """Return the `Mixing` of a column, shape (chain, draw), of at least four finite draws each."""
-    draws = np.ascontiguousarray(draws, dtype=float)
-    shape = np.array(draws.shape, dtype=np.int64).tobytes()
-    key = hashlib.blake2b(draws.data, digest_size=16, salt=shape).digest()
-    mixed = _cache.get(key)
-    if mixed is None:
-        mixed = _compute(draws)
-        with _changing:
-            while len(_cache) >= CACHED:
-                del _cache[next(iter(_cache))]
-            _cache[key] = mixed
-    return mixed
-
-
 def _compute(draws: np.ndarray) -> Mixing:
     with np.errstate(divide="ignore", invalid="ignore"):  # no chain moved
         if draws.shape[1] < SHORTEST:
@@ -93,6 +74,35 @@ def _as_arviz(draws: np.ndarray) -> Mixing:
     )
 
 
+class MixingCache:
+    """The `Mixing` of columns, by their contents; the oldest are forgotten."""
+
+    def __init__(
+        self, compute: Callable[[np.ndarray], Mixing] = _compute, size: int = CACHED
+    ) -> None:
+        self.known: dict[bytes, Mixing] = {}
+        self._compute, self._size = compute, size
+        # the oldest entry cannot be looked up while others are added
+        self._changing = threading.Lock()
+
+    def __call__(self, draws: np.ndarray) -> Mixing:
+        """Return the `Mixing` of a column, shape (chain, draw), of at least four finite draws."""
+        draws = np.ascontiguousarray(draws, dtype=float)
+        shape = np.array(draws.shape, dtype=np.int64).tobytes()
+        key = hashlib.blake2b(draws.data, digest_size=16, salt=shape).digest()
+        mixed = self.known.get(key)
+        if mixed is None:
+            mixed = self._compute(draws)
+            with self._changing:
+                while len(self.known) >= self._size:
+                    del self.known[next(iter(self.known))]
+                self.known[key] = mixed
+        return mixed
+
+
+mixing = MixingCache()
+
+
 def halves_r_hat(draws: np.ndarray) -> float:
     """Return R-hat of the halves of a single chain, shape (1, draw), of at least eight draws."""
     half = draws.shape[1] // 2
@@ -101,13 +111,15 @@ def halves_r_hat(draws: np.ndarray) -> float:
         return Ranked(halves).r_hat() if half >= SHORTEST else float(arviz_module().rhat(halves))
 
 
-def map_columns(measure: Callable[[np.ndarray], Any], columns: Iterable[np.ndarray]) -> list[Any]:
-    """Apply `measure` to each column, in threads if columns are long."""
+def map_columns(
+    measure: Callable[[np.ndarray], Any], columns: Iterable[np.ndarray], long: int = LONG
+) -> list[Any]:
+    """Apply `measure` to each column, in threads if columns have `long` or more draws."""
     columns = list(columns)
     # ArviZ suppresses warnings temporarily: if threads restore the filters in another order than
     # they changed them, all later warnings would be suppressed, ours about bad fits included
     with warnings.catch_warnings():
-        if not columns or columns[0].size < LONG:
+        if not columns or columns[0].size < long:
             return [measure(draws) for draws in columns]
         with ThreadPoolExecutor() as pool:
             try:  # sorting and Fourier transforms release the GIL
@@ -117,13 +129,17 @@ def map_columns(measure: Callable[[np.ndarray], Any], columns: Iterable[np.ndarr
                 raise
 
 
-def measure_mixing(columns: dict[str, np.ndarray]) -> dict[str, Mixing]:
+def measure_mixing(
+    columns: dict[str, np.ndarray], measure: Callable[[np.ndarray], Mixing] = mixing
+) -> dict[str, Mixing]:
     """Return the `Mixing` of columns that are not constant, by name."""
-    return dict(zip(columns, map_columns(mixing, columns.values()), strict=True))
+    return dict(zip(columns, map_columns(measure, columns.values()), strict=True))
 
 
 def measure_worst(
-    columns: dict[str, np.ndarray], screened: Screened | None = None
+    columns: dict[str, np.ndarray],
+    screened: Screened | None = None,
+    measure: Callable[[np.ndarray], Mixing] = mixing,
 ) -> dict[str, Mixing]:
     """Return the `Mixing` of the columns that decide a verdict.
 
@@ -136,6 +152,8 @@ def measure_worst(
         Columns of finite draws, shape (chain, draw), not constant.
     screened
         Their screening, if it is known.
+    measure
+        What measures a column.
 
     """
     names, screened = list(columns), screened or screen(list(columns.values()))
@@ -143,12 +161,12 @@ def measure_worst(
     r_hat, ess = limits(chains)
     close = 1.0 + CLOSE_R_HAT * (r_hat - 1.0)
     if len(names) > MEASURES and screened.is_clear(close, FAR_ESS * ess):
-        mixed = measure_mixing({names[i]: columns[names[i]] for i in screened.worst(1)})
+        mixed = measure_mixing({names[i]: columns[names[i]] for i in screened.worst(1)}, measure)
         if all(_is_far(one, chains == 1, close, FAR_ESS * ess / 2.0) for one in mixed.values()):
             return mixed
     if len(names) > 2 * WORST:
         names = [names[i] for i in screened.worst(WORST)]
-    return measure_mixing({name: columns[name] for name in names})
+    return measure_mixing({name: columns[name] for name in names}, measure)
 
 
 def limits(chains: int) -> tuple[float, float]:

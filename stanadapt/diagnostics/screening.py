@@ -9,10 +9,11 @@ and the quantiles are those of a sample, which is not taken at equal distances.
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
+
+from stanadapt.engine.interrupts import in_threads
 
 MEASURES = 4  # of the screening: so many columns, or fewer, are all measured exactly
 WORST = 8  # columns that are selected by each measure
@@ -73,19 +74,15 @@ def worst_columns(columns: dict[str, np.ndarray]) -> list[str]:
     return [names[i] for i in screen(list(columns.values())).worst(WORST)]
 
 
-def screen(columns: Sequence[np.ndarray]) -> Screened:
+def screen(columns: Sequence[np.ndarray], block: int = NUMBERS) -> Screened:
     """Measure columns of one shape (chain, draw), a block at a time; NaN with under four draws."""
-    size = max(NUMBERS // columns[0].size, 1)
+    size = max(block // columns[0].size, 1)
     blocks = [columns[first : first + size] for first in range(0, len(columns), size)]
     if len(columns) * columns[0].size < PARALLEL:
-        measured = [_measure(block) for block in blocks]
+        measured = list(map(_measure, blocks))
     else:
-        with ThreadPoolExecutor(THREADS) as pool:  # NumPy releases the GIL
-            try:
-                measured = list(pool.map(_measure, blocks))
-            except BaseException:  # after Ctrl-C, no further blocks are started
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+        # NumPy releases the GIL
+        measured = in_threads(lambda i: _measure(blocks[i]), len(blocks), threads=THREADS)
     finite, r_hat, ess = zip(*measured, strict=True)
     return Screened(np.concatenate(finite), np.hstack(r_hat), np.hstack(ess))
 

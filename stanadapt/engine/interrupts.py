@@ -103,14 +103,17 @@ def wait_for(running: set[Future], on_wait: Callable[[], Any]) -> None:
 
 
 def in_threads(
-    work: Callable[[int], Any], count: int, on_wait: Callable[[], Any] = lambda: None
+    work: Callable[[int], Any],
+    count: int,
+    on_wait: Callable[[], Any] = lambda: None,
+    threads: int | None = None,
 ) -> list:
-    """Return work(0), ..., work(count - 1), each computed in a thread.
+    """Return work(0), ..., work(count - 1), each in one of some threads.
 
     Ctrl-C, or an exception of `on_wait`, which is called ten times a second, leaves compiled code
     running, which ends by itself, without being waited for.
     """
-    pool = ThreadPoolExecutor()
+    pool = ThreadPoolExecutor(threads)
     try:
         futures = [pool.submit(work, i) for i in range(count)]
         wait_for(set(futures), on_wait)

@@ -14,7 +14,7 @@ import pytest
 from scipy.signal import lfilter
 
 from stanadapt.diagnostics import mixing
-from stanadapt.diagnostics.mixing import efficiency, ess_of_chain
+from stanadapt.diagnostics.mixing import efficiency, ess_of_chain, map_columns
 from stanadapt.results import arviz_module
 
 
@@ -70,25 +70,13 @@ def test_errors_of_the_sd_are_the_spread_over_replicates(replicates):
     assert abs(z.mean()) < 5 / np.sqrt(400) + 0.1  # the sd is biased by about its variance / 2
 
 
-def test_r_hat(replicates):
-    assert (replicates.r_hat < 1.05).all()
-    assert (replicates.r_hat > 0.99).all()
-    apart = autoregression(0.0, (2, 300)) + np.array([[0.0], [5.0]])
-    assert efficiency({"x": apart}).r_hat[0] > 1.5
-
-
-def test_numbers_agree_with_arviz():
+def test_the_error_of_the_mean_is_that_of_arviz():
+    """`test_ranked` compares the other figures; mcse() of ArviZ 0.23 fails on arrays."""
     draws = autoregression(0.5, (4, 300), seed=3)
-    result, arviz = efficiency({"x": draws}), arviz_module()
-    assert result.ess_bulk[0] == pytest.approx(float(arviz.ess(draws, method="bulk")))
-    tail = float(arviz.ess(draws, method="tail", prob=(0.05, 0.95)))
-    assert result.ess_tail[0] == pytest.approx(tail)
-    assert result.r_hat[0] == pytest.approx(float(arviz.rhat(draws)))
-    # mcse() of ArviZ 0.23 fails on arrays under current NumPy
-    for_mean = draws.std(ddof=1) / np.sqrt(float(arviz.ess(draws, method="mean")))
-    assert result.mcse_mean[0] == pytest.approx(for_mean)
-    assert result.mean[0] == pytest.approx(draws.mean())
-    assert result.sd[0] == pytest.approx(draws.std(ddof=1))
+    result = efficiency({"x": draws})
+    ess = float(arviz_module().ess(draws, method="mean"))
+    expected = draws.mean(), draws.std(ddof=1), draws.std(ddof=1) / np.sqrt(ess)
+    assert (result.mean[0], result.sd[0], result.mcse_mean[0]) == pytest.approx(expected)
 
 
 def test_columns_keep_their_order_and_scale():
@@ -115,12 +103,6 @@ def test_no_column_left_is_no_error():
         result = efficiency(columns)
         assert result.names == []
         assert result.ess_bulk.shape == (0,)
-
-
-def test_integers_and_booleans():
-    x = autoregression(0.3, (2, 500)) > 0
-    one, other = efficiency({"x": x.astype(int)}), efficiency({"x": x.astype(float)})
-    assert one.ess_bulk == other.ess_bulk
 
 
 def test_one_chain_has_no_r_hat():
@@ -186,14 +168,12 @@ def test_chains_that_never_moved_cause_no_warnings_of_numpy(values):
     assert not result.r_hat[0] < 1.01
 
 
-def test_filters_of_warnings_are_restored(monkeypatch):
+def test_filters_of_warnings_are_restored():
     """There are many columns, so that several threads are inside ArviZ at the same time."""
-    monkeypatch.setattr(mixing, "LONG", 1)
     before = list(warnings.filters)
-    columns = {str(i): x for i, x in enumerate(autoregression(0.5, (60, 4, 200)))}
+    columns = autoregression(0.5, (60, 4, 200))
     for _ in range(5):
-        monkeypatch.setattr(mixing, "_cache", {})
-        efficiency(columns)
+        map_columns(lambda x: efficiency({"x": x}), columns, long=1)
         assert warnings.filters == before
 
 
@@ -216,9 +196,7 @@ def test_ctrl_c_does_not_wait_for_columns_that_have_not_started(monkeypatch):
         begun.append(1)
         assert canceled.wait(60)
 
-    monkeypatch.setattr(mixing, "LONG", 1)
     monkeypatch.setattr(mixing, "ThreadPoolExecutor", Pressed)
-    monkeypatch.setattr(mixing, "_row", slow)
     with pytest.raises(KeyboardInterrupt):
-        efficiency({str(i): np.arange(4.0) for i in range(10_000)})
+        map_columns(slow, [np.arange(4.0)] * 10_000, long=1)
     assert len(begun) < 100

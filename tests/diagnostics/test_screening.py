@@ -1,5 +1,6 @@
 """The screening of many columns: none that ArviZ finds bad is hidden among good ones."""
 
+import itertools
 import tracemalloc
 
 import numpy as np
@@ -7,10 +8,11 @@ import pytest
 from scipy.signal import lfilter
 
 from stanadapt import results
-from stanadapt.diagnostics import mixing as mixing_module
 from stanadapt.diagnostics.mixing import (
     CLOSE_R_HAT,
     FAR_ESS,
+    Mixing,
+    MixingCache,
     halves_r_hat,
     limits,
     measure_worst,
@@ -143,17 +145,11 @@ def weaker(x, rng):
 @pytest.mark.parametrize("fault", FAULTS)
 def test_no_column_that_fails_is_screened_as_clear(fault):
     """Half of the faults fail in the figures of one chain or several, half are too weak."""
-    for shape in SHAPES:
-        limit, ess = limits(shape[0])
-        for seed in range(2):
-            rng = np.random.default_rng(seed)
-            x = fault(rng, shape)
-            for column in (x, weaker(x, rng)):
-                if fails(column):
-                    screened = screen([column])
-                    assert not screened.is_clear(
-                        1.0 + CLOSE_R_HAT * (limit - 1.0), FAR_ESS * ess
-                    ), shape
+    for shape, seed in itertools.product(SHAPES, range(2)):
+        rng = np.random.default_rng(seed)
+        x = fault(rng, shape)
+        for column in (x, weaker(x, rng)):
+            assert not (fails(column) and is_clear(column)), shape
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -167,12 +163,16 @@ def test_tails_are_screened_by_themselves(seed):
     assert 0.5 * exact.ess_tail < tails < 2.0 * exact.ess_tail
 
 
+def is_clear(x):
+    """Whether the screening finds a column far from failing."""
+    limit, ess = limits(len(x))
+    return screen([x]).is_clear(1.0 + CLOSE_R_HAT * (limit - 1.0), FAR_ESS * ess)
+
+
 def test_all_draws_are_screened_not_every_second_one():
     x = slow_at_odd_draws(np.random.default_rng(1), (4, 3000))
-    limit, ess = limits(4)
-    clear = (1.0 + CLOSE_R_HAT * (limit - 1.0), FAR_ESS * ess)
     assert fails(x)
-    assert not screen([x]).is_clear(*clear)
+    assert not is_clear(x)
     assert not fails(x[:, ::2])
 
 
@@ -206,33 +206,24 @@ def test_the_faults_fail():
     assert len(failing) >= 10
 
 
-@pytest.fixture
-def measured(monkeypatch):
-    """The columns that ArviZ measured."""
-    seen, real = [], mixing_module._compute
-    monkeypatch.setattr(mixing_module, "_cache", {})
-    monkeypatch.setattr(mixing_module, "_compute", lambda x: seen.append(x) or real(x))
-    return seen
-
-
 @pytest.mark.parametrize("number", [5, 16, 300])
-def test_of_columns_that_are_all_clear_the_worst_by_each_measure_decide(measured, number):
+def test_of_columns_that_are_all_clear_the_worst_by_each_measure_decide(number):
     good = np.random.default_rng(2).exponential(size=(number, 4, 3000))
     columns = {f"x[{i}]": x for i, x in enumerate(good)}
-    found = measure_worst(columns)
-    assert 1 <= len(measured) == len(found) <= 4
+    measure = MixingCache()
+    found = measure_worst(columns, measure=measure)
+    assert 1 <= len(measure.known) == len(found) <= 4
     columns["x[3]"] = slow(np.random.default_rng(3), (4, 3000))
     again = measure_worst(columns)
     assert "x[3]" in again
     assert min(number, 8) <= len(again) <= 32
 
 
-def test_exact_figures_close_to_a_limit_overrule_the_screening(monkeypatch):
+def test_exact_figures_close_to_a_limit_overrule_the_screening():
     """Whatever the screening found: of 100 columns, the worst by each measure are then examined."""
     columns = among_good(np.random.default_rng(4).normal(size=(4, 1000)), 3, 100)
-    close = mixing_module.Mixing(1.0, 700.0, 900.0)  # the limit is 400
-    monkeypatch.setattr(mixing_module, "mixing", lambda x: close)
-    assert 8 <= len(measure_worst(columns)) <= 32
+    close = Mixing(1.0, 700.0, 900.0)  # the limit is 400
+    assert 8 <= len(measure_worst(columns, measure=lambda x: close)) <= 32
 
 
 def test_draws_that_are_not_finite_are_found_where_they_are():
@@ -268,7 +259,7 @@ def test_the_verdict_takes_less_memory_than_the_draws():
     draws = np.random.default_rng(7).normal(size=(4, 4000, 300))
     fit = results.build({"posterior": {"x": draws}}, {})
     verdict(fit)  # imports
-    mixing_module._cache.clear()
+    mixing.known.clear()
     tracemalloc.start()
     try:
         assert verdict(fit) == ("fine", [])
