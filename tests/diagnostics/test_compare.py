@@ -11,6 +11,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics import comparison_table
 from stanadapt.errors import codes_of
+from tests.helpers import made_up_fits
 from tests.helpers.codes import raises
 
 SHOWN = [
@@ -42,17 +43,19 @@ def nuts(seed, independent=True, shape=(2, 1000)):
 
 
 def test_cost_columns():
-    row = sa.compare({"a": normal(1)}).loc["a"]
+    row = sa.compare({"a": normal(1, n_failed=3, n_failed_quantities=4, n_stopped=1)}).loc["a"]
     assert row["sampler"] == "gad_mala"
     assert (row["chains"], row["draws"]) == (2, 1000)
     assert (row["seconds_warmup"], row["seconds_sampling"]) == (4.0, 6.0)
     assert row["seconds_compile"] == 7.0
-    assert row["gradients"] == 5000
+    assert (row["gradients"], row["failed"], row["stopped_chains"]) == (5000, 7, 1)
     assert row["ess_bulk_min"] == pytest.approx(2000, rel=0.3)
     assert row["ess_per_second"] == pytest.approx(row["ess_bulk_min"] / 10)
     assert row["ess_per_gradient"] == pytest.approx(row["ess_bulk_min"] / 5000)
-    assert np.isnan(row["z_mean"])
-    assert np.isnan(row["z_sd"])
+    assert row[["z_mean", "z_sd"]].isna().all()
+    without = sa.compare({"a": normal(1, n_gradients=0, n_density=99)}).loc["a"]
+    assert np.isnan(without["ess_per_gradient"])
+    assert without["densities"] == 99
 
 
 def test_smallest_and_median_ess():
@@ -62,12 +65,6 @@ def test_smallest_and_median_ess():
     assert row["ess_bulk_min"] < 50
     assert row["ess_bulk_median"] > 1000
     assert row["r_hat_max"] > 1.01
-
-
-def test_samplers_without_gradients_have_no_ess_per_gradient():
-    row = sa.compare({"a": normal(1, n_gradients=0, n_density=99)}).loc["a"]
-    assert np.isnan(row["ess_per_gradient"])
-    assert row["densities"] == 99
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.2, -1.0])
@@ -135,45 +132,27 @@ def test_constant_columns_only():
     assert np.isnan(table.loc["a", "ess_bulk_min"])
 
 
-def test_failures_are_counted():
-    row = sa.compare({"a": normal(1, n_failed=3, n_failed_quantities=4, n_stopped=1)}).loc["a"]
-    assert row["failed"] == 7
-    assert row["stopped_chains"] == 1
-
-
 # --- the baseline --------------------------------------------------------------------------------
 
 
-def test_without_stan_nuts_there_is_no_baseline():
-    table = sa.compare({"a": normal(1), "b": normal(2)})
-    assert table.attrs["baseline"] is None
-    assert table["z_mean"].isna().all()
-
-
-def test_our_sampler_nuts_is_not_the_default_baseline():
-    ours = normal(1, sampler="nuts")
-    assert sa.compare({"nuts": ours, "a": normal(2)}).attrs["baseline"] is None
-    table = sa.compare({"nuts": ours, "stan_nuts": nuts(2)})
-    assert table.attrs["baseline"] == "stan_nuts"
-
-
-def test_cmdstan_comes_before_stanli():
-    fits = {"s": nuts(1, independent=False), "a": normal(2), "c": nuts(3)}
-    table = sa.compare(fits)
-    assert table.attrs["baseline"] == "c"
-    assert list(table.index) == ["s", "a", "c"]
-    assert np.isfinite(table.loc["s", "z_mean"])
-
-
-def test_the_first_of_several_stan_nuts_is_the_default_baseline():
-    assert sa.compare({"x": nuts(1), "y": nuts(2)}).attrs["baseline"] == "x"
-
-
-def test_a_chosen_baseline():
-    table = sa.compare({"c": nuts(1), "a": normal(2)}, baseline="a")
-    assert table.attrs["baseline"] == "a"
-    assert np.isnan(table.loc["a", "z_mean"])
-    assert np.isfinite(table.loc["c", "z_mean"])
+@pytest.mark.parametrize(
+    ("fits", "chosen", "baseline"),
+    [
+        ({"a": normal(1), "b": normal(2)}, None, None),  # without stan_nuts
+        ({"nuts": normal(1, sampler="nuts"), "a": normal(2)}, None, None),  # our sampler nuts
+        ({"nuts": normal(1, sampler="nuts"), "stan_nuts": nuts(2)}, None, "stan_nuts"),
+        # CmdStan comes before stanli, and the first of several
+        ({"s": nuts(1, independent=False), "a": normal(2), "c": nuts(3)}, None, "c"),
+        ({"x": nuts(1), "y": nuts(2)}, None, "x"),
+        ({"c": nuts(1), "a": normal(2)}, "a", "a"),
+    ],
+)
+def test_the_baseline(fits, chosen, baseline):
+    table = sa.compare(fits, chosen)
+    assert table.attrs["baseline"] == baseline
+    assert list(table.index) == list(fits)
+    compared = baseline is not None
+    assert table["z_mean"].notna().tolist() == [compared and name != baseline for name in fits]
 
 
 @pytest.mark.parametrize("name", [0, "", 0.0])
@@ -185,32 +164,43 @@ def test_a_baseline_with_a_name_that_counts_as_false(name):
 
 # --- errors --------------------------------------------------------------------------------------
 
+ERRORS = {
+    "nothing": ({}, {}, "no_fits", []),
+    "a fit": (normal(1), {}, "not_fits_by_name", []),
+    "a number": ({"a": 1}, {}, "not_a_fit", ["'a'"]),
+    "None": ({"a": None}, {}, "not_a_fit", ["'a'"]),
+    "a path": ({"a": "fit.nc"}, {}, "not_a_fit", ["'a'"]),
+    "a mapping": ({"a": {"x": 1}}, {}, "not_a_fit", ["'a'"]),
+    "no such fit": ({"a": normal(1)}, {"baseline": "b"}, "unknown_baseline", ["'b'", "(a)"]),
+    "no such variable": (
+        {"a": made_up_fits.fit(1)}, {"var_names": ["a", "q"]}, "unknown_variable",
+        ["'q'", "a, b, c"],
+    ),
+    "no variable": (
+        {"a": made_up_fits.fit(1)}, {"var_names": []}, "unknown_variable", ["var_names", "a, b, c"],
+    ),
+    "no such budget": (
+        {"a": normal(1)}, {"budget": "draws"}, "unknown_budget", ["seconds", "'draws'"],
+    ),
+    "no cost": (
+        {"a": fit({"x": np.ones((2, 9))}, sampling_seconds=np.nan)}, {"budget": "seconds"},
+        "cost_not_recorded", ["seconds"],
+    ),
+    "another program": (
+        {"a": normal(1), "b": normal(2, program_hash="other")}, {}, "different_targets",
+        ["program_hash", "b: other"],
+    ),
+    "other data": (
+        {"a": normal(1), "b": normal(2, data_hash="other")}, {}, "different_targets",
+        ["data_hash", "b: other"],
+    ),
+}  # fmt: skip
 
-def test_nothing_to_compare():
-    with raises("no_fits"):
-        sa.compare({})
 
-
-def test_unknown_baseline():
-    with raises("unknown_baseline", "'b'", "(a)"):
-        sa.compare({"a": normal(1)}, baseline="b")
-
-
-@pytest.mark.parametrize("attribute", ["program_hash", "data_hash"])
-def test_fits_of_different_targets(attribute):
-    with raises("different_targets", attribute, "b: other"):
-        sa.compare({"a": normal(1), "b": normal(2, **{attribute: "other"})})
-
-
-@pytest.mark.parametrize("thing", [1, None, "fit.nc", {"x": 1}])
-def test_objects_that_are_not_fits(thing):
-    with raises("not_a_fit", "'a'"):
-        sa.compare({"a": thing})
-
-
-def test_one_fit_instead_of_a_mapping():
-    with raises("not_fits_by_name"):
-        sa.compare(normal(1))
+@pytest.mark.parametrize(("fits", "options", "code", "facts"), ERRORS.values(), ids=list(ERRORS))
+def test_what_cannot_be_compared(fits, options, code, facts):
+    with raises(code, *facts):
+        sa.compare(fits, **options)
 
 
 # --- the table -----------------------------------------------------------------------------------
@@ -235,13 +225,6 @@ def test_a_narrow_pipe_does_not_break_words():
     comparison_table.show_table(table, Console(file=stream))
     assert "a_name_of_some_length" in stream.getvalue()
     assert "nan" not in stream.getvalue().lower()
-
-
-def test_names_keep_their_brackets():
-    stream = io.StringIO()
-    table = sa.compare({"hmc [10 steps]": normal(1)})
-    comparison_table.show_table(table, Console(file=stream))
-    assert "hmc [10 steps]" in stream.getvalue()
 
 
 def remarks(**fits):
@@ -330,16 +313,13 @@ def test_a_single_chain_may_be_the_reference():
     assert judged.startswith("one: fine")
 
 
-def test_remark_on_an_interruption():
-    (remark,) = remarks(cut=normal(1, interrupted=True, shape=(2, 123)))
-    assert remark.code == "interrupted_fit"
-    assert "123" in remark
-
-
-def test_remark_on_stopped_chains():
-    (remark,) = remarks(a=normal(1, n_stopped=2))
-    assert remark.code == "stopped_chains"
-    assert "2" in remark
+def test_remarks_on_an_interruption_and_stopped_chains():
+    cut, stopped = remarks(
+        cut=normal(1, interrupted=True, shape=(2, 123)), a=normal(1, n_stopped=2)
+    )
+    assert (cut.code, stopped.code) == ("interrupted_fit", "stopped_chains")
+    assert "123" in cut
+    assert "2" in stopped
 
 
 def test_the_table_can_be_written_and_read(tmp_path):
