@@ -191,30 +191,6 @@ class Memory(NamedTuple):
     settings: tuple[str, ...] = ()
 
 
-class Pooling(NamedTuple):
-    """Two functions in place of a table of stages, until all samplers have one."""
-
-    begin: Callable[[Any, list, int], tuple[Any, list]]
-    pool: Callable[[Any, Any, list], tuple[Any, list]]
-    for_scales: Callable[[Any, Any, list], tuple[Any, list]] | None = None
-    prepare: Callable[[Any, Any], Any] | None = None
-    rows_of_chains: tuple[str, ...] = ()
-    revise: Callable[[Any, Any, list], tuple[Any, list]] | None = None
-    together: bool = True
-
-    def start(self, settings: Any, states: list, iter_warmup: int) -> tuple[Any, list]:
-        """Set up the first block."""
-        return self.begin(settings, states, iter_warmup)
-
-    def after_block(self, settings: Any, progress: Any, states: list) -> tuple[Any, list]:
-        """Learn from a block, and set up the next one."""
-        return (self.revise or self.pool)(settings, progress, states)
-
-    def of_rows(self, progress: Any, rows: list[int]) -> Any:
-        """Return the progress without the rows of chains that were stopped."""
-        return progress._replace(**{n: getattr(progress, n)[rows] for n in self.rows_of_chains})
-
-
 # without a default, Python would raise a TypeError before `register` can say what is missing
 MISSING: Any = None
 # parts that `register` finds in the module of a sampler, and their names there
@@ -315,7 +291,7 @@ class Sampler(NamedTuple):
     tempering: Tempering | None = None
     extra_output: ExtraOutput | None = None
     # a table of stages, for a sampler that learns in Python between blocks of iterations
-    warmup: Warmup | Pooling | None = None
+    warmup: Warmup | None = None
 
     @property
     def init_from_draws(self) -> Callable | None:

@@ -126,11 +126,6 @@ class Warmup(NamedTuple):
             following = self._next(settings, self.revise(settings, before, progress, states))
         return self._enter(settings, following, states)
 
-    def of_rows(self, progress: Progress, rows: list[int]) -> Progress:
-        """Return the progress without the rows of chains that were stopped."""
-        known = progress.chains
-        return progress._replace(chains=known and type(known)(*(each[rows] for each in known)))
-
     def _next(self, settings: Any, progress: Progress) -> Progress:
         """Return the progress at the beginning of the stage that follows, or after warm-up."""
         for name in (progress.then, self.without_room):
@@ -169,8 +164,9 @@ def next_block(chains: list[Any]) -> None:
         # pause
         former = [chain for chain in chains if chain.pause == first.pause]
         rows = [row for row, chain in enumerate(former) if chain.pausing]
-        progress = warmup.of_rows(progress, rows)
-        progress, states = warmup.after_block(settings, progress, states)
+        known = progress.chains
+        kept = known and type(known)(*(each[rows] for each in known))
+        progress, states = warmup.after_block(settings, progress._replace(chains=kept), states)
     for chain, state in zip(waiting, states, strict=True):
         chain.state, chain.progress = state, progress
         chain.pause = chain.n_done + progress.block

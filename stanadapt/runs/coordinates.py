@@ -206,7 +206,7 @@ def _learning_design(target: Samplable, gradient: bool, kind: str, plan: Plan) -
     name = WITH_GRADIENTS if gradient else WITHOUT
     learner, settings = find(name, **LEARNERS[name, kind])
     assert learner.warmup is not None
-    warmup = learner.warmup._replace(revise=learner.warmup.for_scales)  # type: ignore[arg-type]
+    warmup = learner.warmup._replace(revise=learner.warmup.for_scales)
     values = int(np.clip(VALUES_PER_DIMENSION * target.dim, FEWEST_VALUES, MOST_VALUES))
     ceiling = min(plan.iter_warmup, MOST_GRADIENTS if gradient else values)
     plan = plan._replace(iter_warmup=ceiling, iter_sampling=0, save_warmup=False)
@@ -221,8 +221,7 @@ def _start(
     running = [chain for chain in chains if not chain.stopped]
     if not running:
         return as_given(target, positions, "every evaluation of the pre-run failed")
-    progress = running[0].progress
-    progress = getattr(progress, "learned", progress)
+    progress = running[0].progress.learned
     if not (np.isfinite(progress.location).all() and np.isfinite(progress.metric.factor).all()):
         return as_given(target, positions, "no finite scales were found")
     factor = progress.metric.factor

@@ -33,9 +33,9 @@ STRAIGHTENING = {
         "priors_on_priors",
     ),
     "map_of_the_transient_kept": (
-        "samplers/whitened/schedule.py",
-        "        progress = _straighten(settings, progress, states)\n        straightening",
-        "        straightening",
+        "samplers/whitened/tuning.py",
+        "    progress = _straighten(settings, progress, states)\n    progress = _with",
+        "    progress = _with",
         TESTS,
         "learned_again",
     ),

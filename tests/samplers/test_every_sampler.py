@@ -201,7 +201,7 @@ def tuned_moves(chain):
         kind = as_chosen(settings).get("kernel", "mixture")
         assert local.any() == kind.startswith("mixture")
         return rates[local], settings.local_target if kind == "mixture" else None
-    if chain.progress is not None and hasattr(chain.progress, "choice"):  # between trajectories
+    if has_chosen(chain):  # between trajectories
         return rates, attributes(settings, chain.progress)["acceptance_target"]
     if not getattr(settings, "tune_scale", True):  # what the learned covariance gives
         return rates, None
@@ -211,9 +211,14 @@ def tuned_moves(chain):
     return rates, target
 
 
+def has_chosen(chain):
+    """Whether the sampler chooses between kernels in its warm-up."""
+    return chain.progress is not None and hasattr(chain.progress.learned, "choice")
+
+
 def target_is_lower_bound(chain):
     """Whether the entropy or the length of trajectories, not the target, bounds the step size."""
-    if chain.progress is not None and hasattr(chain.progress, "choice"):
+    if has_chosen(chain):
         fixed = attributes(chain.settings, chain.progress)["fixed_trajectories"]
         return fixed and at_full_length(chain)
     weight = getattr(getattr(chain.state, "tuning", None), "entropy_weight", 0.0)
@@ -222,8 +227,8 @@ def target_is_lower_bound(chain):
 
 def at_full_length(chain):
     """Whether the step size of a pooled warm-up was bounded by the length of its trajectories."""
-    progress = chain.progress
-    length = progress.step_size * progress.n_steps
+    fixed = chain.progress.learned.fixed
+    length = fixed.step_size * fixed.n_steps
     return length > 0.999 * chain.settings.trajectory_length
 
 

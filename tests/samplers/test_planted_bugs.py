@@ -167,14 +167,14 @@ BUGS = {
         "same_bits",
     ),
     "warm_up_looks_at_the_clock": Bug(
-        "samplers/whitened/travel.py",
+        "samplers/whitened/arriving.py",
         "if settled or progress.used > TRAVEL_SHARE",
         "if settled or __import__('time').perf_counter_ns() // 1000 % 3 == 0 or 0 > TRAVEL_SHARE",
         WHITENED,
         "same_bits",
     ),
     "warm_up_goes_on": Bug(
-        "engine/chain.py",
+        "engine/warmup.py",
         "        if not progress.block:\n            chain.end_warmup()",
         "        if not progress.block:\n            chain.pause = -1",
         WHITENED,

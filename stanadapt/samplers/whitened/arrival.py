@@ -9,15 +9,22 @@ So chains with a small rise are compared by the mass that Laplace's method estim
     log density + log det M,   M M^T = |H|^-1,
 
 and one with far less mass than another has lost its way, however high it is. The bounds are ours.
+
+The metric of several chains is the inverse of their mean precision matrix |H|, which no matrix
+product forms: that would square the condition, and the scales of a regression in raw units with
+calendar years differ by 1e10.
 """
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from stanadapt.engine import metric_factor
+from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.samplers.whitened.choose_metric import dense_metric
+from stanadapt.samplers.whitened.fisher_metric import FisherMetric
 
 # Bounds in units of 3 sd + 2, sd being the standard deviation of the log density of a Gaussian: a
 # chain is behind if its log density is lower by FAR, and lost if its log mass is by LEAST_MASS.
@@ -100,3 +107,22 @@ def newton_of(state: Any) -> Newton | None:
             if metric is not None and np.isfinite(rise):
                 return Newton(metric.factor, rise)
     return Newton(former, found.rise) if np.isfinite(found.rise) else None
+
+
+def roots_of(known: Sequence[Newton | None], which: np.ndarray) -> list[np.ndarray]:
+    """Return M of those of some chains whose curvature is known."""
+    return [own.root for own, chosen in zip(known, which, strict=True) if own and chosen]
+
+
+def mean_metric(roots: Sequence[np.ndarray]) -> FisherMetric | None:
+    """Return the metric with the mean of the precision matrices (M M^T)^-1; None if singular."""
+    if not len(roots):
+        return None
+    n = len(roots[0])
+    with one_blas_thread():
+        try:
+            inverses = [solve_triangular(root, np.eye(n), lower=True) for root in roots]
+            upper = np.linalg.qr(np.concatenate(inverses) / np.sqrt(len(roots)), mode="r")
+            return dense_metric(solve_triangular(upper, np.eye(n)), np.empty(0, int))
+        except (np.linalg.LinAlgError, ValueError):  # singular, or not finite
+            return None

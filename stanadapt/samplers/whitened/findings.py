@@ -11,13 +11,15 @@ from stanadapt import results
 from stanadapt.diagnostics.sampler_checks import FAR_BELOW
 from stanadapt.engine.after_run import Findings, RunView, reports_for
 from stanadapt.engine.triangular_map import NONE, TriangularMap
+from stanadapt.engine.warmup import Progress
 from stanadapt.errors import Message
 from stanadapt.samplers.straightened_pair import MOST_POINTS, straightened_pair
 from stanadapt.samplers.whitened import pooled_am, whitened_hmc
-from stanadapt.samplers.whitened.nuts_steps import SHORTER
+from stanadapt.samplers.whitened.choice import CUT_SHORT
 from stanadapt.samplers.whitened.priors import Group
-from stanadapt.samplers.whitened.progress import CUT_SHORT, Progress
+from stanadapt.samplers.whitened.stage_parts import Learned
 from stanadapt.samplers.whitened.straighten import Straightened
+from stanadapt.samplers.whitened.tuning import SHORTER
 
 # The acceptance rate of fixed trajectories may end far above its target, since their step size is
 # bounded by their length; that of NUTS should exceed it by at most this share of the remainder.
@@ -31,14 +33,14 @@ def report(view: RunView) -> Findings:
     """Report the kind of trajectories and of metric, the reason, and improper directions."""
     if view.progress is None:
         return Findings()
-    names = view.target.coordinate_names
+    names, learned = view.target.coordinate_names, view.progress.learned
     found = attributes(view.settings, view.progress)
-    found.update(straightening(view.progress.straightened, names))
+    found.update(straightening(learned.straightened, names))
     groups = {}
-    if view.progress.straightened.map_is_used:
-        rows = view.progress.straightened.straightening.rows
+    if learned.straightened.map_is_used:
+        rows = learned.straightened.straightening.rows
         groups = straightened_pair(rows, view.positions(MOST_POINTS), names)
-    return Findings(found, find_improper(view.progress, names, view.with_edges), groups)
+    return Findings(found, find_improper(learned, names, view.with_edges), groups)
 
 
 @reports_for(pooled_am.Settings)
@@ -46,9 +48,9 @@ def report_walk(view: RunView) -> Findings:
     """Report the length of the warm-up, and the kind of covariance that it learned."""
     if view.progress is None:
         return Findings()
-    progress = view.progress
-    values = {"warmup_iterations": progress.used, "metric": progress.metric.kind}
-    if not progress.settled:
+    learned = view.progress.learned
+    values = {"warmup_iterations": view.progress.used, "metric": learned.metric.kind}
+    if not learned.settled:
         values["unsettled"] = (
             "pooled_am: the log density had not settled when the covariance was learned, and the "
             "chains may not have reached the bulk of the posterior. Raise iter_warmup, or give "
@@ -62,37 +64,38 @@ def attributes(settings: Any, progress: Progress) -> dict[str, Any]:
 
     If adaptation had not settled, `unsettled` is the text of a reason of the verdict.
     """
-    two_stage, reason = progress.choice
-    kind = f"{2 * progress.n_steps} gradients per draw" if two_stage else "NUTS"
-    nuts_target = SHORTER if progress.shortened else settings.nuts_target_accept
-    target = progress.target_accept if two_stage else nuts_target
-    if progress.shortened:
+    learned = progress.learned
+    two_stage, reason = learned.choice
+    kind = f"{2 * learned.fixed.n_steps} gradients per draw" if two_stage else "NUTS"
+    nuts_target = SHORTER if learned.nuts.shortened else settings.nuts_target_accept
+    target = learned.fixed.target_accept if two_stage else nuts_target
+    if learned.nuts.shortened:
         shorter = f"so steps are shorter (target_accept {target:g})"
         reason += f"; its trajectories diverged in a pilot run, {shorter}"
     highest = 1.0 if two_stage else 1.0 - NUTS_ABOVE * (1.0 - target)
-    rank = f", rank {progress.metric.rank}" if progress.metric.kind == "low rank" else ""
+    rank = f", rank {learned.metric.rank}" if learned.metric.kind == "low rank" else ""
     unsettled = _unsettled(progress)
     return {
         **({"unsettled": unsettled} if unsettled else {}),
-        "warmup_cut_short": progress.choice == CUT_SHORT,
+        "warmup_cut_short": learned.choice == CUT_SHORT,
         "warmup_iterations": progress.used,
-        "warmup_climbs": progress.rounds,
-        "warmup_returns": progress.returned,
+        "warmup_climbs": learned.travel.rounds,
+        "warmup_returns": learned.travel.returned,
         "fixed_trajectories": two_stage,
         "trajectory": f"{kind}: {reason}",
-        "metric": progress.metric.kind + rank,
+        "metric": learned.metric.kind + rank,
         "acceptance_target": target,
         "acceptance_range": [FAR_BELOW * target, highest],
     }
 
 
 def _unsettled(progress: Progress) -> str:
-    if progress.choice == CUT_SHORT:
+    if progress.learned.choice == CUT_SHORT:
         return (
             f"Warm-up was cut short after {progress.used} iterations, before it was complete: "
             "leave iter_warmup at its default, or raise it."
         )
-    if not progress.settled:
+    if not progress.learned.settled:
         return (
             "The log density had not settled when the metric was learned, and the chains may not "
             "have reached the bulk of the posterior. Raise iter_warmup, or give inits."
@@ -202,15 +205,15 @@ def _consecutive(indices: list[str]) -> bool:
 
 
 def find_improper(
-    progress: Progress, names: list[str], with_edges: frozenset[int] = frozenset()
+    learned: Learned, names: list[str], with_edges: frozenset[int] = frozenset()
 ) -> list[str]:
     """Return notes on directions without a gradient, and on directions without bounds.
 
     Coordinates with a hard edge are left out: their density may be flat, but it ends.
     """
     notes: list[str] = []
-    without_gradient = [i for i in progress.metric.flat if i not in with_edges]
-    drifting = [i for i in progress.unbounded if i not in with_edges]
+    without_gradient = [i for i in learned.metric.flat if i not in with_edges]
+    drifting = [i for i in learned.unbounded if i not in with_edges]
     if without_gradient:
         flat = ", ".join(names[i] for i in without_gradient[:LISTED])
         notes.append(

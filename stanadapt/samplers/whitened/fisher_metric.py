@@ -88,6 +88,12 @@ class FisherMetric(NamedTuple):
         )
 
 
+def scales_alone(scales: np.ndarray, flat: np.ndarray | None = None) -> FisherMetric:
+    """Return the metric of scales, shape (n,)."""
+    flat = np.empty(0, int) if flat is None else flat
+    return FisherMetric(np.ascontiguousarray(scales[None]), "diagonal", 0, flat)
+
+
 def diagonal_metric(
     positions: np.ndarray, gradients: np.ndarray, former: np.ndarray
 ) -> FisherMetric:
@@ -107,7 +113,7 @@ def diagonal_metric(
     usable = np.isfinite(scale) & (scale > 0.0)
     scale = np.where(usable, np.clip(scale, SMALLEST_SCALE, LARGEST_SCALE), former)
     flat = np.flatnonzero(~(slope > 0.0) & (spread > 0.0))
-    return FisherMetric(np.ascontiguousarray(scale[None]), "diagonal", 0, flat)
+    return scales_alone(scale, flat)
 
 
 def use_standard_deviations(metric: FisherMetric, positions: np.ndarray) -> FisherMetric:

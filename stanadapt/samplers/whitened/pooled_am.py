@@ -9,14 +9,25 @@ References
 ----------
 One parameter at a time: Roberts and Rosenthal (2009), Examples of adaptive MCMC, section 3. All
 together: Haario, Saksman and Tamminen (2001), Bernoulli 7(2), see `am`; pooled over chains as in
-Craiu, Rosenthal and Yang (2009), JASA 104. Blocks, lengths and shrinkage are ours:
-`samplers/whitened/walk_schedule.py`. After warm-up nothing adapts.
+Craiu, Rosenthal and Yang (2009), JASA 104. Blocks, lengths and shrinkage are ours. After warm-up
+nothing adapts.
 
 The draws of a chain depend on the number of chains, since they learn together.
 
+Stages of warm-up:
+
+SWEEPS   blocks in which each parameter moves alone, with its own scale that is tuned throughout,
+         until the log density has settled; chains pool the logarithms of the scales
+WALK     blocks of increasing length in which all parameters move together, by the covariance of
+         the draws of all chains in the last block
+TUNE     only the size of the moves is tuned; chains then pool it
+
+The covariance of few, correlated draws is noise in many dimensions: its correlations are shrunk by
+a weight that counts one effective draw per AUTOCORRELATION * dim iterations.
+
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +35,7 @@ from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.numerics import triangular as factors
 from stanadapt.engine.numerics.vectors import copy, fill_normal
+from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.points import (
     RANDOM_WALK_SCALE,
     ValuePoint,
@@ -32,14 +44,29 @@ from stanadapt.engine.points import (
     unused_value,
     value_at,
 )
-from stanadapt.engine.protocol import Pooling
 from stanadapt.engine.registry import register, require_probability
-from stanadapt.samplers.whitened import walk_schedule
-from stanadapt.samplers.whitened.block import ACCEPTANCE, LOG_DENSITY, Block, no_block
+from stanadapt.engine.warmup import END, Progress, Stage, Warmup, all_left
+from stanadapt.samplers.whitened.block import (
+    ACCEPTANCE,
+    LOG_DENSITY,
+    Block,
+    make_room,
+    make_window,
+    no_block,
+)
+from stanadapt.samplers.whitened.fisher_metric import FisherMetric, scales_alone
 
 # Log scales of single moves change by SINGLE_GAIN times the excess of the acceptance rate; that of
 # joint moves by the excess divided by a power GAIN_POWER of the iteration within the block.
 SINGLE_GAIN, SINGLE_TARGET, GAIN_POWER = 0.7, 0.44, 0.6
+# sweeps in a block, largest number of blocks, and their largest share of warm-up
+MOST_SWEEPS, MOST_BLOCKS, SWEEP_SHARE = 10, 30, 0.5
+# relative lengths of the blocks of WALK, and of TUNE, which share the rest of warm-up
+WALKS = (1, 2, 4, 8, 12)
+TUNES = 5
+AUTOCORRELATION, LARGEST_DENSE = 7.0, 200
+# scale of single moves at an acceptance rate of 0.44, over the conditional standard deviation
+SINGLE_OVER_SD = 2.4
 
 
 class Settings(NamedTuple):
@@ -156,12 +183,131 @@ def adapt(density, settings, state, info, t, iter_warmup):
     return replace(state, coordinate=k, scale=scale, t=state.t + 1, block=block)
 
 
+# --- stages of warm-up ----------------------------------------------------------------------------
+
+SWEEPS, WALK, TUNE = "sweeps", "walk", "tune"
+States = list[Any]
+
+
+class Learned(NamedTuple):
+    """What the stages tell each other."""
+
+    metric: FisherMetric
+    location: np.ndarray  # mean of the draws that the metric was learned from
+    left: int  # iterations that WALK and TUNE share
+    settled: bool = False  # whether SWEEPS ended because the log density had settled
+
+
+class Chains(NamedTuple):
+    """What is known of each chain."""
+
+    level: np.ndarray  # mean log density in the last block of SWEEPS, shape (chain,)
+
+
+def begin(settings: Settings, progress: Progress, states: States) -> tuple[Progress, States]:
+    """Begin with scales of 1."""
+    dim = len(states[0].scales)
+    location = np.mean([state.current.position[:dim] for state in states], axis=0)
+    learned = Learned(scales_alone(np.ones(dim)), location, progress.ceiling)
+    chains = Chains(np.full(len(states), np.nan))
+    return progress._replace(learned=learned, chains=chains), states
+
+
+def sweeps_length(settings: Settings, progress: Progress) -> int:
+    """Return the length of a block of whole sweeps; 0 once the share of sweeps is used up."""
+    dim, most = len(progress.learned.location), SWEEP_SHARE * progress.ceiling
+    length = int(np.clip(most / (2 * dim), 1, MOST_SWEEPS)) * dim
+    over = progress.used + length > most or progress.window == MOST_BLOCKS
+    return 0 if over else length
+
+
+def set_up_sweeps(
+    settings: Settings, progress: Progress, states: States
+) -> tuple[Progress, States]:
+    """Let each parameter move alone."""
+    sweeps = progress.block // len(progress.learned.location)
+    return progress, [
+        make_room(state, sweeps)._replace(single=True, coordinate=0, t=0) for state in states
+    ]
+
+
+def learn_scales(settings: Settings, progress: Progress, states: States) -> tuple[Progress, States]:
+    """Pool the scales of single moves, until the log density has settled."""
+    window, dim = make_window(states), len(progress.learned.location)
+    scales = np.exp(np.mean([np.log(state.scales) for state in states], axis=0))
+    settled = window.settled(progress.chains.level, dim)
+    learned = Learned(
+        scales_alone(scales / SINGLE_OVER_SD), window.pooled[0].mean(axis=0), progress.left, settled
+    )
+    return progress._replace(
+        learned=learned, chains=Chains(window.log_density.mean(axis=1)),
+        then=WALK if settled else SWEEPS,
+    ), states  # fmt: skip
+
+
+def walk_length(settings: Settings, progress: Progress) -> int:
+    """Return the length of the next block of WALK."""
+    part = progress.learned.left / (sum(WALKS) + TUNES)
+    return max(int(part * WALKS[progress.window]), 1)
+
+
+def set_up_walk(settings: Settings, progress: Progress, states: States) -> tuple[Progress, States]:
+    """Let all parameters move together; draws are recorded if they are learned from."""
+    factor, dim = np.ascontiguousarray(progress.learned.metric.factor), len(states[0].scales)
+    scale, room = RANDOM_WALK_SCALE / np.sqrt(dim), progress.block if progress.stage == WALK else 0
+    return progress, [
+        make_room(state, room)._replace(
+            single=False, coordinate=0, t=0, scale=scale, factor=factor.copy()
+        )
+        for state in states
+    ]
+
+
+def learn_covariance(
+    settings: Settings, progress: Progress, states: States
+) -> tuple[Progress, States]:
+    """Learn the covariance of proposals from the draws of all chains."""
+    positions, dim = make_window(states).pooled[0], len(progress.learned.location)
+    location, former = positions.mean(axis=0), progress.learned.metric.scales
+    spread = positions.std(axis=0)
+    scales = np.where(np.isfinite(spread) & (spread > 0.0), spread, former)
+    metric = scales_alone(scales)
+    if not settings.diagonal and 1 < dim <= LARGEST_DENSE:
+        with one_blas_thread():
+            z = (positions - location) / scales
+            effective = len(z) / (AUTOCORRELATION * dim)
+            weight = effective / (effective + dim)
+            matrix = weight * (z.T @ z) / len(z) + (1.0 - weight) * np.eye(dim)
+            factor = np.linalg.cholesky(matrix) * scales[:, None]
+        metric = FisherMetric(np.ascontiguousarray(factor), "dense", dim, np.empty(0, int))
+    then = WALK if progress.window + 1 < len(WALKS) else TUNE
+    return progress.learning(metric=metric, location=location)._replace(then=then), states
+
+
+def finish(settings: Settings, progress: Progress, states: States) -> tuple[Progress, States]:
+    """Pool the scales of moves, and end warm-up."""
+    scale = float(np.exp(np.mean([np.log(state.scale) for state in states])))
+    return progress, [
+        make_room(state, 0)._replace(single=False, coordinate=0, scale=scale) for state in states
+    ]
+
+
+def for_scales(
+    settings: Settings, before: Progress, progress: Progress, states: States
+) -> Progress:
+    """Stop once metric and location are known, for another sampler."""
+    return progress._replace(then=END) if progress.then == TUNE else progress
+
+
+STAGES = {
+    SWEEPS: Stage("moving to the typical set", sweeps_length, set_up_sweeps, learn_scales),
+    WALK: Stage("learning the covariance", walk_length, set_up_walk, learn_covariance),
+    TUNE: Stage("tuning the scale", all_left, set_up_walk),
+}
+
 register(
     __name__,
     workspace=("noise",),
     uses_gradient=False, standardize="no",
-    warmup=Pooling(
-        walk_schedule.begin, walk_schedule.pool, walk_schedule.pool_for_scales,
-        rows_of_chains=("mean_log_density",),
-    ),
+    warmup=Warmup(STAGES, SWEEPS, begin, finish, without_room=WALK, for_scales=for_scales),
 )  # fmt: skip

@@ -38,7 +38,6 @@ from stanadapt.engine.points import (
     start_at,
     unused_gradient,
 )
-from stanadapt.engine.protocol import Pooling
 from stanadapt.engine.registry import (
     register,
     require_at_least,
@@ -65,10 +64,10 @@ from stanadapt.samplers.whitened.block import (
     Tuning,
     no_block,
 )
-from stanadapt.samplers.whitened.climb import Climb, climb_if_due, no_climb
+from stanadapt.samplers.whitened.choice import Trajectory
+from stanadapt.samplers.whitened.climb import Climb, no_climb
 from stanadapt.samplers.whitened.fisher_metric import Metric
-from stanadapt.samplers.whitened.next_block import NUTS_CENTER
-from stanadapt.samplers.whitened.progress import Trajectory
+from stanadapt.samplers.whitened.stage_parts import NUTS_CENTER
 
 
 class Settings(NamedTuple):
@@ -338,10 +337,6 @@ register(
         "straightening.work",
     ),
     iter_warmup=2000, iter_sampling=1000, standardize="no",
-    warmup=Pooling(
-        schedule.begin, schedule.pool,
-        schedule.pool_for_scales, prepare=climb_if_due,
-        rows_of_chains=("starts", "abandoned", "abandoned_mass", "mean_log_density"),
-    ),
+    warmup=schedule.WARMUP,
     in_place_except=("current", "scratch", "tuning", "block"),
 )  # fmt: skip

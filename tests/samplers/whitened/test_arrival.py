@@ -2,11 +2,10 @@
 
 import numpy as np
 
-from stanadapt.samplers.whitened import schedule
 from stanadapt.samplers.whitened.arrival import FAR, LEAST_MASS, Newton, highest_allowed, judge
-from stanadapt.samplers.whitened.block import LOG_DENSITY, make_room, make_window
-from stanadapt.samplers.whitened.climb_rounds import MOST_RISING, after_climb, begin_climb
-from tests.helpers.gaussian_target import Gaussian, make_chains_at
+from stanadapt.samplers.whitened.arriving import MOST_RISING, learn_climb, to_climb
+from stanadapt.samplers.whitened.climb import no_climb
+from tests.helpers.made_up_blocks import begun, filled
 
 DIM = 8
 BOUND = 3.0 * np.sqrt(DIM / 2) + 2.0
@@ -51,50 +50,46 @@ def test_the_mode_of_a_gaussian_is_allowed():
     assert highest_allowed(-DIM / 2, DIM) > 0.0
 
 
+def plans_of(progress):
+    return [own.climb or no_climb() for own in progress.learned.alone]
+
+
 def test_a_lost_chain_returns_to_its_own_start_and_no_other_moves():
     begin = np.random.default_rng(1).uniform(-2, 2, (3, DIM))
-    made = make_chains_at(Gaussian(np.zeros(DIM), np.ones(DIM)), begin)
-    settings, states = made[0].settings, [chain.state for chain in made]
-    progress, states = schedule.begin(settings, states, 1000)
+    settings, progress, states = begun(begin, 1000)
     newtons = [known(), known(np.exp(-40.0)), None]
     found = judge(newtons, np.array([0.0, 10.0, -2.0 * FAR * BOUND]), DIM)
-    progress, states = begin_climb(settings, progress, states, newtons, found)
-    plans = [state.climb for state in states]
+    progress = to_climb(settings, progress, states, newtons, found)
+    plans = plans_of(progress)
     assert [plan.gradients > 0 for plan in plans] == [False, True, True]
     assert [len(plan.begin) for plan in plans] == [0, DIM, 0]
     np.testing.assert_array_equal(plans[1].begin, begin[1])
     assert [plan.level for plan in plans[1:]] == [0.0, 0.0]
-    assert progress.returned == 1
+    assert progress.learned.travel.returned == 1
     np.testing.assert_array_equal([state.current.position for state in states], begin)
 
 
 def test_a_chain_that_ends_with_even_less_mass_goes_back_to_where_it_had_been():
     begin = np.random.default_rng(2).uniform(-2, 2, (4, DIM))
-    made = make_chains_at(Gaussian(np.zeros(DIM), np.ones(DIM)), begin)
-    settings, states = made[0].settings, [chain.state for chain in made]
-    progress, states = schedule.begin(settings, states, 1000)
+    settings, progress, states = begun(begin, 1000)
     for state in states:
         state.current.position[:] += 1.0
     newtons = [known()] + [known(np.exp(-40.0))] * 3
     found = judge(newtons, np.array([0.0, 10.0, 10.0, 10.0]), DIM)
-    progress, states = begin_climb(settings, progress, states, newtons, found)
-    np.testing.assert_array_equal(progress.abandoned[1:], begin[1:] + 1.0)
+    progress = to_climb(settings, progress, states, newtons, found)
+    np.testing.assert_array_equal(progress.chains.abandoned[1:], begin[1:] + 1.0)
     # the next climbs end in a local mode far below, in a worse neck, and in a better one
     ends = [(0.0, 1.0), (-50.0, 1.0), (10.0, np.exp(-60.0)), (10.0, np.exp(-35.0))]
     states = [
-        make_room(state, 4)._replace(
+        filled(state, 4, level, 1.0, 1.0)._replace(
             leapfrog=state.leapfrog._replace(factor=known(volume).root),
             climb=state.climb._replace(rise=1.0),
         )
-        for state, (_, volume) in zip(states, ends, strict=True)
+        for state, (level, volume) in zip(states, ends, strict=True)
     ]
-    for state, (level, _) in zip(states, ends, strict=True):
-        state.block.numbers[:4, LOG_DENSITY] = level
-        state.block.positions[:4] = state.block.gradients[:4] = 1.0
-    states = [state._replace(block=state.block._replace(rows=4)) for state in states]
-    progress = progress._replace(rounds=MOST_RISING)
-    _, states = after_climb(settings, progress, states, make_window(states))
-    plans = [state.climb.begin for state in states]
-    assert len(plans[0]) == 0
-    np.testing.assert_array_equal(plans[1:3], begin[1:3] + 1.0)
-    np.testing.assert_array_equal(plans[3], begin[3])  # lost again, but not as far: its start
+    travel = progress.learned.travel._replace(rounds=MOST_RISING)
+    progress, _ = learn_climb(settings, progress.learning(travel=travel), states)
+    plans = [own.climb.begin for own in progress.learned.alone[1:]]
+    assert progress.learned.alone[0] is None
+    np.testing.assert_array_equal(plans[:2], begin[1:3] + 1.0)
+    np.testing.assert_array_equal(plans[2], begin[3])  # lost again, but not as far: its start

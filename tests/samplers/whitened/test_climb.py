@@ -8,9 +8,10 @@ from stanadapt.engine.chain import run
 from stanadapt.engine.density import FAILED_CALLS, FAILED_IN_A_ROW
 from stanadapt.engine.points import gradient_at, start_at
 from stanadapt.results import attribute
+from stanadapt.samplers.whitened.arrival import mean_metric
+from stanadapt.samplers.whitened.arriving import rough_metric
 from stanadapt.samplers.whitened.block import NUMBERS, Window
 from stanadapt.samplers.whitened.climb import climb, climb_if_due, no_climb
-from stanadapt.samplers.whitened.climb_rounds import mean_metric, rough_metric
 from stanadapt.samplers.whitened.fisher_metric import FisherMetric
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
 
@@ -154,7 +155,7 @@ def test_a_far_start_is_cheap_and_the_same_for_any_number_of_threads(threads):
     begin = np.random.default_rng(4).uniform(-2, 2, (4, len(SD)))
     chains = make_chains_at(Gaussian(MEAN, SD), begin, draws=50)
     assert run(chains, threads, chunk=None) is False
-    assert chains[0].progress.rounds > 0
+    assert chains[0].progress.learned.travel.rounds > 0
     assert sum(int(chain.warmup_calls[1]) for chain in chains) < 3000
     draws = np.stack([chain.sampling.constrained for chain in chains])
     again = make_chains_at(Gaussian(MEAN, SD), begin, draws=50)

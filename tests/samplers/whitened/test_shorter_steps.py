@@ -5,10 +5,6 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.results import attribute, dataset
-from stanadapt.samplers.whitened import schedule
-from stanadapt.samplers.whitened.block import make_room
-from stanadapt.samplers.whitened.progress import Stage
-from tests.helpers.gaussian_target import Gaussian, make_chains_at
 
 # scales of groups and of units within groups, without the map that would straighten both
 NESTED = """
@@ -55,35 +51,6 @@ def test_steps_are_shorter_after_divergences(nested):
     assert rates[0].mean() > rates[1].mean() + 0.03
     # once: the step sizes of sampling are fixed
     assert np.ptp(steps[0], axis=1).max() == 0.0
-
-
-@pytest.mark.parametrize(
-    ("changed", "steep_share", "left", "stage"),
-    [
-        ({}, 0.01, 150, Stage.NUTS_PILOT),
-        ({}, 0.0, 150, Stage.DONE),  # nothing diverged
-        ({}, 0.01, 149, Stage.DONE),  # no iterations are left for it
-        ({"shorten": False}, 0.01, 150, Stage.DONE),
-        ({"nuts_target_accept": 0.94}, 0.01, 150, Stage.NUTS_PILOT),
-        ({"nuts_target_accept": 0.95}, 0.01, 150, Stage.DONE),
-        ({"nuts_target_accept": 0.98}, 0.01, 150, Stage.DONE),
-    ],
-)
-def test_when_a_pilot_is_made(changed, steep_share, left, stage):
-    sd = np.array([1e-3, 1.0, 1e3])
-    made = make_chains_at(Gaussian(np.zeros(3), sd), sd * np.ones((4, 1)))
-    settings, states = made[0].settings._replace(**changed), [chain.state for chain in made]
-    progress, states = schedule.begin(settings, states, 2000)
-    progress = progress._replace(
-        stage=Stage.NUTS_STEP, block=50, used=1900 - left, ceiling=1950, steep_share=steep_share
-    )
-    states = [make_room(state, 50) for state in states]
-    for state in states:
-        for rows in (state.block.positions, state.block.gradients, state.block.numbers):
-            rows[:] = 0.0
-    states = [state._replace(block=state.block._replace(rows=50)) for state in states]
-    progress, _ = schedule.pool(settings, progress, states)
-    assert progress.stage is stage
 
 
 def test_steps_are_not_shortened_for_hard_edges():

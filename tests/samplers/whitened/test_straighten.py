@@ -13,8 +13,7 @@ from stanadapt.results import arviz_module
 from stanadapt.samplers.whitened.block import LOG_DENSITY, NUMBERS, Window
 from stanadapt.samplers.whitened.findings import dependencies, listed, straightening
 from stanadapt.samplers.whitened.priors import Group, Prior
-from stanadapt.samplers.whitened.progress import Stage
-from stanadapt.samplers.whitened.schedule import MOST_ATTEMPTS, fits_all_chains
+from stanadapt.samplers.whitened.stage_parts import STRAIGHTEN
 from stanadapt.samplers.whitened.straighten import (
     LEAST_DRAWS,
     UNCHANGED,
@@ -24,6 +23,7 @@ from stanadapt.samplers.whitened.straighten import (
     in_coordinates_of,
     straighten,
 )
+from stanadapt.samplers.whitened.tuning import MOST_ATTEMPTS, fits_all_chains
 from tests.helpers.chains import column
 from tests.helpers.curved import PAPER
 from tests.helpers.gaussian_target import drawn, draws_of, make_chains_at
@@ -316,7 +316,7 @@ def test_members_given_their_scale_are_normal(hierarchy):
 def test_the_map_is_used_and_cheap(hierarchy):
     """No divergence, and at most four gradients a draw: NUTS without a map needs about fifty."""
     target, chains = hierarchy
-    progress = chains[0].progress
+    progress = chains[0].progress.learned
     assert [group.members for group in progress.straightened.groups] == [tuple(target.members)]
     steps = np.mean([column(chain, "n_steps").mean() for chain in chains])
     assert steps == 2.0 if target is FUNNEL else steps < 8.0
@@ -326,8 +326,8 @@ def test_the_map_is_used_and_cheap(hierarchy):
 
 def test_without_the_map_it_is_the_sampler_without_one():
     chains = drawn(FUNNEL, starts(FUNNEL), draws=50, straighten=False)
-    assert not chains[0].progress.straightened.map_is_used
-    assert np.isinf(chains[0].progress.straightened.distance_before)
+    assert not chains[0].progress.learned.straightened.map_is_used
+    assert np.isinf(chains[0].progress.learned.straightened.distance_before)
     assert column(chains[0], "n_steps").mean() > 8
 
 
@@ -335,7 +335,7 @@ def test_without_the_map_it_is_the_sampler_without_one():
 @pytest.mark.parametrize("trajectory", ["fixed", "nuts"])
 def test_each_kind_of_trajectory_uses_it(trajectory):
     chains = drawn(SCHOOLS, starts(SCHOOLS), draws=200, trajectory=trajectory)
-    progress = chains[0].progress
+    progress = chains[0].progress.learned
     assert progress.choice.two_stage == (trajectory == "fixed")
     assert progress.straightened.map_is_used
 
@@ -344,7 +344,7 @@ def test_a_banana_is_straightened():
     target = PAPER["strong"][0]
     begin = np.random.default_rng(2).uniform(-2, 2, (4, 8))
     chains = drawn(target, begin, draws=5000)
-    progress = chains[0].progress
+    progress = chains[0].progress.learned
     assert list(progress.straightened.straightening.coordinate) == [1]
     draws = draws_of(chains)
     for i, sd in ((0, 10.0), (1, np.sqrt(1.0 + 2e4 * 0.1**2))):
@@ -360,7 +360,7 @@ def test_the_same_bits_for_any_number_of_threads_and_any_chunk():
     found = []
     for threads, chunk in ((1, None), (2, 7), (4, 1)):
         chains = drawn(SCHOOLS, starts(SCHOOLS), threads, chunk, draws=100)
-        assert chains[0].progress.straightened.map_is_used
+        assert chains[0].progress.learned.straightened.map_is_used
         found.append([(c.warmup.constrained, c.sampling.constrained) for c in chains])
     for other in found[1:]:
         for one, two in zip(found[0], other, strict=True):
@@ -375,14 +375,14 @@ class SpoilsTheFirstMap(Keeper):
 
     def pooled(self, chains):
         progress = chains[0].progress
-        if self.spoiled is not None or progress.stage is not Stage.STRAIGHTEN:
+        if self.spoiled is not None or progress.stage != STRAIGHTEN:
             return
-        rows = progress.straightened.straightening.rows.copy()
+        rows = progress.learned.straightened.straightening.rows.copy()
         rows[:, A] += np.linspace(-3.0, 3.0, len(rows))
-        self.spoiled = progress.straightened.straightening._replace(rows=rows)
-        found = progress.straightened._replace(straightening=self.spoiled)
+        self.spoiled = progress.learned.straightened.straightening._replace(rows=rows)
+        found = progress.learned.straightened._replace(straightening=self.spoiled)
         for chain in chains:
-            chain.progress = progress._replace(straightened=found)
+            chain.progress = progress.learning(straightened=found)
             straightening = with_memory(self.spoiled, chain.density.dim)
             chain.state = chain.state._replace(straightening=straightening)
 
@@ -392,7 +392,7 @@ def test_the_map_is_learned_again_from_better_draws():
     keeper, chains = SpoilsTheFirstMap(), make_chains_at(SCHOOLS, starts(SCHOOLS), draws=10)
     run(chains, 2, keeper=keeper)
     (x, g), judged = of(SCHOOLS), of(SCHOOLS, seed=2)
-    final = chains[0].progress.straightened.straightening
+    final = chains[0].progress.learned.straightened.straightening
     best = straighten(x, g, UNCHANGED, 0.0).straightening
     spoiled, after, least = (
         distances(each, (x, g), judged).mean() for each in (keeper.spoiled, final, best)
@@ -408,20 +408,20 @@ def test_few_chains_and_short_warm_ups_run(chains, warmup):
     for chain in made:
         assert chain.sampling.rows == 100
         assert chain.warmup.rows <= warmup
-        assert chain.progress is None or chain.progress.stage is Stage.DONE
+        assert chain.progress is None or chain.progress.block == 0
         assert np.isfinite(draws_of([chain])).all()
 
 
 def test_one_chain_finds_the_map():
     (chain,) = drawn(SCHOOLS, starts(SCHOOLS, 1), draws=100)
-    assert chain.progress.straightened.map_is_used
+    assert chain.progress.learned.straightened.map_is_used
 
 
 def test_searches_end():
     """No map straightens a ring of six petals, and none is sought for ever."""
     begin = np.random.default_rng(1).uniform(-2, 2, (4, 8))
     chains = drawn(PAPER["flower"][0], begin, draws=20)
-    progress = chains[0].progress
+    progress = chains[0].progress.learned
     assert progress.attempts <= MOST_ATTEMPTS
     assert not progress.straightened.map_is_used
 

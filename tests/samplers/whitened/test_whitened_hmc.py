@@ -12,7 +12,6 @@ from stanadapt.engine.chain import run
 from stanadapt.results import arviz_module, attribute
 from stanadapt.samplers.whitened.block import no_block
 from stanadapt.samplers.whitened.findings import find_improper
-from stanadapt.samplers.whitened.progress import Stage
 from stanadapt.targets.stan import bundled
 from tests.helpers.chains import column
 from tests.helpers.gaussian_target import Gaussian, drawn, draws_of, make_chains_at
@@ -34,7 +33,9 @@ def test_moments_of_a_gaussian_in_raw_units(trajectory):
     """Ten numbers within 4.5 of their Monte Carlo errors: a right sampler fails once in 15,000."""
     chains = drawn(Gaussian(MEAN, SD), around(MEAN, SD), draws=10_000, trajectory=trajectory)
     z = (draws_of(chains) - MEAN) / SD
-    assert all(chain.progress.choice.two_stage == (trajectory == "fixed") for chain in chains)
+    assert all(
+        chain.progress.learned.choice.two_stage == (trajectory == "fixed") for chain in chains
+    )
     arviz = arviz_module()
     for i in range(len(SD)):
         assert abs(z[:, :, i].mean()) < 4.5 / np.sqrt(arviz.ess(z[:, :, i], method="mean"))
@@ -45,7 +46,7 @@ def test_moments_of_a_gaussian_in_raw_units(trajectory):
 def test_several_steps_per_trajectory_leave_the_target_alone():
     """Beyond the pilot: three steps, with their number drawn at random, too long for the wall."""
     chains = drawn(Awkward(), starts(4, 2), draws=20_000, trajectory="fixed", trajectory_length=4.5)
-    assert chains[0].progress.n_steps > 2
+    assert chains[0].progress.learned.fixed.n_steps > 2
     draws = draws_of(chains)
     counts = column(chains[0], "n_steps")
     assert len(np.unique(counts)) > 1
@@ -65,7 +66,7 @@ def test_it_learns_scales_over_twenty_four_decades(chains):
     sd = 10.0 ** np.linspace(-12, 12, 9)
     begin = np.random.default_rng(1).uniform(-2, 2, (chains, 9))
     run_chains = drawn(Gaussian(np.zeros(9), sd), begin)
-    progress = run_chains[0].progress
+    progress = run_chains[0].progress.learned
     assert progress.choice.two_stage
     np.testing.assert_allclose(progress.metric.scales / sd, 1.0, atol=0.3)
     z = draws_of(run_chains) / sd
@@ -74,7 +75,7 @@ def test_it_learns_scales_over_twenty_four_decades(chains):
 
 def test_chains_that_start_250_standard_deviations_away():
     chains = drawn(Gaussian(np.full(65, 250.0), np.ones(65)), around(np.zeros(65), np.ones(65)))
-    assert chains[0].progress.settled
+    assert chains[0].progress.learned.settled
     for chain in chains:
         assert column(chain, "acceptance_rate").mean() > 0.7
         assert not column(chain, "diverging").any()
@@ -102,14 +103,14 @@ def test_a_chain_that_cannot_move_does_not_spoil_the_metric():
 
     stuck.advance = advance
     run(chains, 2)
-    np.testing.assert_allclose(chains[1].progress.metric.scales / SD[:3], 1.0, atol=0.3)
+    np.testing.assert_allclose(chains[1].progress.learned.metric.scales / SD[:3], 1.0, atol=0.3)
 
 
 def notes_on(chains):
     """Notes on improper directions after a run."""
     first = chains[0]
     names = [f"x{i}" for i in range(len(first.state.current.position))]
-    return find_improper(first.progress, names)
+    return find_improper(first.progress.learned, names)
 
 
 def test_a_flat_parameter_is_named():
@@ -188,7 +189,7 @@ def test_warm_up_ends_when_it_has_settled_and_gives_its_memory_back():
     chains = drawn(Gaussian(MEAN, SD), around(MEAN, SD))
     for chain in chains:
         assert chain.iter_warmup == chain.progress.used == chain.warmup.rows < 400
-        assert chain.progress.stage is Stage.DONE
+        assert chain.progress.block == 0
         assert chain.sampling.rows == 1000
         assert chain.n_done == chain.n_total
         assert chain.state.block.rows == no_block(5).rows
@@ -199,7 +200,7 @@ def test_the_ceiling_of_warm_up_holds(ceiling):
     chains = drawn(Gaussian(MEAN, SD), around(MEAN, SD), warmup=ceiling, draws=50)
     for chain in chains:
         assert 1 <= chain.progress.used <= ceiling
-        assert chain.progress.stage is Stage.DONE
+        assert chain.progress.block == 0
         assert np.isfinite(chain.sampling.stats).all()
         assert not chain.state.tuning.learns_step
         assert len(np.unique(column(chain, "step_size"))) in (1, 50)

@@ -1,0 +1,241 @@
+"""What the stages of the default sampler's warm-up share: memory, lengths, and set-ups of blocks.
+
+The functions of a stage have the arguments and results of `engine.warmup.Stage`. Names of stages
+are those of the table in `schedule`, which describes them.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stanadapt.engine import adaptation, metric_factor
+from stanadapt.engine.compiled.jit import as_python
+from stanadapt.engine.triangular_map import with_memory
+from stanadapt.engine.warmup import Progress
+from stanadapt.samplers.whitened.block import Window, make_room, make_window
+from stanadapt.samplers.whitened.choice import UNDECIDED, Choice
+from stanadapt.samplers.whitened.choose_metric import choose_metric, draws_of
+from stanadapt.samplers.whitened.climb import Climb
+from stanadapt.samplers.whitened.fisher_metric import FisherMetric, Metric, diagonal_metric
+from stanadapt.samplers.whitened.straighten import UNCHANGED, Straightened, in_coordinates_of
+
+FIRST_WINDOW, CLIMB, TRAVEL, SURVEY = "first window", "climb", "travel", "survey"
+FIRST_METRIC, FIND_STEP, METRIC = "first metric", "find step", "metric"
+STRAIGHTEN, JUDGE_MAP = "straighten", "judge map"
+TUNE_STEP, PILOT = "tune step", "pilot"
+NUTS_METRIC, NUTS_STEP, NUTS_PILOT, REST = "nuts metric", "nuts step", "nuts pilot", "rest"
+
+# iterations that four chains usually need at most: with a lower ceiling blocks are shorter
+USUAL_LENGTH = 500
+# iterations reserved for the last stage if iter_warmup cuts the others short; shortest other block
+LAST, LAST_SHARE, SHORTEST = 50, 4, 4
+# lengths of windows for the metric on which trajectories have fixed length
+METRIC_WINDOWS = (30, 60)
+# largest first step of a search for the step size of fixed trajectories
+FIRST_STEP = 1.2
+# dual averaging of NUTS and of two-stage steps is centered at these multiples of the first step;
+# that of NUTS far away is centered higher
+NUTS_CENTER, FAR_CENTER, TWO_STAGE_CENTER = 2.0, 10.0, 1.3
+
+States = list[Any]
+
+
+# --- memory ---------------------------------------------------------------------------------------
+
+
+class Alone(NamedTuple):
+    """What one chain does in the next block, unlike the others."""
+
+    factor: np.ndarray | None = None  # metric of its own
+    climb: Climb | None = None  # climb, or return to its start, before its first iteration
+
+
+class Travel(NamedTuple):
+    """Memory of the stages on the way to the typical set."""
+
+    windows: int = 0  # of TRAVEL
+    quiet: int = 0  # the last of these in which chains were not clearly moving
+    rounds: int = 0  # of CLIMB
+    returned: int = 0  # returns of a chain to its start
+    restarted: bool = False  # whether chains on a lower level than others returned in TRAVEL
+
+
+class Fixed(NamedTuple):
+    """Memory of the stages that try fixed trajectories: FIND_STEP, METRIC, TUNE_STEP and PILOT."""
+
+    step_size: float
+    n_steps: int
+    target_accept: float
+    windows: tuple[int, ...] = METRIC_WINDOWS  # lengths of those of METRIC
+    done: int = 0  # number of these that are over
+    piloted: np.ndarray = np.empty(0)  # acceptance probabilities in the first part of a pilot
+
+
+class Nuts(NamedTuple):
+    """Memory of the stages of NUTS."""
+
+    windows: tuple[int, ...] = ()  # lengths of those of NUTS_METRIC
+    # share of trajectories that diverged within the support in its last window for metric or map
+    steep_share: float = 0.0
+    shortened: bool = False  # whether steps are shorter, since trajectories diverged in its pilot
+
+
+class Learned(NamedTuple):
+    """What the stages tell each other."""
+
+    metric: FisherMetric
+    location: np.ndarray  # mean of the draws that the metric was learned from, shape (dim,)
+    stretch: float  # factor of the lengths of blocks for few chains
+    fixed: Fixed
+    travel: Travel = Travel()
+    nuts: Nuts = Nuts()
+    straightened: Straightened = UNCHANGED  # the map, and the distances from a Gaussian
+    attempts: int = 0  # searches for a map that were made without one
+    settled: bool = False  # whether TRAVEL ended because the log density had settled
+    divergences: int = 0  # in the last window of METRIC, or while a map was judged
+    choice: Choice = UNDECIDED  # the kernel, and the reason for it
+    unbounded: np.ndarray = np.empty(0, int)  # coordinates that drifted in the last NUTS_METRIC
+    alone: tuple[Alone | None, ...] = ()  # by chain, until the next block is set up
+
+
+class Chains(NamedTuple):
+    """What is known of each chain; arrays with a row for each."""
+
+    starts: np.ndarray  # shape (chain, dim)
+    # where a chain was when it returned to its start, and the log mass around; nan and -inf if it
+    # did not
+    abandoned: np.ndarray
+    abandoned_mass: np.ndarray
+    level: np.ndarray  # mean log density in the last window of TRAVEL, or so far, shape (chain,)
+
+
+def window_of(progress: Progress, states: States) -> Window:
+    """Return the block of all chains, in the coordinates of the map."""
+    return in_coordinates_of(progress.learned.straightened.straightening, make_window(states))
+
+
+def learn_metric(
+    settings: Any,
+    progress: Progress,
+    window: Window,
+    handicap: float,
+    left_out: np.ndarray | None = None,
+) -> Progress:
+    """Learn location and metric from a window, or scales alone if the settings ask for them.
+
+    The factor by which earlier knowledge must be better is `handicap`. Chains that are left out
+    count for the location only.
+    """
+    former, chains = progress.learned.metric, draws_of(window, left_out)
+    if settings.metric == Metric.automatic:
+        metric = choose_metric(former, chains, handicap)
+    else:
+        positions, gradients = (np.concatenate(arrays) for arrays in zip(*chains, strict=True))
+        metric = diagonal_metric(positions, gradients, former.scales)
+    return progress.learning(metric=metric, location=window.pooled[0].mean(axis=0))
+
+
+def own_scales(states: States, window: Window, former: list[np.ndarray]) -> list[np.ndarray]:
+    """Return a factor for each chain with scales from its own draws.
+
+    former are the factors used for these draws.
+    """
+    found = []
+    for state, positions, gradients, factor in zip(
+        states, window.positions, window.gradients, former, strict=True
+    ):
+        rows = metric_factor.written_out(factor, len(state.current.position))
+        scales = np.sqrt((rows * rows).sum(axis=1))
+        found.append(diagonal_metric(positions, gradients, scales).factor)
+    return found
+
+
+# --- lengths of blocks ----------------------------------------------------------------------------
+
+Length = Callable[[Any, Progress], int]
+
+
+def shrunk(length: float, progress: Progress) -> int:
+    """Return a length, shorter if iter_warmup is low."""
+    shrink = progress.ceiling / (USUAL_LENGTH * progress.learned.stretch)
+    return round(length * min(1.0, max(shrink, 0.1)))
+
+
+def fitting(length: int | Callable[[Progress], int], *, stretched: bool = True) -> Length:
+    """Return a function for the length of a block, or for 0 if the last stage has to begin.
+
+    Lengths are those for four chains; with fewer chains, blocks are longer if `stretched`.
+    """
+
+    def block(settings: Any, progress: Progress) -> int:
+        usual = length(progress) if callable(length) else length
+        block = max(shrunk(usual * (progress.learned.stretch if stretched else 1.0), progress),
+                    SHORTEST)  # fmt: skip
+        reserved = max(min(LAST, progress.ceiling // LAST_SHARE), 1)
+        return block if block <= progress.left - reserved else 0
+
+    return block
+
+
+# --- set-ups of blocks ----------------------------------------------------------------------------
+
+
+def nuts_block(
+    depth: int | Callable[[Progress], int] | None = None, center: float = NUTS_CENTER
+) -> Callable[[Any, Progress, States], tuple[Progress, States]]:
+    """Return a function that sets up NUTS: each chain searches for its step size, and tunes it.
+
+    `depth` is the largest depth of trees, by default that of the settings.
+    """
+
+    def set_up(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+        most = depth(progress) if callable(depth) else depth
+        alone = progress.learned.alone or (None,) * len(states)
+        prepared = [
+            _differing(own, _prepare(
+                state, progress, two_stage=False, learns_step=True, search=center,
+                max_treedepth=min(most or len(state.tree.stack), len(state.tree.stack)),
+            ))
+            for state, own in zip(states, alone, strict=True)
+        ]  # fmt: skip
+        return progress.learning(alone=()), prepared
+
+    return set_up
+
+
+def two_stage_block(*, learns: bool) -> Callable[[Any, Progress, States], tuple[Progress, States]]:
+    """Return a function that sets up two-stage trajectories with the steps in `Fixed`."""
+
+    def set_up(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+        fixed = progress.learned.fixed
+        averaging = as_python(adaptation.centered)(fixed.step_size, TWO_STAGE_CENTER)
+        return progress, [
+            _prepare(
+                state, progress, two_stage=True, learns_step=learns, step_size=fixed.step_size,
+                n_steps=fixed.n_steps, averaging=averaging, search=0.0,
+            )
+            for state in states
+        ]  # fmt: skip
+
+    return set_up
+
+
+def _prepare(state: Any, progress: Progress, **tuning: Any) -> Any:
+    """Give a chain the metric, its tuning, and room for the block."""
+    learned = progress.learned
+    leapfrog = state.leapfrog._replace(factor=metric_factor.twofold(learned.metric.factor))
+    straightening = with_memory(learned.straightened.straightening, len(state.current.position))
+    return make_room(state, progress.block)._replace(
+        leapfrog=leapfrog, straightening=straightening,
+        tuning=state.tuning._replace(force_known=False, **tuning),
+    )  # fmt: skip
+
+
+def _differing(own: Alone | None, state: Any) -> Any:
+    """Let a chain do what it alone does."""
+    if own is None:
+        return state
+    if own.factor is not None:
+        state = state._replace(leapfrog=state.leapfrog._replace(factor=own.factor))
+    return state if own.climb is None else state._replace(climb=own.climb)

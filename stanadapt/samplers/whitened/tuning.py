@@ -1,0 +1,442 @@
+"""Stages at the typical set: the metric, a map, and the steps of fixed trajectories or of NUTS.
+
+Each function learns from the block of a stage, and chooses the next one; `schedule` lists them.
+
+NUTS takes shorter steps if trajectories diverge in its pilot. While a step size is tuned it is too
+long at times, and trajectories diverge on posteriors on which they will not later: on a hierarchy
+1 % in the windows of warm-up, and 0.02 % of the draws. So a pilot with the final steps decides. It
+is left out if no trajectory diverged before. Trajectories that end where the density is zero or
+cannot be computed do not count: at a hard edge no step is short enough. That rule and its lengths
+are ours, measured on the programs of `benchmarks.verdict_study`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from stanadapt.engine.triangular_map import TriangularMap
+from stanadapt.engine.warmup import END, Progress
+from stanadapt.samplers.whitened.block import (
+    DIVERGING,
+    JUDGED_FROM,
+    STEEP,
+    Window,
+    make_room,
+    make_window,
+)
+from stanadapt.samplers.whitened.choice import (
+    ASKED_FOR,
+    CUT_SHORT,
+    UNDECIDED,
+    Choice,
+    Trajectory,
+    choose,
+    is_doubtful,
+    steps_too_short,
+)
+from stanadapt.samplers.whitened.choose_metric import LATER
+from stanadapt.samplers.whitened.fisher_metric import (
+    scales_alone,
+    unbounded,
+    use_standard_deviations,
+)
+from stanadapt.samplers.whitened.stage_parts import (
+    FAR_CENTER,
+    FIND_STEP,
+    FIRST_STEP,
+    JUDGE_MAP,
+    METRIC_WINDOWS,
+    NUTS_CENTER,
+    NUTS_METRIC,
+    NUTS_PILOT,
+    NUTS_STEP,
+    PILOT,
+    STRAIGHTEN,
+    TRAVEL,
+    TUNE_STEP,
+    Alone,
+    Nuts,
+    States,
+    fitting,
+    learn_metric,
+    nuts_block,
+    own_scales,
+    shrunk,
+    two_stage_block,
+    window_of,
+)
+from stanadapt.samplers.whitened.straighten import UNCHANGED, in_coordinates_of, straighten
+
+FIND_LENGTH = 8
+# if the step is below this after the last window, up to two more windows, each twice as long; one
+# if the distance from a Gaussian is larger: tails in which a step of one size fails are visited
+# rarely, and a metric that contains them is learned from more draws
+GOOD_STEP, MOST_EXTRA, NEARLY_GAUSSIAN = 0.7, 2, 0.1
+TUNE_LENGTH, TUNE_BLOCKS, TUNE_GAIN = 8, 8, 2.5
+MOST_STEPS, ROUND_UP = 16, 0.8
+# acceptance rate for one step if the target of the settings would need several
+LOWER_TARGET = 0.75
+PILOT_PROPOSALS, MORE_PROPOSALS = 120, 480
+# windows of NUTS on a map, after each of which it is learned again; and of one more that judges it
+STRAIGHTEN_WINDOWS, JUDGE_LENGTH = (60, 100), 60
+# share of its trajectories that may diverge while NUTS still tries steps that are too long: on a
+# Gaussian some do, too. If a map cuts off a neck, many do, and some in the pilot.
+ADAPTING_SHARE = 0.01
+# if a map is confirmed by a window with so many draws per dimension, the last one follows
+DRAWS_PER_DIMENSION = 10
+# distances from a Gaussian below which no map is searched for: after METRIC, since fixed
+# trajectories often suit such a posterior as it is; and later, if the pilot decided against them
+FAR_FROM_GAUSSIAN, NEAR_GAUSSIAN = 0.3, 0.03
+# largest distance that may remain for fixed trajectories: beyond, some are rejected in the tails of
+# a hierarchy's scale, which a pilot run does not visit
+STRAIGHT_ENOUGH = 0.03
+# searches for a map that found none, or one that was dropped
+MOST_ATTEMPTS = 3
+NUTS_WINDOW, NUTS_CEILING, NUTS_R_HAT = 50, 500, 1.1
+# lengths of the last window of NUTS, and of its pilot
+NUTS_LAST, NUTS_PILOT_LENGTH = 50, 100
+# acceptance rate that NUTS is tuned to if trajectories diverged in the pilot
+SHORTER = 0.95
+
+
+# --- the metric -----------------------------------------------------------------------------------
+
+
+def learn_first_metric(
+    settings: Any, progress: Progress, states: States
+) -> tuple[Progress, States]:
+    """Learn the metric again, and find the step size, unless NUTS is asked for."""
+    progress = _learn_metric(settings, progress, window_of(progress, states))
+    if settings.trajectory == Trajectory.nuts:
+        return to_nuts(progress, ASKED_FOR), states
+    return progress._replace(then=FIND_STEP), states
+
+
+def _learn_metric(settings: Any, progress: Progress, window: Window) -> Progress:
+    progress = learn_metric(settings, progress, window, LATER)
+    metric = progress.learned.metric
+    if progress.stage == NUTS_METRIC and metric.kind == "diagonal":
+        # if curvature varies, gradients are large in narrow regions, and scales learned from
+        # them small; NUTS then crosses the wide regions slowly
+        metric = use_standard_deviations(metric, window.pooled[0])
+    return progress.learning(metric=metric)
+
+
+def _fixed(progress: Progress, **changes: Any) -> Progress:
+    """Change the memory of the stages of fixed trajectories."""
+    return progress.learning(fixed=progress.learned.fixed._replace(**changes))
+
+
+def set_up_find_step(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+    """Let all chains find the size of one two-stage step on the present metric."""
+    step_size = min(progress.learned.fixed.step_size, FIRST_STEP)
+    progress = _fixed(progress, step_size=step_size, n_steps=1)
+    return two_stage_block(learns=True)(settings, progress, states)
+
+
+def learn_find_step(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+    """Choose the number of steps of that size."""
+    step_size = min(_pooled_step(states), settings.trajectory_length)
+    n_steps = min(_steps(settings, step_size), MOST_STEPS)
+    return _fixed(progress, step_size=step_size, n_steps=n_steps), states
+
+
+def _steps(settings: Any, step_size: float) -> int:
+    """Number of steps of about this size in one trajectory."""
+    return max(1, int(np.floor(settings.trajectory_length / step_size + ROUND_UP)))
+
+
+def _pooled_step(states: Sequence[Any]) -> float:
+    """Geometric mean of the chains' averaged step sizes."""
+    return float(np.exp(np.mean([state.tuning.averaging.log_mean for state in states])))
+
+
+def metric_length(progress: Progress) -> int:
+    """Return the length of the next window for the metric."""
+    return progress.learned.fixed.windows[progress.learned.fixed.done]
+
+
+def learn_from_fixed(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+    """Learn the metric, and a map if one straightens the posterior; continue with more windows."""
+    window, fixed = window_of(progress, states), progress.learned.fixed
+    step_size = min(_pooled_step(states), settings.trajectory_length)
+    windows, done = fixed.windows, fixed.done + 1
+    extra = len(windows) - len(METRIC_WINDOWS)
+    longer = (*windows, 2 * windows[-1])
+    if done == len(windows) and step_size < GOOD_STEP and extra < MOST_EXTRA:
+        windows = longer
+    progress = _learn_metric(settings, progress, window)
+    progress = _fixed(progress, step_size=step_size, windows=windows, done=done)
+    progress = progress.learning(divergences=window.divergences)
+    if done < len(windows):
+        return progress._replace(then=FIND_STEP), states
+    progress = _straighten(settings, progress, states, FAR_FROM_GAUSSIAN)
+    straightened = progress.learned.straightened
+    if straightened.map_is_used:
+        return _to_straighten(settings, progress, states), states
+    # it is infinite if it was not measured
+    if not extra and NEARLY_GAUSSIAN < straightened.distance < np.inf:
+        return _fixed(progress, windows=longer)._replace(then=FIND_STEP), states
+    return _to_tune_step(progress), states
+
+
+# --- the map --------------------------------------------------------------------------------------
+
+
+def _straighten(
+    settings: Any, progress: Progress, states: States, least: float = NEAR_GAUSSIAN
+) -> Progress:
+    """Learn a map from the last window; without one the posterior stays as it is.
+
+    It does so in any case if the distance from a Gaussian is below `least`.
+    """
+    learned = progress.learned
+    if not settings.straighten or learned.attempts == MOST_ATTEMPTS:
+        return progress
+    window = make_window(states)
+    positions, gradients = window.pooled
+    found = straighten(positions, gradients, learned.straightened, least)
+    if found.map_is_used and not fits_all_chains(found.straightening, window):
+        found = found._replace(straightening=UNCHANGED.straightening, groups=())
+    # once there is a map, windows are counted instead
+    tried = learned.attempts + (not learned.straightened.map_is_used)
+    return progress.learning(straightened=found, attempts=tried)
+
+
+def fits_all_chains(straightening: TriangularMap, window: Window) -> bool:
+    """Whether chains are in one region, and no direction is unbounded.
+
+    A map of chains in several regions fits none of them, and one of chains that drift apart would
+    hide that the posterior is improper.
+    """
+    straight = in_coordinates_of(straightening, window)
+    return not straight.levels_differ(window.positions.shape[2]) and not len(unbounded(straight))
+
+
+def _with_metric_of_map(settings: Any, progress: Progress, states: States) -> Progress:
+    """Learn a metric for the map that was just found, from the same draws.
+
+    Of the former metric only scales remain: its correlations are those of other coordinates.
+    """
+    former = progress.learned.metric
+    progress = progress.learning(metric=scales_alone(former.scales, former.flat))
+    return _learn_metric(settings, progress, window_of(progress, states))
+
+
+def _to_straighten(settings: Any, progress: Progress, states: States) -> Progress:
+    """Run NUTS on the map that was found, with a metric of the same draws."""
+    progress = _with_metric_of_map(settings, progress, states)
+    # drifts that were seen along a curved ridge are no sign of an improper posterior
+    return progress.learning(unbounded=np.empty(0, int))._replace(then=STRAIGHTEN)
+
+
+def learn_survey(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+    """Begin a map if one straightens the posterior; otherwise continue to travel.
+
+    The search is not counted: better draws may show a map that these did not.
+    """
+    level = window_of(progress, states).log_density.mean(axis=1)
+    progress = progress._replace(chains=progress.chains._replace(level=level), then=TRAVEL)
+    found = _straighten(settings, progress, states, FAR_FROM_GAUSSIAN)
+    if found.learned.straightened.map_is_used:
+        return _to_straighten(settings, found, states), states
+    return progress, states
+
+
+def straighten_length(progress: Progress) -> int:
+    """Return the length of the next window for the map."""
+    return STRAIGHTEN_WINDOWS[progress.window]
+
+
+def learn_map(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+    """Learn the map again from better draws."""
+    progress = _straighten(settings, progress, states)
+    progress = _with_metric_of_map(settings, progress, states)
+    if not progress.learned.straightened.map_is_used:  # better draws do not support it
+        if settings.trajectory == Trajectory.nuts:
+            return to_nuts(progress, ASKED_FOR), states
+        return _fixed(progress, windows=METRIC_WINDOWS, done=0)._replace(then=FIND_STEP), states
+    draws, dim = np.shape(make_window(states).pooled[0])
+    enough = progress.learned.straightened.confirmed and draws >= DRAWS_PER_DIMENSION * dim
+    last = enough or progress.window + 1 == len(STRAIGHTEN_WINDOWS)
+    return progress._replace(then=JUDGE_MAP if last else STRAIGHTEN), states
+
+
+def judge_map(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+    """Decide between fixed trajectories and NUTS on the map, as far as the map decides it.
+
+    A location that is slightly wrong, or a member of a group that was overlooked, cuts off the neck
+    of a funnel, and neither R-hat nor ESS shows it: trajectories that diverge there do.
+    """
+    window = window_of(progress, states)
+    # the first steps of a window may be too long
+    judged = window.numbers[:, window.numbers.shape[1] // JUDGED_FROM :, DIVERGING]
+    divergences = int(judged.sum()) if judged.mean() > ADAPTING_SHARE else 0
+    progress = _learn_metric(settings, progress, window)
+    progress = _fixed(progress, step_size=FIRST_STEP, target_accept=settings.target_accept)
+    nuts = progress.learned.nuts._replace(steep_share=window.steep_share)
+    progress = progress.learning(divergences=divergences, settled=True, nuts=nuts)
+    if settings.trajectory == Trajectory.nuts:
+        return to_nuts(progress, ASKED_FOR), states
+    rest = progress.learned.straightened.distance
+    if rest > STRAIGHT_ENOUGH and settings.trajectory == Trajectory.chosen:
+        reason = f"a distance from a Gaussian of {rest:.2g}, above {STRAIGHT_ENOUGH:g}, remains"
+        return to_nuts(progress, reason), states
+    return _to_tune_step(progress), states
+
+
+# --- steps of fixed trajectories ------------------------------------------------------------------
+
+
+def _to_tune_step(progress: Progress) -> Progress:
+    return _fixed(progress, n_steps=1)._replace(then=TUNE_STEP)
+
+
+def learn_step(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+    """Adjust the step toward its target; half way, decide on the number of steps."""
+    window, fixed, done = window_of(progress, states), progress.learned.fixed, progress.window + 1
+    half, length = TUNE_BLOCKS // 2, settings.trajectory_length
+    excess = float(window.acceptance.mean()) - fixed.target_accept
+    change = np.clip(TUNE_GAIN * excess / np.sqrt(1.0 + progress.window % half), -1.0, 1.0)
+    step_size = min(fixed.step_size * float(np.exp(change)), length / fixed.n_steps)
+    fixed = fixed._replace(step_size=step_size)
+    if done == half and _steps(settings, step_size) > 1:
+        # several steps, if fixed trajectories are requested; otherwise one, with a lower target
+        if settings.trajectory == Trajectory.chosen:
+            lower = min(settings.target_accept, LOWER_TARGET)
+            fixed = fixed._replace(target_accept=lower, step_size=length)
+        else:
+            n_steps = _steps(settings, step_size)
+            fixed = fixed._replace(n_steps=n_steps, step_size=min(step_size, length / n_steps))
+    progress = progress.learning(fixed=fixed._replace(piloted=np.empty(0)))
+    if done < TUNE_BLOCKS:
+        return progress._replace(then=TUNE_STEP), states
+    reason = steps_too_short(fixed.step_size, fixed.n_steps)
+    if reason and settings.trajectory == Trajectory.chosen:
+        return to_nuts(progress, reason), states
+    return progress._replace(then=PILOT), states
+
+
+def _pilot_proposals(progress: Progress) -> int:
+    if progress.window:
+        return MORE_PROPOSALS // 4
+    return PILOT_PROPOSALS * (1 if progress.learned.fixed.n_steps == 1 else 2) // 4
+
+
+pilot_length = fitting(_pilot_proposals)
+
+
+def learn_from_pilot(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+    """Choose the kernel; in case of doubt, continue once if there are iterations left for it."""
+    window, fixed, learned = window_of(progress, states), progress.learned.fixed, progress.learned
+    acceptance = np.append(fixed.piloted, window.acceptance)
+    divergences, continued = learned.divergences + window.divergences, fixed.piloted.size > 0
+    progress = progress.learning(divergences=divergences)
+    choice = choose(
+        settled=learned.settled, divergences=divergences, step_size=fixed.step_size,
+        n_steps=fixed.n_steps, acceptance=acceptance, continued=continued,
+    )  # fmt: skip
+    if settings.trajectory == Trajectory.fixed:
+        choice = Choice(True, ASKED_FOR)
+    elif choice.two_stage and not continued and is_doubtful(acceptance):
+        more = _fixed(progress, piloted=acceptance)._replace(then=PILOT)
+        if pilot_length(settings, more._replace(window=1)):
+            return more, states
+    if choice.two_stage:
+        return progress.learning(choice=choice)._replace(then=END), states
+    return to_nuts(progress, choice.reason), states
+
+
+# --- NUTS -----------------------------------------------------------------------------------------
+
+
+def to_nuts(progress: Progress, reason: str) -> Progress:
+    """Choose NUTS, and continue with its stages."""
+    nuts = progress.learned.nuts._replace(windows=(NUTS_WINDOW,))
+    progress = progress.learning(choice=Choice(False, reason), nuts=nuts)
+    # a map was learned in long windows of NUTS
+    mapped = progress.learned.straightened.map_is_used
+    return progress._replace(then=NUTS_STEP if mapped else NUTS_METRIC)
+
+
+def nuts_length(progress: Progress) -> int:
+    """Return the length of the next window for the metric of NUTS."""
+    return progress.learned.nuts.windows[-1]
+
+
+def learn_from_nuts(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+    """Lengthen the window until chains agree, or the ceiling of this stage is reached.
+
+    Chains on different levels of the log density have not all arrived: some may be in a mode that
+    they will leave, and nothing should be learned there. Then iter_warmup is the only ceiling, and
+    each chain has its own scales: scales pooled over several modes are too wide for each of them.
+    """
+    window = window_of(progress, states)
+    progress = _straighten(settings, progress, states)
+    if progress.learned.straightened.map_is_used:
+        return _to_straighten(settings, progress, states), states
+    progress = _learn_metric(settings, progress, window)
+    nuts = progress.learned.nuts._replace(steep_share=window.steep_share)
+    progress = progress.learning(unbounded=unbounded(window))
+    last, used = nuts.windows[-1], sum(nuts.windows)
+    agree = last >= 2 * NUTS_WINDOW and window.r_hat < NUTS_R_HAT
+    if not agree and used + 2 * last + NUTS_LAST <= NUTS_CEILING:
+        return _more_nuts(progress, nuts, 2 * last), states
+    apart = not agree and window.levels_differ(window.positions.shape[2])
+    if apart and progress.used + last + NUTS_LAST <= progress.ceiling:
+        common = progress.learned.metric.scales[None]
+        own = own_scales(states, window, [common] * len(states))
+        return _more_nuts(progress.learning(alone=tuple(map(Alone, own))), nuts, last), states
+    return progress.learning(nuts=nuts)._replace(then=NUTS_STEP), states
+
+
+def _more_nuts(progress: Progress, nuts: Nuts, length: int) -> Progress:
+    nuts = nuts._replace(windows=(*nuts.windows, length))
+    return progress.learning(nuts=nuts)._replace(then=NUTS_METRIC)
+
+
+def nuts_step_length(settings: Any, progress: Progress) -> int:
+    """Return the length of the window in which each chain finds its step size."""
+    return max(shrunk(NUTS_LAST, progress), 1)
+
+
+def keep_steps(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+    """Keep each chain's step: a pooled one is too long for a chain in the neck of a funnel."""
+    window, nuts = window_of(progress, states), progress.learned.nuts
+    steps = [float(np.exp(state.tuning.averaging.log_mean)) for state in states]
+    states = [
+        state._replace(tuning=state.tuning._replace(step_size=step_size, learns_step=False))
+        for state, step_size in zip(states, steps, strict=True)
+    ]
+    # whether steps were tuned but once, and there are iterations left to do so again
+    room = progress.used + NUTS_PILOT_LENGTH + NUTS_LAST <= progress.ceiling
+    lower = settings.nuts_target_accept < SHORTER
+    may_be_shorter = settings.shorten and lower and room and not nuts.shortened
+    if may_be_shorter and max(nuts.steep_share, window.steep_share) > 0.0:
+        progress = progress._replace(then=NUTS_PILOT)
+    return progress, states
+
+
+def set_up_nuts_pilot(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+    """Record further draws with the steps as they are."""
+    return progress, [make_room(state, progress.block) for state in states]
+
+
+def shorten_steps(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+    """Tune the steps once more, to a higher acceptance rate, if trajectories diverged."""
+    if not window_of(progress, states).numbers[:, :, STEEP].any():
+        return progress, states
+    progress = progress.learning(nuts=progress.learned.nuts._replace(shortened=True))
+    states = [
+        state._replace(tuning=state.tuning._replace(nuts_target_accept=SHORTER)) for state in states
+    ]
+    return progress._replace(then=NUTS_STEP), states
+
+
+def set_up_rest(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+    """Let each chain find its step size in all iterations that are left."""
+    if progress.learned.choice == UNDECIDED:
+        progress = progress.learning(choice=CUT_SHORT)
+    center = NUTS_CENTER if progress.used else FAR_CENTER
+    return nuts_block(center=center)(settings, progress.learning(alone=()), states)
