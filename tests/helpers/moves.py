@@ -1,15 +1,19 @@
 """Many tempered moves in a row from given starts, with a check of the stored densities."""
 
+from typing import NamedTuple
+
 import numpy as np
 
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.work_queue import no_queue
-from stanadapt.samplers.tempering.ladder import LOG_STEP, B, no_ladder
+from stanadapt.samplers.tempering.ladder import LOG_STEP, B, Ladder, no_ladder
 from stanadapt.samplers.tempering.moves import (
     ACCEPTANCE_RATE,
     DIVERGING,
     STEPS,
+    TASK_PATH,
     MoveKernel,
+    Mover,
     Options,
     make_mover,
     move,
@@ -18,6 +22,7 @@ from stanadapt.samplers.tempering.path import (
     DISTRIBUTION,
     POSITION,
     PRIOR,
+    Replicas,
     TemperingPath,
     copy_replica,
     evaluate,
@@ -31,6 +36,13 @@ MOVES = 4
 STEP_SIZES = {MoveKernel.hmc: 0.9, MoveKernel.nuts: 0.9, MoveKernel.random_walk: 1.0}
 
 
+class Chains(NamedTuple):
+    path: TemperingPath
+    mover: Mover
+    ladder: Ladder
+    replicas: Replicas
+
+
 @jit
 def _difference(one, other):
     """Absolute difference; 0 for equal infinities, infinite if either is NaN."""
@@ -39,15 +51,15 @@ def _difference(one, other):
 
 
 @jit
-def _make_moves(path, mover, ladder, starts, repeats, gradients, out, rng):
+def _make_moves(chains, starts, repeats, gradients, out, rng):
     """Move from every start, in place; columns of out: acceptance, steps, diverging, error."""
-    replicas, again = no_replicas(1, 3), no_replicas(1, 3)
+    path, mover, replicas, again = chains.path, chains.mover, chains.replicas, no_replicas(1, 3)
     for row in range(starts.shape[0]):
         replicas.vectors[0, POSITION] = starts[row]
         evaluate(path, replicas, 0, gradients)
         out[row, :] = 0.0
         for _ in range(repeats):
-            move(np.int64(0), path, mover, ladder, replicas, 1, None, None, rng)
+            move(TASK_PATH, chains, 1, None, None, rng)
             out[row, 0] += mover.numbers[0, ACCEPTANCE_RATE]
             out[row, 1] += mover.numbers[0, STEPS]
             out[row, 2] += mover.numbers[0, DIVERGING]
@@ -86,5 +98,6 @@ def moved(kernel, b, starts, wall=np.inf, scale=None, step_size=None, leapfrogs=
     ladder.levels[0, B] = b
     ladder.levels[0, LOG_STEP] = np.log(STEP_SIZES[kernel] if step_size is None else step_size)
     gradients = kernel != MoveKernel.random_walk
-    _make_moves(path, mover, ladder, x, repeats, gradients, out, rng)
+    chains = Chains(path, mover, ladder, as_python(no_replicas)(1, 3))
+    _make_moves(chains, x, repeats, gradients, out, rng)
     return x, out, path

@@ -16,7 +16,7 @@ these too are the states of a Markov chain that leaves the target invariant.
 
 The mean of the density of q = 1 given x over that of q = 0 is the ratio of the constants at the
 ends. A row at b = 0 is redrawn from the reference, together with q: the parts of the chain between
-two such redraws are independent, and give the error of that ratio (`level_walk`).
+two such redraws are independent, and give the error of that ratio (`tours`).
 
 References
 ----------
@@ -34,13 +34,13 @@ from stanadapt.engine import adaptation
 from stanadapt.engine.compiled.jit import as_python, inline, jit
 from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR
 from stanadapt.engine.numerics.vectors import copy, fill_normal, squared_norm
-from stanadapt.engine.points import ValuePoint, acceptance_probability
+from stanadapt.engine.points import acceptance_probability
 from stanadapt.samplers.tempering import coordinate as coordinates
 from stanadapt.samplers.tempering import reference_distribution
 from stanadapt.samplers.tempering.coordinate import Coordinate, log_jacobian, place_of
-from stanadapt.samplers.tempering.level_walk import COLD, HOT, end_tour
 from stanadapt.samplers.tempering.path import (
     DISTRIBUTION,
+    IMPOSSIBLE,
     POSITION,
     REFERENCE,
     REFERENCE_SLOPE,
@@ -54,7 +54,7 @@ from stanadapt.samplers.tempering.path import (
     mix,
     no_replicas,
 )
-from stanadapt.samplers.tempering.pseudo_gibbs import IMPOSSIBLE
+from stanadapt.samplers.tempering.tours import COLD, HOT, end_tour, no_tours
 
 # without an atom: moves per draw, if weights have the mean that warm-up has found
 MOVES_PER_DRAW = 5.0
@@ -99,7 +99,7 @@ class Walker(NamedTuple):
     ends
         Sums of the densities of q = 1 (COLD) and q = 0 (HOT) given x, shape (2,).
     tours
-        The same sums between redraws, as in `level_walk.Walker`.
+        The same sums between redraws.
 
     """
 
@@ -139,7 +139,7 @@ def no_walker(path: TemperingPath, atom: float) -> Walker:
     dim = path.target.dim
     return Walker(
         path, coordinates.no_coordinate(atom), as_python(no_replicas)(2, dim), np.zeros(dim),
-        np.ones(dim), np.zeros(7), np.zeros(4), np.zeros(TENTHS), np.zeros(2), np.zeros(9),
+        np.ones(dim), np.zeros(7), np.zeros(4), np.zeros(TENTHS), np.zeros(2), no_tours(),
     )  # fmt: skip
 
 
@@ -332,10 +332,3 @@ def _count_trip(walker, q):
         return 0
     walker.numbers[BEEN_HOT] = 0.0
     return 1
-
-
-@jit
-def current(walker, position):
-    """Return the point of the walker; its position is copied into `position`."""
-    copy(walker.replicas.vectors[CURRENT, POSITION], position)
-    return ValuePoint(position, walker.replicas.logs[CURRENT, TARGET])

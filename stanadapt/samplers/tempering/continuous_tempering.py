@@ -17,45 +17,34 @@ resampled from weighted positions.
 """
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.density import Density
-from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import Preset, Tempering
+from stanadapt.engine.protocol import Preset
 from stanadapt.engine.registry import (
-    register,
     require_at_least,
     require_at_most,
     require_positive,
     require_probability,
 )
 from stanadapt.errors import Message, StanadaptError
-from stanadapt.samplers.tempering import continuous_path as engine
+from stanadapt.samplers.tempering import continuous_path, levels, on_the_path, tours
 from stanadapt.samplers.tempering import coordinate as coordinates
-from stanadapt.samplers.tempering import swaps as path_engine
 from stanadapt.samplers.tempering import warmup_rounds as rounds
 from stanadapt.samplers.tempering.evidence import describe_path
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z
-from stanadapt.samplers.tempering.level_walk import COLD, HOT, log_ratio_error
-from stanadapt.samplers.tempering.moves import MoveKernel, Options
-from stanadapt.samplers.tempering.path import DISTRIBUTION, TemperingPath
+from stanadapt.samplers.tempering.moves import HMC, Options
+from stanadapt.samplers.tempering.path import point_of
 from stanadapt.samplers.tempering.settings import (
     LEAPFROGS,
     RATE_OF_TRAJECTORIES,
     ReferenceFamily,
     add_common_settings,
-    first_path,
 )
 
-# share of warm-up that the parallel tempering takes
-PATH_SHARE = 0.6
-ON_THE_PATH, LEARNING, FROZEN = 0, 1, 2
-# smallest number of tours that gives an error; largest atom
-FEWEST_TOURS, LARGEST_ATOM = 50, 0.45
+LARGEST_ATOM = 0.45
 
 
 class Spacing(IntEnum):
@@ -74,7 +63,6 @@ class Update(IntEnum):
 
 # for compiled code
 UNIFORM, GIBBS = int(Spacing.uniform), int(Update.gibbs)
-TRAJECTORIES = int(MoveKernel.hmc)
 
 
 # the docstring lists the settings that differ from `settings.COMMON`, which the decorator adds
@@ -127,29 +115,6 @@ class Settings(NamedTuple):
     reference_family: ReferenceFamily = ReferenceFamily.gaussian
     inflation: float = 0.0
     step_size: float = 0.1
-
-
-class State(NamedTuple):
-    """The walker, the parallel tempering of the first part of warm-up, and the latest draw.
-
-    phase
-        ON_THE_PATH, LEARNING (the walker tunes its step size) or FROZEN.
-    parity
-        Parity of the pairs of the parallel tempering that swap next.
-    placed
-        Whether the walker has been placed.
-    learns_reference
-        Whether the reference is learned.
-
-    """
-
-    current: ValuePoint
-    walker: engine.Walker
-    tempering: path_engine.Tempering
-    phase: int
-    parity: int
-    placed: bool
-    learns_reference: bool
 
 
 class Info(NamedTuple):
@@ -210,79 +175,33 @@ def check(settings: Settings) -> None:
         raise StanadaptError(problems[0].code, problems[0])
 
 
-def init(
-    density: Density, settings: Settings, position: np.ndarray, rng: np.random.Generator
-) -> State:
-    """Start the parallel tempering, the first of its chains at position, shape (dim,)."""
-    return init_from_path(density, settings, position, rng, first_path(density, settings), True)
-
-
-def init_from_path(
-    density: Density, settings: Settings, position: np.ndarray, rng: np.random.Generator,
-    path: TemperingPath, learns_reference: bool,
-) -> State:  # fmt: skip
-    """As `init`, on a path with a given reference, which is not learned."""
-    leapfrogs = max(round(LEAPFROGS * density.dim**0.25), 1)
-    options = Options(TRAJECTORIES, leapfrogs, 1)
-    tempering, current = rounds.begin(
-        path, options, settings.levels, settings.step_size, position, rng
-    )
-    return State(
-        current=current,
-        walker=engine.no_walker(path, settings.atom),
-        tempering=tempering,
-        phase=ON_THE_PATH,
-        parity=0,
-        placed=False,
-        learns_reference=learns_reference,
+def design_of_path(
+    settings: Settings, dim: int, learns_reference: bool
+) -> tuple[Options, rounds.WarmupDesign]:
+    """Return that of the path, with short trajectories: the settings have those of the walker."""
+    leapfrogs = max(round(LEAPFROGS * dim**0.25), 1)
+    return Options(HMC, leapfrogs, 1), rounds.WarmupDesign(
+        levels=settings.levels,
+        min_inverse_temperature=0.0,
+        fits_reference=learns_reference,
+        inflation=settings.inflation,
+        uses_gradient=True,
+        given=np.empty(0),
+        target_accept=RATE_OF_TRAJECTORIES,
+        share=on_the_path.PATH_SHARE,
     )
 
 
-@jit
-def _design(settings, learns_reference):
-    """Design of the first part of warm-up."""
-    return rounds.WarmupDesign(
-        settings.levels, rounds.LEVELS_PER_BARRIER, 0.0, learns_reference, settings.inflation,
-        True, rounds.NO_LEVELS,
-    )  # fmt: skip
+def make(path: Any, options: Any, settings: Settings, tempering: Any) -> continuous_path.Walker:
+    """Return the walker, without a position."""
+    return continuous_path.no_walker(path, settings.atom)
 
 
 @jit
-def step(density, settings, state, rng):
-    """Move until a draw is due; in the first part of warm-up, temper in parallel."""
-    walker, current, parity = state.walker, state.current, state.parity
-    if state.phase == ON_THE_PATH:
-        tempering = state.tempering
-        done = path_engine.sweep(tempering, RATE_OF_TRAJECTORIES, parity, True, rng)
-        hot = tempering.path.kind == DISTRIBUTION and not rounds.in_short_chains(tempering.ladder)
-        coldest = tempering.ladder.size[0] - 1
-        info = Info(
-            done.acceptance_rate, done.steps, done.diverging, coldest + 1, int(hot), True,
-            done.round_trips, np.exp(tempering.ladder.levels[coldest, LOG_STEP]),
-        )  # fmt: skip
-        current = path_engine.coldest_point(tempering, current.position)
-        return replace(state, current=current, parity=1 - parity), info
-    if not state.placed:  # there was no warm-up
-        _place(settings, state)
-    learning = state.phase == LEARNING
-    scale = 0.0 if settings.temperature_update == GIBBS else settings.coordinate_scale
-    design = engine.Design(settings.leapfrogs, scale, settings.target_accept)
-    done = engine.excursion(walker, design, learning, settings.longest_excursion, rng)
-    log_step = walker.averaging[engine.LOG_STEP if learning else engine.LOG_MEAN]
-    info = Info(
-        done.acceptance_rate, done.steps, done.diverging, done.moves, done.redraws,
-        done.returned, done.round_trips, np.exp(log_step),
-    )  # fmt: skip
-    if done.returned:
-        current = engine.current(walker, current.position)
-    return replace(state, current=current, placed=True), info
-
-
-@jit
-def _place(settings, state):
-    """Replace the parallel tempering by the walker, on a continuous coordinate."""
-    tempering, walker, ladder = state.tempering, state.walker, state.tempering.ladder
-    rounds.conclude(tempering, _design(settings, state.learns_reference))
+def place(settings, state):
+    """Put the walker at the target, on a continuous coordinate."""
+    tempering, walker, ladder = state.tempering, state.engine, state.tempering.ladder
+    rounds.conclude(tempering, state.design)
     coldest = ladder.size[0] - 1
     if settings.coordinate != UNIFORM:
         coordinates.set_barrier(walker.coordinate, ladder)
@@ -290,68 +209,72 @@ def _place(settings, state):
         coordinates.set_uniform(walker.coordinate, ladder.levels[coldest, LOG_Z])
     else:
         coordinates.set_uniform(walker.coordinate, settings.log_zeta)
-    engine.place(
+    continuous_path.place(
         walker, tempering.replicas, tempering.order[0, coldest], ladder.scale[coldest],
         ladder.levels[coldest, LOG_STEP],
     )  # fmt: skip
 
 
 @jit
-def adapt(density, settings, state, info, t, iter_warmup):
-    """Tune at the end of a round; after the last one, continue with the walker."""
-    current, design = state.current, _design(settings, state.learns_reference)
-    if state.phase != ON_THE_PATH:
-        return state
-    if rounds.last_sweep(state.tempering, design, t, int(PATH_SHARE * iter_warmup)):
-        _place(settings, state)
-        current = engine.current(state.walker, current.position)
-        return replace(state, current=current, phase=LEARNING, placed=True)
-    return replace(state, current=path_engine.coldest_point(state.tempering, current.position))
+def move(settings, state, learning, rng):
+    """Move until a draw is due."""
+    walker, current = state.engine, state.current
+    scale = 0.0 if settings.temperature_update == GIBBS else settings.coordinate_scale
+    design = continuous_path.Design(settings.leapfrogs, scale, settings.target_accept)
+    done = continuous_path.excursion(walker, design, learning, settings.longest_excursion, rng)
+    log_step = walker.averaging[
+        continuous_path.LOG_STEP if learning else continuous_path.LOG_MEAN
+    ]  # fmt: skip
+    if done.returned:
+        current = point_of(walker.replicas, continuous_path.CURRENT, current.position)
+    return current, Info(
+        done.acceptance_rate, done.steps, done.diverging, done.moves, done.redraws,
+        done.returned, done.round_trips, np.exp(log_step),
+    )  # fmt: skip
 
 
-def freeze(settings: Settings, state: State) -> State:
-    """Stop tuning."""
-    return state._replace(phase=FROZEN)
+@jit
+def on_path(settings, done, tempering):
+    """Return the statistics of a sweep of the parallel tempering."""
+    count, ladder = tempering.ladder.size[0], tempering.ladder
+    redraws = int(levels.regenerates(tempering.path, ladder))
+    return Info(
+        done.acceptance_rate, done.steps, done.diverging, count, redraws, True, done.round_trips,
+        np.exp(ladder.levels[count - 1, LOG_STEP]),
+    )  # fmt: skip
 
 
-def learned(state: State) -> dict:
+def learned(state: on_the_path.State) -> dict[str, Any]:
     """Return ladder, reference, and the visits to each tenth of the coordinate while drawing.
 
     The densities of both ends of the coordinate, given the positions, improve the log evidence that
     warm-up has estimated.
     """
-    walker, coordinate = state.walker, state.walker.coordinate
+    walker, coordinate = state.engine, state.engine.coordinate
     values = describe_path(walker.path, state.tempering.ladder, state.tempering.short_chain_ends)
-    values["step_size"] = float(np.exp(walker.averaging[engine.LOG_MEAN]))
-    cold, hot = walker.ends[[COLD, HOT]]
+    values["step_size"] = float(np.exp(walker.averaging[continuous_path.LOG_MEAN]))
+    cold, hot = walker.ends[[tours.COLD, tours.HOT]]
     drawn = cold > 0.0 and hot > 0.0
     correction = float(np.log(cold / hot)) if drawn else float("nan")
     values["log_zeta"] = float(coordinate.knots[coordinates.C_AT, coordinate.cells[0]])
     if drawn:
         values["log_evidence"] = values["log_zeta"] + correction
     values["log_zeta_correction"] = correction
-    values["log_evidence_error"] = log_ratio_error(walker.tours, FEWEST_TOURS)
+    values["log_evidence_error"] = tours.log_ratio_error(walker.tours)
     values["coordinate_occupancy"] = walker.visits / max(walker.visits.sum(), 1.0)
     return values
 
 
-register(
+on_the_path.register(
     __name__,
     workspace=(
-        "tempering", "parity", "walker.replicas", "walker.momentum", "walker.numbers",
-        "walker.coordinate.logs", "walker.coordinate.masses", "walker.visits",
-        "walker.ends", "walker.tours", "walker.path.target", "walker.path.reference.work",
+        "replicas", "momentum", "numbers", "coordinate.logs", "coordinate.masses", "visits",
+        "ends", "tours", "path.target", "path.reference.work",
     ),
-    iter_warmup=3_000, iter_sampling=5_000,
-    standardize="no", tempering=Tempering(init_from_path, learned),
-    in_place_except=(),
-    # one step of the trajectory moves parameters and coordinate alike
     presets={
-        "graham2017": Preset(
-            {
-                "coordinate": Spacing.uniform, "atom": 0.0, "temperature_update": Update.joint,
-                "leapfrogs": 20, "coordinate_scale": 1.0, "step_size": 0.5,
-            }
-        ),
+        "graham2017": Preset({  # one step of the trajectory moves parameters and coordinate alike
+            "coordinate": Spacing.uniform, "atom": 0.0, "temperature_update": Update.joint,
+            "leapfrogs": 20, "coordinate_scale": 1.0, "step_size": 0.5,
+        }),
     },
 )  # fmt: skip

@@ -30,7 +30,7 @@ import numpy as np
 from stanadapt.engine.compiled.jit import as_python, inline, jit
 from stanadapt.engine.numerics.softmax import NEGLIGIBLE, decay
 from stanadapt.samplers.tempering.ladder import BARRIER, LOG_Z, B
-from stanadapt.samplers.tempering.pseudo_gibbs import IMPOSSIBLE
+from stanadapt.samplers.tempering.path import IMPOSSIBLE
 
 # number of cells of a barrier coordinate
 CELLS = 256

@@ -34,7 +34,7 @@ from stanadapt.engine.registry import (
     setting_error,
 )
 from stanadapt.samplers.tempering import energy_walk as engine
-from stanadapt.samplers.tempering.swaps import GAIN_OFFSET, GAIN_POWER
+from stanadapt.samplers.tempering.moves import GAIN_OFFSET, GAIN_POWER
 
 # the first part of warm-up is one over this of it; the rest has a stage of equal length for each
 # level, with burn-in in its first half

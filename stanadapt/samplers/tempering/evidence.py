@@ -18,6 +18,7 @@ import xarray as xr
 
 from stanadapt.errors import Message
 from stanadapt.samplers.tempering.ladder import BARRIER, LOG_STEP, LOG_Z, B, Ladder
+from stanadapt.samplers.tempering.levels import Walkers
 from stanadapt.samplers.tempering.particles import ANCESTOR, DONE, MOST_STAGES, Population
 from stanadapt.samplers.tempering.path import DISTRIBUTION, POSITION, POWER, TemperingPath
 from stanadapt.samplers.tempering.reference_distribution import DEGREES
@@ -79,6 +80,20 @@ def describe_path(path: TemperingPath, ladder: Ladder, short_chain_ends: np.ndar
     # without a reference at its end the ratio of normalizing constants is not the evidence
     complete = path.kind != POWER and levels[0, B] == 0.0
     learned["log_evidence"] = float(levels[-1, LOG_Z]) if complete else float("nan")
+    return learned
+
+
+def describe_levels(walkers: Walkers, short_chain_ends: np.ndarray) -> Learned:
+    """Return ladder and reference, and the visits to each level during sampling.
+
+    Visits are proportional to Z / Zhat, so that they improve the constants from warm-up.
+    """
+    learned = describe_path(walkers.path, walkers.ladder, short_chain_ends)
+    visits = walkers.visits[1, : len(learned["temperature"])].copy()
+    if visits.any():
+        learned["occupancy"] = visits
+        if visits[0] > 0 and visits[-1] > 0:
+            learned["log_evidence"] += float(np.log(visits[-1] / visits[0]))
     return learned
 
 

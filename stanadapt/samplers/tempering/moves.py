@@ -22,6 +22,7 @@ import numpy as np
 
 from stanadapt.engine import nuts_tree, work_queue
 from stanadapt.engine.compiled.jit import as_python, inline, jit, never_inline
+from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import (
     FAILED_CALLS,
     FAILED_IN_A_ROW,
@@ -50,6 +51,7 @@ from stanadapt.samplers.tempering.path import (
     evaluate,
     fill_slope,
     log_density_of,
+    path_of_worker,
     recover_target,
     reference_log_density,
     store,
@@ -60,6 +62,10 @@ from stanadapt.samplers.tempering.reference_distribution import DEGREES, is_diag
 # accurately, and the draw is evaluated once more
 SMALLEST_B = 1e-4
 SEEDS = 2.0**53  # number of seeds to draw from
+# gain of a step size after n moves that tuned it: (n + GAIN_OFFSET)^-GAIN_POWER
+GAIN_POWER, GAIN_OFFSET = 0.6, 3.0
+# kinds of tasks in the queue: move a chain of the path, one of `levels`, any particle, the next one
+TASK_PATH, TASK_LEVELS, TASK_PARTICLES, TASK_PARTICLE = map(np.int64, range(4))
 
 
 @inline
@@ -144,7 +150,7 @@ class MoveKernel(IntEnum):
 
 
 # for compiled code, in which members of an enumeration are not integers
-NUTS, RANDOM_WALK = int(MoveKernel.nuts), int(MoveKernel.random_walk)
+HMC, NUTS, RANDOM_WALK = map(int, MoveKernel)
 
 
 class Options(NamedTuple):
@@ -212,13 +218,22 @@ def mover_of_worker(mover):
     )  # fmt: skip
 
 
+@jit
+def with_worker(density, chains):
+    """Return the same chains with a worker's own density and memory for moves."""
+    path, mover = path_of_worker(density, chains.path), mover_of_worker(chains.mover)
+    return replace(chains, path=path, mover=mover)
+
+
 @inline
-def move(task, path, mover, ladder, replicas, count, rows, levels, rng):
+def move(task, chains, count, rows, levels, rng):
     """Move each of the rows at its level of the ladder; the outcomes are in `mover.numbers`.
 
     Slot = 0, ..., count - 1 moves row rows[slot] at level levels[slot]; None means the slot number
-    itself. task is the kind of task offered to workers, which call `run_move` too.
+    itself. chains have a path, mover, ladder and replicas. task is the kind of task offered to
+    workers, which call `run_move` too.
     """
+    path, mover, ladder, replicas = chains.path, chains.mover, chains.ladder, chains.replicas
     calls = path.target.calls
     before = (
         calls[VALUE_CALLS], calls[GRADIENT_CALLS], calls[FAILED_CALLS], calls[FAILED_IN_A_ROW]
@@ -312,6 +327,39 @@ def _add_counts(target, mover, count, before):
         in_a_row += calls[FAILED_IN_A_ROW]
     target.calls[VALUE_CALLS], target.calls[GRADIENT_CALLS] = values, gradients
     target.calls[FAILED_CALLS], target.calls[FAILED_IN_A_ROW] = failed, in_a_row
+
+
+class Summary(NamedTuple):
+    """The outcome of the moves of several rows, without those that were redrawn."""
+
+    acceptance_rate: float  # mean
+    moved: int
+    steps: int
+
+
+@jit
+def summed(outcomes, rows):
+    """Return the Summary of the first `rows` of `Mover.numbers`."""
+    rates, moved, steps = 0.0, 0, 0
+    for row in range(rows):
+        if outcomes[row, STEPS] > 0.0:
+            rates += outcomes[row, ACCEPTANCE_RATE]
+            moved += 1
+            steps += int(outcomes[row, STEPS])
+    return Summary(rates / max(moved, 1), moved, steps)
+
+
+@inline
+def diverged(outcome):
+    """Whether a row of `Mover.numbers` is that of a move that diverged."""
+    return outcome[STEPS] > 0.0 and outcome[DIVERGING] > 0.0
+
+
+@inline
+def tune_step(ladder, level, n, outcome, target_accept):
+    """Move the step size of a level toward an acceptance rate, after n moves that tuned it."""
+    gain = (n + GAIN_OFFSET) ** -GAIN_POWER
+    ladder.levels[level, LOG_STEP] += gain * (outcome[ACCEPTANCE_RATE] - target_accept)
 
 
 class MoveInfo(NamedTuple):

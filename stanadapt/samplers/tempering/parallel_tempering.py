@@ -15,31 +15,23 @@ finite integral.
 """
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.density import Density
-from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import Numbers, Preset, Tempering, Threading
-from stanadapt.engine.registry import register, require_at_least, require_at_most
-from stanadapt.samplers.tempering import energy_rings
-from stanadapt.samplers.tempering import swaps as engine
+from stanadapt.engine.protocol import Numbers, Preset, Threading
+from stanadapt.engine.registry import require_at_least, require_at_most
+from stanadapt.samplers.tempering import energy_rings, on_the_path, swaps
+from stanadapt.samplers.tempering import settings as common
 from stanadapt.samplers.tempering import warmup_rounds as rounds
 from stanadapt.samplers.tempering.evidence import describe_path
-from stanadapt.samplers.tempering.moves import MoveKernel
-from stanadapt.samplers.tempering.path import TemperingPath
+from stanadapt.samplers.tempering.moves import MoveKernel, Options, with_worker
 from stanadapt.samplers.tempering.settings import (
     ReferenceFamily,
     add_common_settings,
     check_tempering,
-    first_path,
-    hottest_of,
-    options_of,
-    target_rate,
-    warmup_design,
 )
 
 LARGEST_RINGS = 1000
@@ -86,26 +78,6 @@ class Settings(NamedTuple):
     rings: int = 5
 
 
-class State(NamedTuple):
-    """All chains and the tuning, updated in place; the coldest chain is `current`.
-
-    parity
-        Parity of the pairs that swap next: even (0) or odd (1).
-    learning, learns_reference
-        Whether warm-up is in progress; whether the reference is learned in it.
-    rings
-        The energy rings; without room if neighbors swap.
-
-    """
-
-    current: ValuePoint
-    tempering: engine.Tempering
-    parity: int
-    learning: bool
-    learns_reference: bool
-    rings: energy_rings.EnergyRings
-
-
 class Info(NamedTuple):
     """Statistics of one iteration.
 
@@ -139,52 +111,44 @@ def check(settings: Settings) -> None:
     require_at_most(settings, LARGEST_RINGS, "rings")
 
 
-def init(
-    density: Density, settings: Settings, position: np.ndarray, rng: np.random.Generator
-) -> State:
-    """Start all chains at b = 1, the first at position, shape (dim,), the others at random."""
-    return init_from_path(density, settings, position, rng, first_path(density, settings), True)
-
-
-def init_from_path(
-    density: Density, settings: Settings, position: np.ndarray, rng: np.random.Generator,
-    path: TemperingPath, learns_reference: bool,
-) -> State:  # fmt: skip
-    """As `init`, on a path with a given reference, which is not learned."""
+def design_of_path(
+    settings: Settings, dim: int, learns_reference: bool
+) -> tuple[Options, rounds.WarmupDesign]:
+    """Return that of the path, on which the chains stay."""
     given = settings.inverse_temperatures
-    tempering, current = rounds.begin(
-        path, options_of(settings, density.dim), len(given) or settings.levels, settings.step_size,
-        position, rng,
-    )  # fmt: skip
-    levels = tempering.order.shape[1] if settings.swaps == ENERGY_RINGS else 0
-    return State(
-        current=current,
-        tempering=tempering,
-        parity=0,
-        learning=True,
-        learns_reference=learns_reference,
-        rings=energy_rings.no_rings(settings.rings, levels),
+    return common.design_of_path(
+        settings, dim, learns_reference, levels=len(given) or settings.levels, given=given
     )
 
 
-@jit
-def _design(settings, learns_reference):
-    given = settings.inverse_temperatures
-    levels = settings.levels if given.shape[0] == 0 else given.shape[0]
-    return warmup_design(settings, levels, learns_reference, hottest_of(settings), given)
+def make(path: Any, options: Any, settings: Settings, tempering: Any) -> energy_rings.EnergyRings:
+    """Return the energy rings, without room if neighbors swap."""
+    rings = settings.swaps == ENERGY_RINGS
+    return energy_rings.no_rings(settings.rings, tempering.order.shape[1] if rings else 0)
 
 
 @jit
-def step(density, settings, state, rng):
-    """Move all chains, then swap neighbors, or, after warm-up, two that share an energy ring."""
-    tempering, learning = state.tempering, state.learning
-    if not learning and rounds.in_short_chains(tempering.ladder):  # there was no warm-up
-        rounds.end_short_chains(tempering, _design(settings, state.learns_reference))
-    if learning or settings.swaps != ENERGY_RINGS:
-        done = engine.sweep(tempering, target_rate(settings), state.parity, learning, rng)
+def place(settings, state):
+    """Set the first ladder, without warm-up."""
+    rounds.end_short_chains(state.tempering, state.design)
+
+
+@jit
+def move(settings, state, learning, rng):
+    """Move all chains, then swap neighbors, or two that share an energy ring."""
+    tempering = state.tempering
+    if settings.swaps == ENERGY_RINGS:
+        done = energy_rings.sweep(tempering, state.engine, rng)
     else:
-        done = energy_rings.sweep(tempering, state.rings, rng)
-    info = Info(
+        done = swaps.sweep(tempering, state.design.target_accept, state.parity, learning, rng)
+    current = swaps.coldest_point(tempering, state.current.position)
+    return current, on_path(settings, done, tempering)
+
+
+@jit
+def on_path(settings, done, tempering):
+    """Return the statistics of a sweep."""
+    return Info(
         acceptance_rate=done.acceptance_rate,
         swap_rate=done.swap_rate,
         n_steps=done.steps,
@@ -192,79 +156,69 @@ def step(density, settings, state, rng):
         round_trips=done.round_trips,
         levels=tempering.ladder.size[0],
     )
-    current = engine.coldest_point(tempering, state.current.position)
-    return replace(state, current=current, parity=1 - state.parity), info
 
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
     """Tune at the end of a round; in the last one, learn the energy rings."""
-    energy_rings.learn(state.rings, state.tempering, t, iter_warmup)
-    design = _design(settings, state.learns_reference)
-    rounds.after_sweep(state.tempering, design, t, iter_warmup)
-    current = engine.coldest_point(state.tempering, state.current.position)
+    tempering = state.tempering
+    energy_rings.learn(state.engine, tempering, t, iter_warmup)
+    rounds.after_sweep(tempering, state.design, t, iter_warmup)
+    current = swaps.coldest_point(tempering, state.current.position)
     return replace(state, current=current)
 
 
-def freeze(settings: Settings, state: State) -> State:
-    """Stop tuning."""
-    return state._replace(learning=False)
+def freeze(settings: Settings, state: on_the_path.State) -> on_the_path.State:
+    """Stop tuning; without warm-up, the first step sets the ladder."""
+    if as_python(rounds.in_short_chains)(state.tempering.ladder):
+        return on_the_path.freeze(settings, state)
+    return state._replace(phase=on_the_path.FROZEN)
 
 
 @jit
 def make_worker(density, settings, state):
     """Return the state for a worker thread, with its own density, and the queue of tasks."""
-    tempering = engine.tempering_of_worker(density, state.tempering)
+    tempering = with_worker(density, state.tempering)
     return replace(state, tempering=tempering), tempering.mover.queue
 
 
 @jit
 def run_task(settings, state, kind, slot):
     """Move one chain."""
-    engine.run_task(state.tempering, slot)
+    swaps.run_task(state.tempering, slot)
 
 
-def learned(state: State) -> dict:
+def learned(state: on_the_path.State) -> dict[str, Any]:
     """Return ladder and reference; rejection rates, constants and round trips of sampling."""
-    tempering = state.tempering
+    tempering, rings = state.tempering, state.engine
     values = describe_path(tempering.path, tempering.ladder, tempering.short_chain_ends)
     statistics = tempering.statistics
-    sweeps, count = max(int(statistics.counts[engine.SWEEPS]), 1), len(values["temperature"])
-    rejection = statistics.levels[: count - 1, engine.REJECTION] / sweeps
-    engine.log_normalizers(statistics, tempering.ladder, values["log_normalizer"])
+    sweeps, count = max(int(statistics.counts[swaps.SWEEPS]), 1), len(values["temperature"])
+    rejection = statistics.levels[: count - 1, swaps.REJECTION] / sweeps
+    swaps.log_normalizers(statistics, tempering.ladder, values["log_normalizer"])
     values["rejection"] = rejection
     values["barrier"] = float(rejection.sum())
     if np.isfinite(values["log_evidence"]):
         values["log_evidence"] = float(values["log_normalizer"][-1])
-    if state.rings.members.size > 0:
-        values["ring_boundary"] = state.rings.boundaries.copy()
-        values["without_pair"] = float(state.rings.without_pair[0]) / sweeps
+    if rings.members.size > 0:
+        values["ring_boundary"] = rings.boundaries.copy()
+        values["without_pair"] = float(rings.without_pair[0]) / sweeps
     return values
 
 
-register(
+on_the_path.register(
     __name__,
-    workspace=(
-        "tempering.replicas", "tempering.order", "tempering.statistics", "tempering.mover",
-        "tempering.path.target", "tempering.path.reference.work", "parity", "rings.members",
-        "rings.without_pair",
-    ),
-    iter_warmup=3_000, iter_sampling=5_000,
-    uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
-    standardize="no", tempering=Tempering(init_from_path, learned),
+    workspace=("members", "without_pair"),
+    presets={
+        "kou2006": Preset({
+            "kernel": MoveKernel.random_walk, "reference_family": ReferenceFamily.power,
+            "inverse_temperatures": (1.0, 1 / 2.8, 1 / 7.7, 1 / 21.6, 1 / 60.0),
+            "step_size": 0.25,
+        }),
+    },
     threading=Threading(
         make_worker, run_task, max_threads=lambda settings: (
             len(settings.inverse_temperatures) or settings.levels or rounds.ROOM
         ),
     ),
-    in_place_except=(),
-    presets={
-        "kou2006": Preset(
-            {
-                "kernel": MoveKernel.random_walk, "reference_family": ReferenceFamily.power,
-                "inverse_temperatures": (1.0, 1 / 2.8, 1 / 7.7, 1 / 21.6, 1 / 60.0),
-                "step_size": 0.25,
-            }
-        ),
-    },
 )  # fmt: skip

@@ -25,35 +25,35 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.jit import as_python, inline, jit
-from stanadapt.engine.numerics.vectors import copy, largest
-from stanadapt.engine.points import RANDOM_WALK_SCALE, ValuePoint
+from stanadapt.engine.numerics.vectors import largest
+from stanadapt.engine.points import RANDOM_WALK_SCALE
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z, B, Ladder, no_ladder
 from stanadapt.samplers.tempering.moves import (
     ACCEPTANCE_RATE,
-    DIVERGING,
     INTEGERS,
     NORMALS,
     NUMBERS,
     RANDOM_WALK,
     STEPS,
+    TASK_PARTICLE,
+    TASK_PARTICLES,
     VECTORS,
     Mover,
     Options,
+    diverged,
     make_mover,
     move,
-    mover_of_worker,
     run_move,
+    summed,
 )
 from stanadapt.samplers.tempering.path import (
     POSITION,
-    TARGET,
     Replicas,
     TemperingPath,
     copy_replica,
     fill_slope,
     log_ratio,
     no_replicas,
-    path_of_worker,
 )
 from stanadapt.samplers.tempering.reference_distribution import SMALLEST_SD
 from stanadapt.samplers.tempering.warmup_rounds import NO_LEVELS
@@ -61,8 +61,6 @@ from stanadapt.samplers.tempering.warmup_rounds import NO_LEVELS
 HALVINGS = 60
 # with more stages than these, the last one goes straight to the target
 MOST_STAGES = 200
-# kinds of task in the queue; those of parallel tempering before it and of others are 0 to 2
-TASK_SWEEP, TASK_ONE = np.int64(3), np.int64(4)
 
 
 @jit
@@ -219,20 +217,10 @@ def bytes_per_particle(dim: int) -> int:
 
 
 @jit
-def population_of_worker(density, population):
-    """Return the same population with a worker's own density and memory for moves."""
-    p = population
-    return Population(
-        path_of_worker(density, p.path), mover_of_worker(p.mover), p.ladder, p.replicas, p.spare,
-        p.log_weights, p.work, p.indices, p.counts,
-    )  # fmt: skip
-
-
-@jit
 def run_task(population, kind, slot):
     """Move one particle, in a worker thread."""
     p = population
-    row = slot if kind == TASK_SWEEP else p.counts[TURN]
+    row = slot if kind == TASK_PARTICLES else p.counts[TURN]
     run_move(p.path, p.mover, p.ladder, p.replicas, slot, row, p.indices[LEVEL, slot])
 
 
@@ -256,22 +244,14 @@ def begin(population, fallback, row, rng):
 @jit
 def sweep(population, target_accept, rng):
     """Move every particle once, and tune the step size to target_accept."""
-    p, outcomes, rows = population, population.mover.numbers, population.log_weights.shape[0]
-    move(
-        TASK_SWEEP, p.path, p.mover, p.ladder, p.replicas, rows, None, p.indices[LEVEL], rng
-    )  # fmt: skip
-    rates, moved, steps = 0.0, 0, 0
-    for n in range(rows):
-        if outcomes[n, STEPS] > 0.0:
-            rates += outcomes[n, ACCEPTANCE_RATE]
-            moved += 1
-            steps += int(outcomes[n, STEPS])
-    rate = rates / max(moved, 1)
-    if moved > 0:
+    p, rows = population, population.log_weights.shape[0]
+    move(TASK_PARTICLES, p, rows, None, p.indices[LEVEL], rng)
+    done = summed(p.mover.numbers, rows)
+    if done.moved > 0:
         # a mean over all particles: a gain of 1 does not make it noisy
-        p.ladder.levels[p.ladder.size[0] - 1, LOG_STEP] += rate - target_accept
+        p.ladder.levels[p.ladder.size[0] - 1, LOG_STEP] += done.acceptance_rate - target_accept
     p.counts[SWEEPS_LEFT] -= 1
-    return SweepInfo(rate, steps, rows - moved, False)
+    return SweepInfo(done.acceptance_rate, done.steps, rows - done.moved, False)
 
 
 @jit
@@ -297,12 +277,10 @@ def anneal(population, target_accept, threshold, sweeps, resamples, rng, given=N
 
 @jit
 def move_one(population, rng):
-    """Move the next particle, which is then the draw: see `current`."""
+    """Move the next particle, which is then the draw."""
     p, outcome = population, population.mover.numbers[0]
-    move(
-        TASK_ONE, p.path, p.mover, p.ladder, p.replicas, 1, p.counts[TURN:], p.indices[LEVEL], rng
-    )  # fmt: skip
-    return SweepInfo(outcome[ACCEPTANCE_RATE], int(outcome[STEPS]), 0, outcome[DIVERGING] > 0.0)
+    move(TASK_PARTICLE, p, 1, p.counts[TURN:], p.indices[LEVEL], rng)
+    return SweepInfo(outcome[ACCEPTANCE_RATE], int(outcome[STEPS]), 0, diverged(outcome))
 
 
 @jit
@@ -421,14 +399,6 @@ def _sum_squared_deviations(population, out):
     for n in range(p.work.shape[0]):
         for i in range(out.shape[0]):
             out[i] += p.work[n] * (p.replicas.vectors[n, POSITION, i] - mean[i]) ** 2
-
-
-@jit
-def current(population, position):
-    """Return the point of the particle that is next to move, copied into `position`."""
-    row = population.counts[TURN]
-    copy(population.replicas.vectors[row, POSITION], position)
-    return ValuePoint(position, population.replicas.logs[row, TARGET])
 
 
 @jit

@@ -23,11 +23,14 @@ from stanadapt.engine.density import (
     value_of_program,
 )
 from stanadapt.engine.numerics.vectors import copy
+from stanadapt.engine.points import ValuePoint
 from stanadapt.samplers.tempering import reference_distribution
 from stanadapt.samplers.tempering.reference_distribution import CompiledReference
 
 POWER, DISTRIBUTION, PRIOR = 0, 1, 2  # TemperingPath.kind
 LARGEST_LOG_RATIO = 1e300
+# replaces a log ratio of -inf, which gives NaN when multiplied by the inverse temperature 0
+IMPOSSIBLE = -1e300
 PRIOR_COUNTERS = 8  # first index, in the target's counters, of those for the prior-only data
 
 
@@ -225,6 +228,13 @@ def copy_replica(source, row, target, into):
         copy(source.vectors[row, part], target.vectors[into, part])
     target.logs[into, TARGET] = source.logs[row, TARGET]
     target.logs[into, REFERENCE] = source.logs[row, REFERENCE]
+
+
+@jit
+def point_of(replicas, row, position):
+    """Return the point of a row on the target; its position is copied into `position`."""
+    copy(replicas.vectors[row, POSITION], position)
+    return ValuePoint(position, replicas.logs[row, TARGET])
 
 
 @inline

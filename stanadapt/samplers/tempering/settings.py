@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.density import Density
 from stanadapt.engine.nuts_tree import LARGEST_DEPTH
 from stanadapt.engine.registry import (
@@ -22,7 +21,7 @@ from stanadapt.errors import StanadaptError
 from stanadapt.samplers.tempering.moves import RANDOM_WALK, Options
 from stanadapt.samplers.tempering.path import DISTRIBUTION, POWER, TemperingPath
 from stanadapt.samplers.tempering.reference_distribution import make_reference
-from stanadapt.samplers.tempering.warmup_rounds import LEVELS_PER_BARRIER, WarmupDesign
+from stanadapt.samplers.tempering.warmup_rounds import WarmupDesign
 
 # degrees of freedom of a learned Student t; spread of the reference before anything has been
 # learned, that of Stan's random starts
@@ -131,34 +130,36 @@ def options_of(settings: Any, dim: int) -> Options:
     return Options(settings.kernel, leapfrogs, settings.max_treedepth)
 
 
-@jit
-def target_rate(settings):
-    """Acceptance rate to tune to."""
-    if settings.target_accept > 0.0:
-        return settings.target_accept
-    return RATE_OF_WALKS if settings.kernel == RANDOM_WALK else RATE_OF_TRAJECTORIES
+def design_of_path(
+    settings: Any,
+    dim: int,
+    learns_reference: bool,
+    *,
+    share: float = 0.6,
+    levels: int = 0,
+    given: Sequence[float] = (),
+) -> tuple[Options, WarmupDesign]:
+    """Return how the chains of the path move, and the design of its warm-up.
 
+    share, levels, given
+        As in `WarmupDesign`: whatever ladder the settings have, the path may learn another one.
 
-@jit
-def warmup_design(settings, levels, learns_reference, hottest, given):
-    """Return the design of warm-up with `levels` temperatures, or if 0 as many as needed.
-
-    hottest is the smallest inverse temperature; given as in `WarmupDesign`.
     """
-    learns = learns_reference and settings.reference_family != POWER_ONLY
-    return WarmupDesign(
-        levels, LEVELS_PER_BARRIER, hottest, learns, settings.inflation,
-        settings.kernel != RANDOM_WALK, given,
-    )  # fmt: skip
-
-
-@jit
-def hottest_of(settings):
-    """Return the smallest inverse temperature of a sampler that takes a ladder."""
-    count = settings.inverse_temperatures.shape[0]
-    if count > 0:
-        return settings.inverse_temperatures[count - 1]
-    return settings.min_inverse_temperature
+    ladder: Sequence[float] = getattr(settings, "inverse_temperatures", ())
+    options = options_of(settings, dim)
+    walks = options.kernel == RANDOM_WALK
+    lowest = ladder[-1] if len(ladder) else getattr(settings, "min_inverse_temperature", 0.0)
+    design = WarmupDesign(
+        levels=levels,
+        min_inverse_temperature=float(lowest),
+        fits_reference=learns_reference and settings.reference_family != POWER_ONLY,
+        inflation=settings.inflation,
+        uses_gradient=not walks,
+        given=np.array(given, dtype=float),
+        target_accept=settings.target_accept or (RATE_OF_WALKS if walks else RATE_OF_TRAJECTORIES),
+        share=share,
+    )
+    return options, design
 
 
 def check_moves(settings: Any) -> None:

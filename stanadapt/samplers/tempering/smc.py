@@ -15,43 +15,30 @@ draws are requested.
 
 """
 
-from typing import NamedTuple
-
-import numpy as np
+from functools import partial
+from typing import Any, NamedTuple
 
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.density import Density
-from stanadapt.engine.points import ValuePoint
-from stanadapt.engine.protocol import Memory, Numbers, Preset, Tempering, Threading
-from stanadapt.engine.registry import (
-    register,
-    require_at_least,
-    require_positive,
-    require_probability,
-)
+from stanadapt.engine.protocol import Memory, Numbers, Preset, Threading
+from stanadapt.engine.registry import require_at_least, require_positive, require_probability
 from stanadapt.errors import StanadaptError
-from stanadapt.samplers.tempering import particles as engine
-from stanadapt.samplers.tempering import swaps as path_engine
+from stanadapt.samplers.tempering import levels, on_the_path, particles, swaps
+from stanadapt.samplers.tempering import settings as common
 from stanadapt.samplers.tempering import warmup_rounds as rounds
 from stanadapt.samplers.tempering.evidence import describe_particles
 from stanadapt.samplers.tempering.ladder import B
-from stanadapt.samplers.tempering.moves import RANDOM_WALK, MoveKernel
-from stanadapt.samplers.tempering.path import TemperingPath
+from stanadapt.samplers.tempering.moves import TASK_PATH, MoveKernel
+from stanadapt.samplers.tempering.path import point_of
 from stanadapt.samplers.tempering.settings import (
     EQUAL_STEPS,
     ReferenceFamily,
     add_common_settings,
     check_ladder,
     check_moves,
-    first_path,
-    options_of,
-    target_rate,
 )
 
 # share of warm-up that learns the reference
 PATH_SHARE = 0.5
-ON_THE_PATH, ANNEALING, FROZEN = 0, 1, 2
 FEWEST_PARTICLES = 100
 
 
@@ -105,26 +92,6 @@ class Settings(NamedTuple):
     step_size: float = 0.1
 
 
-class State(NamedTuple):
-    """The particles, and the parallel tempering of the first part of warm-up.
-
-    phase
-        ON_THE_PATH, ANNEALING or FROZEN.
-    parity
-        Parity of the pairs of the parallel tempering that swap next.
-    learns_reference
-        Whether the reference is learned.
-
-    """
-
-    current: ValuePoint
-    population: engine.Population
-    tempering: path_engine.Tempering
-    phase: int
-    parity: int
-    learns_reference: bool
-
-
 class Info(NamedTuple):
     """Statistics of one iteration.
 
@@ -176,153 +143,101 @@ def check(settings: Settings) -> None:
         )
 
 
-def init(
-    density: Density, settings: Settings, position: np.ndarray, rng: np.random.Generator
-) -> State:
-    """Start the parallel tempering, the first of its chains at position, shape (dim,)."""
-    return init_from_path(density, settings, position, rng, first_path(density, settings), True)
+# the first part of warm-up has only to learn the reference
+design_of_path = partial(common.design_of_path, share=PATH_SHARE)
 
 
-def init_from_path(
-    density: Density, settings: Settings, position: np.ndarray, rng: np.random.Generator,
-    path: TemperingPath, learns_reference: bool,
-) -> State:  # fmt: skip
-    """As `init`, on a path with a given reference, which is not learned."""
-    options = options_of(settings, density.dim)
-    tempering, current = rounds.begin(path, options, 0, settings.step_size, position, rng)
-    queue, stages = tempering.mover.queue, max(len(settings.inverse_temperatures) - 1, 0)
-    return State(
-        current=current,
-        population=engine.no_population(
-            path, options, settings.particles, queue, stages if stages > 0 else engine.MOST_STAGES
-        ),
-        tempering=tempering,
-        phase=ON_THE_PATH if learns_reference else ANNEALING,
-        parity=0,
-        learns_reference=learns_reference,
-    )
-
-
-@jit
-def _design(settings, learns_reference):
-    """Design of the first part of warm-up."""
-    return rounds.WarmupDesign(
-        0, rounds.LEVELS_PER_BARRIER, 0.0, learns_reference, settings.inflation,
-        settings.kernel != RANDOM_WALK,
-        rounds.NO_LEVELS,
+def make(path: Any, options: Any, settings: Settings, tempering: Any) -> particles.Population:
+    """Return the particles, without positions."""
+    stages = len(settings.inverse_temperatures) - 1
+    return particles.no_population(
+        path, options, settings.particles, tempering.mover.queue,
+        stages if stages > 0 else particles.MOST_STAGES,
     )  # fmt: skip
 
 
 @jit
-def step(density, settings, state, rng):
-    """Temper in parallel, then anneal, then move the next particle."""
-    tempering, population, parity = state.tempering, state.population, state.parity
-    if state.phase == ON_THE_PATH:
-        done = path_engine.sweep(tempering, target_rate(settings), parity, True, rng)
-        redraws = int(tempering.ladder.levels[0, B] == 0.0)
-        info = Info(done.acceptance_rate, done.steps, done.diverging, redraws, 1.0, 0, 0, 0)
-        current = path_engine.coldest_point(tempering, state.current.position)
-        return replace(state, current=current, parity=1 - parity), info
-    if population.counts[engine.DONE]:  # also in the rest of warm-up
-        engine.pass_turn(population)
-        done = engine.move_one(population, rng)
+def place(settings, state):
+    """Do nothing: the first sweep draws the particles from the reference."""
+
+
+@jit
+def move(settings, state, learning, rng):
+    """Anneal, then move the next particle."""
+    population = state.engine
+    if population.counts[particles.DONE]:  # also in the rest of warm-up
+        particles.pass_turn(population)
+        done = particles.move_one(population, rng)
     else:
-        done = _anneal(settings, state, rng)
-    current = engine.current(population, state.current.position)
-    stage, turn = population.ladder.size[0] - 1, population.counts[engine.TURN]
-    info = Info(
+        done = _anneal(settings, state, learning, rng)
+    stage, turn = population.ladder.size[0] - 1, population.counts[particles.TURN]
+    return point_of(population.replicas, turn, state.current.position), Info(
         done.acceptance_rate, done.steps, done.diverging, done.redraws,
         population.ladder.levels[stage, B], stage, turn,
-        population.indices[engine.ANCESTOR, turn],
+        population.indices[particles.ANCESTOR, turn],
     )  # fmt: skip
-    return replace(state, current=current), info
 
 
 @jit
-def _anneal(settings, state, rng):
+def _anneal(settings, state, learning, rng):
     """Make one sweep or, if warm-up was too short, all that remain."""
-    population, steps, redraws, rate = state.population, 0, 0, 0.0
+    population, tempering, steps, redraws, rate = state.engine, state.tempering, 0, 0, 0.0
     if population.ladder.size[0] == 0:
-        if rounds.in_short_chains(state.tempering.ladder):
-            rounds.end_short_chains(state.tempering, _design(settings, state.learns_reference))
-        coldest = state.tempering.order[0, state.tempering.ladder.size[0] - 1]
-        redraws = engine.begin(population, state.tempering.replicas, coldest, rng).redraws
-    while not population.counts[engine.DONE]:
-        done = engine.anneal(
-            population, target_rate(settings), settings.threshold, settings.sweeps,
+        if rounds.in_short_chains(tempering.ladder):
+            rounds.end_short_chains(tempering, state.design)
+        coldest = tempering.order[0, tempering.ladder.size[0] - 1]
+        redraws = particles.begin(population, tempering.replicas, coldest, rng).redraws
+    while not population.counts[particles.DONE]:
+        done = particles.anneal(
+            population, state.design.target_accept, settings.threshold, settings.sweeps,
             settings.resample, rng, settings.inverse_temperatures,
         )  # fmt: skip
         steps, rate = steps + done.steps, done.acceptance_rate
-        if state.phase != FROZEN:
+        if learning:
             break
-    return engine.SweepInfo(rate, steps, redraws, False)
+    return particles.SweepInfo(rate, steps, redraws, False)
 
 
 @jit
-def adapt(density, settings, state, info, t, iter_warmup):
-    """End a round of the parallel tempering; after the last one, continue with the particles."""
-    design = _design(settings, state.learns_reference)
-    if state.phase != ON_THE_PATH:
-        return state
-    if rounds.last_sweep(state.tempering, design, t, int(PATH_SHARE * iter_warmup)):
-        return replace(state, phase=ANNEALING)
-    current = path_engine.coldest_point(state.tempering, state.current.position)
-    return replace(state, current=current)
-
-
-def freeze(settings: Settings, state: State) -> State:
-    """Stop tuning."""
-    return state._replace(phase=FROZEN)
-
-
-@jit
-def make_worker(density, settings, state):
-    """Return the state for a worker thread, with its own density, and the queue of tasks."""
-    tempering = path_engine.tempering_of_worker(density, state.tempering)
-    population = engine.population_of_worker(density, state.population)
-    return replace(state, population=population, tempering=tempering), tempering.mover.queue
+def on_path(settings, done, tempering):
+    """Return the statistics of a sweep of the parallel tempering."""
+    redraws = int(levels.regenerates(tempering.path, tempering.ladder))
+    return Info(done.acceptance_rate, done.steps, done.diverging, redraws, 1.0, 0, 0, 0)
 
 
 @jit
 def run_task(settings, state, kind, slot):
     """Move one chain of the path, or one particle."""
-    if kind == path_engine.TASK_LEVEL:
-        path_engine.run_task(state.tempering, slot)
+    if kind == TASK_PATH:
+        swaps.run_task(state.tempering, slot)
     else:
-        engine.run_task(state.population, kind, slot)
+        particles.run_task(state.engine, kind, slot)
 
 
-def learned(state: State) -> dict:
+def learned(state: on_the_path.State) -> dict[str, Any]:
     """Return stages and reference; log evidence; ancestors; weights, if they were kept."""
-    return describe_particles(state.population, state.tempering.short_chain_ends)
+    return describe_particles(state.engine, state.tempering.short_chain_ends)
 
 
 def bytes_of_particles(settings: Settings, dim: int) -> int:
     """Return the bytes of the particles of a chain."""
-    return settings.particles * engine.bytes_per_particle(dim)
+    return settings.particles * particles.bytes_per_particle(dim)
 
 
-register(
+on_the_path.register(
     __name__,
     workspace=(
-        "tempering", "parity", "population.replicas", "population.mover", "population.counts",
-        "population.work", "population.path.target", "population.path.reference.work",
+        "replicas", "mover", "counts", "work", "path.target", "path.reference.work",
     ),
-    iter_warmup=4_000, iter_sampling=1_000,
-    uses_gradient=lambda settings: settings.kernel != MoveKernel.random_walk,
-    standardize="no", tempering=Tempering(init_from_path, learned, draws_reference=True),
+    presets={
+        "nemeth2019": Preset({  # annealed importance sampling
+            "resample": False, "inverse_temperatures": EQUAL_STEPS, "sweeps": 1,
+            "particles": 100, "kernel": MoveKernel.hmc, "leapfrogs": 10, "step_size": 0.5,
+        }),
+    },
+    draws_reference=True, extends=False, iter_warmup=4_000, iter_sampling=1_000,
     memory=Memory(storage=bytes_of_particles, name="particles", settings=("particles",)),
     threading=Threading(
-        make_worker, run_task, max_threads=lambda settings: settings.particles
+        on_the_path.make_worker, run_task, max_threads=lambda settings: settings.particles
     ),
-    in_place_except=(), extends=False,
-    # annealed importance sampling
-    presets={
-        "nemeth2019": Preset(
-            {
-                "resample": False, "inverse_temperatures": EQUAL_STEPS, "sweeps": 1,
-                "particles": 100, "kernel": MoveKernel.hmc, "leapfrogs": 10, "step_size": 0.5,
-            }
-        ),
-    },
 )  # fmt: skip

@@ -17,33 +17,27 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.jit import as_python, inline, jit
-from stanadapt.engine.numerics.vectors import copy
-from stanadapt.engine.points import ValuePoint, acceptance_probability
-from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z, B, Ladder
+from stanadapt.engine.points import acceptance_probability
+from stanadapt.samplers.tempering.ladder import LOG_Z, B, Ladder
 from stanadapt.samplers.tempering.moves import (
-    ACCEPTANCE_RATE,
-    DIVERGING,
     NORMALS,
     STEPS,
+    TASK_PATH,
     Mover,
+    diverged,
     move,
-    mover_of_worker,
     run_move,
+    summed,
+    tune_step,
 )
 from stanadapt.samplers.tempering.path import (
     POSITION,
-    TARGET,
     Replicas,
     TemperingPath,
     fill_slope,
     log_ratio,
-    path_of_worker,
+    point_of,
 )
-
-# gain of the step sizes after n sweeps of a round: (n + GAIN_OFFSET)^-GAIN_POWER
-GAIN_POWER, GAIN_OFFSET = 0.6, 3.0
-# kind of task in the queue
-TASK_LEVEL = np.int64(0)
 
 
 class RoundStatistics(NamedTuple):
@@ -142,25 +136,17 @@ def sweep(tempering, target_accept, parity, learning, rng):
 def move_levels(tempering, target_accept, learning, rng):
     """Move every chain, as `sweep`; returns the mean acceptance rate, the steps, and divergence."""
     ladder, outcomes, count = tempering.ladder, tempering.mover.numbers, tempering.ladder.size[0]
-    move(
-        TASK_LEVEL, tempering.path, tempering.mover, ladder, tempering.replicas,
-        count, tempering.order[0], None, rng,
-    )  # fmt: skip
-    rates, n_moved, steps, diverging = 0.0, 0, 0, False
-    for k in range(count):
-        if outcomes[k, STEPS] == 0.0:
-            continue
-        rates += outcomes[k, ACCEPTANCE_RATE]
-        n_moved += 1
-        steps += int(outcomes[k, STEPS])
-        diverging = outcomes[k, DIVERGING] > 0.0  # finally, that of the last level, the target
-        if learning:
-            gain = (tempering.statistics.counts[SWEEPS] + GAIN_OFFSET) ** -GAIN_POWER
-            ladder.levels[k, LOG_STEP] += gain * (outcomes[k, ACCEPTANCE_RATE] - target_accept)
+    move(TASK_PATH, tempering, count, tempering.order[0], None, rng)
+    done = summed(outcomes, count)
+    for k in range(count if learning else 0):
+        if outcomes[k, STEPS] > 0.0:
+            n = tempering.statistics.counts[SWEEPS]
+            tune_step(ladder, k, n, outcomes[k], target_accept)
     tempering.statistics.counts[SWEEPS] += 1
     if learning:
         _accumulate(tempering)
-    return rates / max(n_moved, 1), steps, diverging
+    # the last level is the target
+    return done.acceptance_rate, done.steps, diverged(outcomes[count - 1])
 
 
 @inline
@@ -168,14 +154,6 @@ def run_task(tempering, slot):
     """Make the move of one level, in a worker thread."""
     t = tempering
     run_move(t.path, t.mover, t.ladder, t.replicas, slot, t.order[0, slot], slot)
-
-
-@jit
-def tempering_of_worker(density, tempering):
-    """Return the same tempering with a worker's density and memory for moves."""
-    t = tempering
-    path, mover = path_of_worker(density, t.path), mover_of_worker(t.mover)
-    return Tempering(path, mover, t.ladder, t.replicas, t.order, t.statistics, t.short_chain_ends)
 
 
 @jit
@@ -266,6 +244,6 @@ def log_normalizers(statistics, ladder, out):
 @jit
 def coldest_point(tempering, position):
     """Return the point of the chain at b = 1; its position is copied into `position`."""
-    row, replicas = tempering.order[0, tempering.ladder.size[0] - 1], tempering.replicas
-    copy(replicas.vectors[row, POSITION], position)
-    return ValuePoint(position, replicas.logs[row, TARGET])
+    return point_of(
+        tempering.replicas, tempering.order[0, tempering.ladder.size[0] - 1], position
+    )  # fmt: skip

@@ -80,8 +80,8 @@ NO_LEVELS = np.empty(0)
 class WarmupDesign(NamedTuple):
     """Target values of the tuning in warm-up.
 
-    levels, levels_per_barrier
-        Number of levels; if 0, one more than `levels_per_barrier` times the barrier.
+    levels
+        Number of levels; if 0, one more than LEVELS_PER_BARRIER times the barrier.
     min_inverse_temperature
         b of the hottest level.
     fits_reference, inflation
@@ -92,16 +92,21 @@ class WarmupDesign(NamedTuple):
     given
         Inverse temperatures of the levels from cold to hot, which are not learned; empty if they
         are. `levels` is then their number.
+    target_accept
+        Acceptance rate to which step sizes are tuned.
+    share
+        Share of warm-up that parallel tempering takes.
 
     """
 
     levels: int
-    levels_per_barrier: float
     min_inverse_temperature: float
     fits_reference: bool
     inflation: float
     uses_gradient: bool
     given: np.ndarray
+    target_accept: float
+    share: float
 
 
 def begin(
@@ -269,7 +274,7 @@ def _respace(tempering, design, barrier):
     ladder, old = tempering.ladder, tempering.ladder.size[0]
     count, room = old, ladder.scale.shape[0]
     if design.levels == 0:
-        count = int(np.ceil(design.levels_per_barrier * barrier)) + 1
+        count = int(np.ceil(LEVELS_PER_BARRIER * barrier)) + 1
         count = min(max(count, FEWEST_LEVELS), room)
     new = ladders.no_ladder(room, ladder.scale.shape[1])
     ladders.respace(ladder, new, count)

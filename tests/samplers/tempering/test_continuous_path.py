@@ -14,7 +14,6 @@ from stanadapt.samplers.tempering import coordinate as coordinates
 from stanadapt.samplers.tempering.continuous_path import COPIES, CURRENT, END, Design, U
 from stanadapt.samplers.tempering.coordinate import C_AT, place_of
 from stanadapt.samplers.tempering.ladder import BARRIER, LOG_Z
-from stanadapt.samplers.tempering.level_walk import COLD, HOT, log_ratio_error
 from stanadapt.samplers.tempering.path import (
     POSITION,
     REFERENCE_SLOPE,
@@ -22,6 +21,7 @@ from stanadapt.samplers.tempering.path import (
     copy_replica,
     evaluate,
 )
+from stanadapt.samplers.tempering.tours import COLD, HOT, log_ratio_error
 from tests.helpers.tempered_formula import TemperedDistribution, standard_errors_off
 from tests.helpers.tempering import make_tempering
 
@@ -169,7 +169,7 @@ def test_the_error_of_the_log_constant_is_that_of_repeated_runs(design):
             engine.excursion(walker, design, False, LONGEST, rng)
         rise = walker.coordinate.knots[C_AT, walker.coordinate.cells[0]]
         found = rise + np.log(walker.ends[COLD] / walker.ends[HOT])
-        error = log_ratio_error(walker.tours, 50)
+        error = log_ratio_error(walker.tours)
         assert 0 < error < 0.5
         surprises.append((found - CONSTANTS[-1] + CONSTANTS[0]) / error)
     assert 0.6 < np.mean(np.square(surprises)) < 1.6
@@ -184,7 +184,7 @@ def test_without_an_atom_weighted_positions_become_draws():
     batches = x.reshape(30, 1000, 3).mean(axis=1)
     off = (batches.mean(axis=0) - EXACT.mean) / batches.std(axis=0, ddof=1) * np.sqrt(30)
     assert np.abs(off).max() < 4.5
-    assert np.isnan(log_ratio_error(walker.tours, 50))
+    assert np.isnan(log_ratio_error(walker.tours))
 
 
 def _one_draw(walker, rng):

@@ -12,7 +12,14 @@ from scipy.special import expit, log_expit
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.samplers.tempering import swaps as engine
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z
-from stanadapt.samplers.tempering.moves import STEPS, MoveKernel, move
+from stanadapt.samplers.tempering.moves import (
+    GAIN_OFFSET,
+    GAIN_POWER,
+    STEPS,
+    TASK_PATH,
+    MoveKernel,
+    move,
+)
 from stanadapt.samplers.tempering.path import (
     POSITION,
     POWER,
@@ -256,7 +263,7 @@ def test_the_hottest_level_is_redrawn(kernel):
 
     def steps_at(path, level):
         levels[0] = level
-        move(np.int64(0), path, mover, tempering.ladder, replicas, 1, rows, levels, rng)
+        move(TASK_PATH, tempering._replace(path=path), 1, rows, levels, rng)
         return mover.numbers[0, STEPS]
 
     assert steps_at(tempering.path, 0) == 0
@@ -285,6 +292,6 @@ def test_step_sizes_are_tuned_only_while_learning():
     change = tempering.ladder.levels - before
     # for a target rate of 0 all step sizes grow, except at the level that is redrawn
     assert np.all(change[1:5, LOG_STEP] > 0)
-    assert np.all(change[1:5, LOG_STEP] <= engine.GAIN_OFFSET**-engine.GAIN_POWER)
+    assert np.all(change[1:5, LOG_STEP] <= GAIN_OFFSET**-GAIN_POWER)
     assert not np.delete(change, LOG_STEP, axis=1).any()
     assert not change[[0, 5, 6]].any()

@@ -10,6 +10,7 @@ from stanadapt.engine.registry import as_chosen
 from stanadapt.samplers import find, registered
 from stanadapt.samplers.tempering.ladder import BARRIER, LOG_STEP, LOG_Z, B
 from stanadapt.samplers.tempering.moves import MoveKernel
+from stanadapt.samplers.tempering.on_the_path import FROZEN, PATH_SHARE
 from stanadapt.samplers.tempering.path import (
     DISTRIBUTION,
     POSITION,
@@ -19,7 +20,6 @@ from stanadapt.samplers.tempering.path import (
     evaluate_reference,
     no_replicas,
 )
-from stanadapt.samplers.tempering.pseudo_extended import FROZEN, PATH_SHARE
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.samplers.tempering.swaps import SWEEPS
 from stanadapt.samplers.tempering.warmup_rounds import (
@@ -140,7 +140,7 @@ def test_chains_run_after_a_warmup_of_any_length(case, warmup):
     assert np.isfinite(chain.sampling.stats).all()
     assert np.ptp(draws, axis=0).all()
     state = chain.state
-    ladder = state.pseudo.ladder if case[0] == "pseudo_extended" else state.tempering.ladder
+    ladder = state.engine.ladder if case[0] == "pseudo_extended" else state.tempering.ladder
     assert ladder.size[0] >= 2
     assert np.all(np.diff(ladder.levels[: ladder.size[0], B]) > 0)
     power = as_chosen(chain.settings)["reference_family"] == "power"
@@ -203,7 +203,7 @@ def test_constants_and_evidence(name, chains):
 @pytest.mark.parametrize("shift", [-1.0, 1.0])
 def test_visits_correct_the_evidence_for_wrong_constants(shift):
     chain = on_given_path("pseudo_extended", 4000, 20_000, stop_after_warmup=True)
-    ladder = chain.state.pseudo.ladder
+    ladder = chain.state.engine.ladder
     count = ladder.size[0]
     ladder.levels[:count, LOG_Z] += shift * ladder.levels[:count, B]
     finish([chain])
@@ -220,7 +220,7 @@ def test_states_make_round_trips(chains):
 @pytest.mark.parametrize("name", BOTH)
 def test_step_sizes_reach_the_target_rate_at_every_level(name, chains):
     state = chains[name].state
-    ladder = state.pseudo.ladder if name == "pseudo_extended" else state.tempering.ladder
+    ladder = state.engine.ladder if name == "pseudo_extended" else state.tempering.ladder
     rates = []
     for k in range(1, ladder.size[0]):  # the hottest is redrawn
         b = ladder.levels[k, B]
@@ -263,7 +263,7 @@ def test_the_number_of_levels_follows_the_barrier():
     assert column(chain, "levels")[-1] == count < ROOM
     chain = on_given_path("pseudo_extended", 4000, 100)
     path_levels = chain.warmup.stats[int(PATH_SHARE * 4000) - 1, -1]
-    ladder = chain.state.pseudo.ladder
+    ladder = chain.state.engine.ladder
     barrier = ladder.levels[ladder.size[0] - 1, BARRIER]
     expected = max(np.ceil(FINER_PER_BARRIER * barrier), FEWEST_FINER)
     assert column(chain, "levels")[0] == ladder.size[0] == expected != path_levels
@@ -326,7 +326,7 @@ def test_a_learned_reference_is_wider_before_its_last_fit():
 def test_the_pseudo_samples_tune_after_the_path():
     """Constants from warm-up alone, without the visits of sampling, hence a wider bound."""
     chain = on_given_path("pseudo_extended", 20_000, 1)
-    ladder = chain.state.pseudo.ladder
+    ladder = chain.state.engine.ladder
     count = ladder.size[0]
     exact = np.array([TemperedDistribution(b).log_z for b in ladder.levels[:count, B]])
     np.testing.assert_allclose(ladder.levels[:count, LOG_Z], exact, atol=0.4)

@@ -1,7 +1,8 @@
-"""Blocked Gibbs on the extended target: probabilities by the formula, joint distribution kept.
+"""Rows on a ladder: levels by the formula, exact draws under wrong constants, right errors.
 
-The normalizing constants are wrong and the reference fits badly throughout: both cost efficiency,
-and must not cost correctness.
+Simulated tempering with one row, and blocked Gibbs on the extended target with several. The
+normalizing constants are wrong and the reference fits badly throughout: both cost efficiency, and
+must not cost correctness.
 """
 
 import numpy as np
@@ -10,11 +11,12 @@ from scipy import stats
 from scipy.special import logsumexp, softmax
 
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.samplers.tempering import pseudo_gibbs as engine
+from stanadapt.samplers.tempering import levels as engine
+from stanadapt.samplers.tempering import tours
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z
+from stanadapt.samplers.tempering.levels import BEEN_HOT, LEVEL, MOVES, NO_INDEX, WEIGHT
 from stanadapt.samplers.tempering.moves import MoveKernel
 from stanadapt.samplers.tempering.path import POSITION, REFERENCE, TARGET, evaluate
-from stanadapt.samplers.tempering.pseudo_gibbs import BEEN_HOT, LEVEL, SWEEPS, WEIGHT
 from tests.helpers.tempered_formula import TemperedDistribution, log_ratios, standard_errors_off
 from tests.helpers.tempering import make_tempering
 
@@ -22,20 +24,148 @@ pytestmark = pytest.mark.slow  # kernels that are compiled for these tests alone
 
 LEVELS = np.array([0.0, 0.05, 0.3, 1.0])
 REPLICATES = 20_000
+LONGEST = 10**6
 
 
-def wrong_constants():
-    """Constants with errors of up to 1.2, of both signs."""
-    exact = np.array([TemperedDistribution(b).log_z for b in LEVELS[1:]])
-    return np.array([0.0, *(exact + np.array([1.2, -0.7, 0.5]))])
+def exact_constants():
+    return np.array([TemperedDistribution(b).log_z for b in LEVELS])
 
 
-def make_pseudo_samples(count):
-    """Return pseudo-samples on a fixed ladder with wrong constants."""
+def make_walkers(count, index=0, wrong=(0.0, 1.2, -0.7, 0.5)):
+    """Return rows on a fixed ladder with constants that are wrong by so much, of both signs."""
     tempering = make_tempering(LEVELS, MoveKernel.hmc, room=6)
-    tempering.ladder.levels[:4, LOG_Z] = wrong_constants()
-    options, queue = tempering.mover.options, tempering.mover.queue
-    return engine.no_pseudo_samples(tempering.path, options, tempering.ladder, count, queue)
+    constants = exact_constants() + wrong
+    tempering.ladder.levels[:4, LOG_Z] = constants - constants[0]
+    mover = tempering.mover
+    return engine.no_walkers(
+        tempering.path, mover.options, tempering.ladder, count, index, mover.queue
+    )
+
+
+def make_walker(**wrong):
+    return make_walkers(1, NO_INDEX, **wrong)
+
+
+# --- one row --------------------------------------------------------------------------------------
+
+
+@jit
+def _place(walker, position, level):
+    walker.replicas.vectors[0, POSITION] = position
+    evaluate(walker.path, walker.replicas, 0, True)
+    walker.where[LEVEL, 0] = level
+
+
+@jit
+def _excursions(walker, x, levels, longest, rng, learning):
+    """Make one excursion from each start; x and levels are overwritten by its end."""
+    moves = 0
+    for r in range(x.shape[0]):
+        _place(walker, x[r], levels[r])
+        moves += engine.excursion(walker, 0.8, learning, longest, rng).moves
+        x[r] = walker.replicas.vectors[0, POSITION]
+        levels[r] = walker.where[LEVEL, 0]
+    return moves
+
+
+def test_levels_are_drawn_by_the_formula():
+    walker = make_walker()
+    b, log_z = LEVELS, walker.ladder.levels[:4, LOG_Z]
+    for seed in range(5):
+        x = TemperedDistribution(0.3).draws(1, np.random.default_rng(seed))[0]
+        _place(walker, x, 0)
+        log_r = engine.weigh_row(walker, 0)
+        target, reference = walker.replicas.logs[0, TARGET], walker.replicas.logs[0, REFERENCE]
+        logs = b * (target - reference) - log_z
+        np.testing.assert_allclose(walker.probabilities[0, :4], softmax(logs), rtol=1e-10)
+        np.testing.assert_allclose(log_r, target - reference - logsumexp(logs), rtol=1e-10)
+
+
+def test_the_target_alone_is_left_invariant_by_a_whole_excursion():
+    """From exact draws of the target back to it, through all levels: still exact."""
+    walker, rng = make_walker(), np.random.default_rng(4)
+    x = TemperedDistribution(1.0).draws(REPLICATES, rng)
+    levels = np.full(REPLICATES, 3)
+    moves = _excursions(walker, x, levels, LONGEST, np.random.default_rng(5), False)
+    assert (levels == 3).all()
+    assert np.abs(standard_errors_off(x, TemperedDistribution(1.0))).max() < 4.5
+    # every level is visited: by Kac, the mean return time is 1 over the share of the target
+    shares = softmax(exact_constants() - walker.ladder.levels[:4, LOG_Z])
+    assert moves / REPLICATES == pytest.approx(1 / shares[3], rel=0.1)
+
+
+def test_the_extended_target_is_left_invariant_by_one_move():
+    walker, rng = make_walker(), np.random.default_rng(6)
+    shares = softmax(exact_constants() - walker.ladder.levels[:4, LOG_Z])
+    levels = rng.choice(4, size=REPLICATES, p=shares)
+    x = np.empty((REPLICATES, 3))
+    for k, b in enumerate(LEVELS):
+        x[levels == k] = TemperedDistribution(b).draws(np.sum(levels == k), rng)
+    _excursions(walker, x, levels, 1, np.random.default_rng(7), False)
+    counts = np.bincount(levels, minlength=4)
+    assert stats.chisquare(counts, shares * REPLICATES).pvalue > 1e-5
+    for k, b in enumerate(LEVELS):
+        off = standard_errors_off(x[levels == k], TemperedDistribution(b))
+        assert np.abs(off).max() < 4.5
+
+
+def test_an_excursion_ends_at_the_target_or_after_the_longest():
+    walker = make_walker()
+    x = TemperedDistribution(0.0).draws(500, np.random.default_rng(8))
+    levels = np.zeros(500, np.int64)
+    _excursions(walker, x, levels, 2, np.random.default_rng(9), False)
+    assert walker.visits[1, MOVES] <= 1000
+    assert 0 < np.sum(levels == 3) < 500
+
+
+def test_learned_constants_are_the_exact_ones():
+    """12 levels in the sheet: 0.02 to 0.06 after 20,000 moves; here 4 levels, 60,000 excursions."""
+    walker = make_walker(wrong=(0.0, 3.0, -4.0, 2.0))
+    x = TemperedDistribution(1.0).draws(60_000, np.random.default_rng(10))
+    _excursions(walker, x, np.full(60_000, 3), 50, np.random.default_rng(11), True)
+    found = walker.ladder.levels[:4, LOG_Z]
+    np.testing.assert_allclose(found - found[0], exact_constants() - exact_constants()[0], atol=0.1)
+
+
+def test_learning_tunes_steps_to_the_acceptance_that_is_asked_for():
+    walker = make_walker()
+    before = walker.ladder.levels[:4, LOG_STEP].copy()
+    x = TemperedDistribution(1.0).draws(3000, np.random.default_rng(12))
+    _excursions(walker, x, np.full(3000, 3), 50, np.random.default_rng(13), True)
+    after = walker.ladder.levels[:4, LOG_STEP]
+    assert after[0] == before[0]  # redrawn from the reference: nothing to tune
+    assert (after[1:] != before[1:]).all()
+    learned = walker.ladder.levels.copy()
+    _excursions(walker, x, np.full(3000, 3), 50, np.random.default_rng(14), False)
+    np.testing.assert_array_equal(walker.ladder.levels, learned)
+
+
+@pytest.mark.soak
+def test_the_error_of_the_ratio_is_that_of_repeated_runs():
+    """60 runs: standardized errors have variance 1, +- 0.6 being 3.3 of its standard errors."""
+    truth = exact_constants()[3] - exact_constants()[0]
+    surprises = []
+    for seed in range(60):
+        walker = make_walker()
+        x = TemperedDistribution(1.0).draws(1, np.random.default_rng(seed))
+        rng = np.random.default_rng(100 + seed)
+        _place(walker, x[0], 3)
+        for _ in range(500):
+            engine.excursion(walker, 0.8, False, LONGEST, rng)
+        visits, log_z = walker.visits[1], walker.ladder.levels[:4, LOG_Z]
+        found = log_z[3] - log_z[0] + np.log(visits[3] / visits[0])
+        error = tours.log_ratio_error(walker.tours)
+        assert 0 < error < 0.5
+        surprises.append((found - truth) / error)
+    assert 0.6 < np.mean(np.square(surprises)) < 1.6
+    assert abs(np.mean(surprises)) < 4 / np.sqrt(60)
+
+
+def test_without_tours_there_is_no_error():
+    assert np.isnan(tours.log_ratio_error(make_walker().tours))
+
+
+# --- several rows, one of which is the index ------------------------------------------------------
 
 
 def draw_extended(pseudo, replicates, seed):
@@ -44,8 +174,7 @@ def draw_extended(pseudo, replicates, seed):
     The last result is the probability of each level for a pseudo-sample that is not the index.
     """
     rng, count = np.random.default_rng(seed), pseudo.where.shape[1]
-    log_z = np.array([TemperedDistribution(b).log_z for b in LEVELS])
-    shares = softmax(log_z - pseudo.ladder.levels[:4, LOG_Z])
+    shares = softmax(exact_constants() - pseudo.ladder.levels[:4, LOG_Z])
     levels = rng.choice(4, size=(replicates, count), p=shares)
     index = rng.integers(0, count, replicates)
     levels[np.arange(replicates), index] = 3
@@ -83,7 +212,7 @@ def _choose_repeatedly(pseudo, rng, index, levels):
 @pytest.mark.parametrize("count", [1, 2, 4])
 def test_the_extended_target_is_left_invariant(count):
     """Moments by level, levels, index and draw; each within 4.5 standard errors or p > 1e-5."""
-    pseudo = make_pseudo_samples(count)
+    pseudo = make_walkers(count)
     x, levels, index, shares = draw_extended(pseudo, REPLICATES, seed=count)
     first_index, weights = index.copy(), np.empty((REPLICATES, count))
     _sweep_from(pseudo, x, levels, index, 3, np.random.default_rng(20 + count), weights, False)
@@ -115,7 +244,7 @@ def test_the_extended_target_is_left_invariant(count):
 
 
 def test_probabilities_and_weights_are_those_of_the_formula():
-    pseudo, rng = make_pseudo_samples(5), np.random.default_rng(1)
+    pseudo, rng = make_walkers(5), np.random.default_rng(1)
     log_z, b = pseudo.ladder.levels[:4, LOG_Z], LEVELS
     for _ in range(100):
         pseudo.replicas.logs[:] = rng.normal(size=(5, 2)) * rng.choice([1, 10, 300])
@@ -130,7 +259,7 @@ def test_probabilities_and_weights_are_those_of_the_formula():
 
 
 def test_a_pseudo_sample_if_the_target_fails_has_no_weight_and_is_at_the_reference():
-    pseudo = make_pseudo_samples(3)
+    pseudo = make_walkers(3)
     pseudo.replicas.logs[:] = [[-np.inf, 1.0], [3.0, 2.0], [0.5, 1e4]]
     assert engine.weigh(pseudo) <= 1.0
     np.testing.assert_array_equal(pseudo.probabilities[0], [1, 0, 0, 0, 0, 0, 0])
@@ -139,7 +268,7 @@ def test_a_pseudo_sample_if_the_target_fails_has_no_weight_and_is_at_the_referen
 
 
 def test_a_pseudo_sample_if_the_reference_fails_is_at_the_target():
-    pseudo = make_pseudo_samples(2)
+    pseudo = make_walkers(2)
     pseudo.replicas.logs[:] = [[1.0, -np.inf], [1.0, 2.0]]
     engine.weigh(pseudo)
     assert np.isfinite(pseudo.probabilities).all()
@@ -148,7 +277,7 @@ def test_a_pseudo_sample_if_the_reference_fails_is_at_the_target():
 
 
 def test_index_and_levels_are_drawn_with_their_probabilities():
-    pseudo, rng, n = make_pseudo_samples(3), np.random.default_rng(2), 20_000
+    pseudo, rng, n = make_walkers(3), np.random.default_rng(2), 20_000
     pseudo.replicas.logs[:] = [[-3.0, -5.0], [-4.0, -5.5], [-6.0, -4.5]]
     engine.weigh(pseudo)
     probabilities = pseudo.probabilities.copy()
@@ -163,7 +292,7 @@ def test_index_and_levels_are_drawn_with_their_probabilities():
 
 
 def test_round_trips_are_from_index_to_reference_and_back():
-    pseudo, rng = make_pseudo_samples(3), np.random.default_rng(3)
+    pseudo, rng = make_walkers(3), np.random.default_rng(3)
     x, levels, index, _ = draw_extended(pseudo, 1, seed=4)
     hot, weights, total = set(), np.empty((1, 3)), 0
     _sweep_from(pseudo, x, levels, index, 0, rng, weights, False)
@@ -179,7 +308,7 @@ def test_round_trips_are_from_index_to_reference_and_back():
 
 
 def test_the_report_of_a_sweep():
-    pseudo, rng = make_pseudo_samples(3), np.random.default_rng(5)
+    pseudo, rng = make_walkers(3), np.random.default_rng(5)
     x, levels, index, _ = draw_extended(pseudo, 1, seed=6)
     _sweep_from(pseudo, x, levels, index, 0, rng, np.empty((1, 3)), False)
     calls = pseudo.path.target.calls
@@ -192,22 +321,19 @@ def test_the_report_of_a_sweep():
         assert info.switched == (pseudo.index[0] != before)
         assert calls[1] - evaluations == info.steps + np.sum(level == 0)
         assert info.largest_weight == pseudo.probabilities[:, WEIGHT].max()
-        point = engine.current(pseudo, np.empty(3))
-        row = pseudo.replicas.vectors[pseudo.index[0], POSITION]
-        np.testing.assert_array_equal(point.position, row)
-        assert point.log_density == pseudo.replicas.logs[pseudo.index[0], TARGET]
-        assert log_ratios(row) == pytest.approx(
-            pseudo.replicas.logs[pseudo.index[0], TARGET]
-            - pseudo.replicas.logs[pseudo.index[0], REFERENCE]
+        row = pseudo.index[0]
+        target, reference = pseudo.replicas.logs[row, TARGET], pseudo.replicas.logs[row, REFERENCE]
+        assert log_ratios(pseudo.replicas.vectors[row, POSITION]) == pytest.approx(
+            target - reference
         )
 
 
 def test_visits_are_the_probabilities_of_pseudo_samples_that_are_not_the_index():
     """The index before the draw, so that visits are proportional to Z / Zhat."""
-    pseudo, rng = make_pseudo_samples(2), np.random.default_rng(7)
+    pseudo, rng = make_walkers(2), np.random.default_rng(7)
     x, levels, index, shares = draw_extended(pseudo, REPLICATES, seed=8)
     _sweep_from(pseudo, x, levels, index, 1, rng, np.empty((REPLICATES, 2)), False)
-    assert pseudo.visits[1, SWEEPS] == REPLICATES
+    assert pseudo.visits[1, MOVES] == REPLICATES
     assert not pseudo.visits[0].any()
     found = pseudo.visits[1, :4] / REPLICATES
     assert found.sum() == pytest.approx(1.0)
@@ -218,18 +344,18 @@ def test_visits_are_the_probabilities_of_pseudo_samples_that_are_not_the_index()
 
 def test_learning_finds_the_constants():
     """From wrong ones, in 40,000 sweeps; the last change a constant by 1e-4."""
-    pseudo, rng = make_pseudo_samples(2), np.random.default_rng(9)
+    pseudo, rng = make_walkers(2), np.random.default_rng(9)
     x, levels, index, _ = draw_extended(pseudo, 1, seed=10)
+    exact = exact_constants()
+    assert np.ptp(pseudo.ladder.levels[:4, LOG_Z] - exact) > 1.5
     _sweep_from(pseudo, x, levels, index, 40_000, rng, np.empty((1, 2)), True)
-    exact = np.array([TemperedDistribution(b).log_z for b in LEVELS])
-    assert np.ptp(wrong_constants() - exact) > 1.5
     np.testing.assert_allclose(pseudo.ladder.levels[:4, LOG_Z], exact, atol=0.12)
     assert pseudo.ladder.levels[0, LOG_Z] == 0.0
     assert np.isfinite(pseudo.ladder.levels[:4, LOG_STEP]).all()
 
 
 def test_one_pseudo_sample_tunes_its_step_size_but_no_constants():
-    pseudo, rng = make_pseudo_samples(1), np.random.default_rng(11)
+    pseudo, rng = make_walkers(1), np.random.default_rng(11)
     x, levels, index, _ = draw_extended(pseudo, 1, seed=12)
     before = pseudo.ladder.levels.copy()
     _sweep_from(pseudo, x, levels, index, 50, rng, np.empty((1, 1)), True)
