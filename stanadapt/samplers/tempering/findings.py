@@ -29,6 +29,7 @@ from stanadapt.samplers.tempering import (
     continuous_tempering,
     equi_energy,
     evidence,
+    notes,
     parallel_tempering,
     pseudo_extended,
     simulated_tempering,
@@ -54,8 +55,6 @@ DRAWS, QUANTILE = 2000, 0.999
 # draw, evaluated at LINE.
 ARRIVED = 0.05
 DIP, LINE = 5.0, np.linspace(0.1, 0.9, 9)
-# notes on jumps: fewer of them accepted, more of them from an empty ring, fewer chains
-FEW_ACCEPTED, OFTEN_EMPTY, FEWEST_CHAINS = 0.5, 0.05, 4
 
 
 def log_volumes(evaluate: Evaluate, draws: np.ndarray) -> np.ndarray:
@@ -119,7 +118,7 @@ def _log_volume(evaluate: Evaluate, position: np.ndarray, frame: np.ndarray) -> 
     return float(half + np.log(np.diag(frame)).sum())
 
 
-def volume_messages(name: str, volumes: np.ndarray) -> list[str]:
+def volume_messages(name: str, volumes: np.ndarray) -> list[Message]:
     """Return a note on modes that differ much in volume, if there are any."""
     ratio = np.ptp(volumes) if volumes.size else 0.0
     if ratio <= np.log(LARGEST_RATIO):
@@ -172,7 +171,7 @@ def _dips(one: np.ndarray, other: np.ndarray, log_density: Callable) -> bool:
     return min(between) < min(log_density(one), log_density(other)) - DIP
 
 
-def unvisited_messages(name: str, count: int, total: int) -> list[str]:
+def unvisited_messages(name: str, count: int, total: int) -> list[Message]:
     """Return a note on short chains that ended in regions without draws, if there are any."""
     if not count:
         return []
@@ -187,28 +186,8 @@ def unvisited_messages(name: str, count: int, total: int) -> list[str]:
 @reports_for(equi_energy.Settings)
 def report_jumps(view: RunView) -> Findings:
     """Report jumps that fail, and a number of chains that is too small to show the error."""
-    notes: list[str] = []
-    stats = view.sample_stats
-    jumps, empty = stats["n_jumps"].sum(), stats["n_empty"].sum()
-    if empty > OFTEN_EMPTY * (jumps + empty):
-        text = (
-            f"equi_energy: for {empty / (jumps + empty):.0%} of jumps, the hotter chain had stored "
-            "no state in the same energy ring. Lengthen warm-up, or raise levels."
-        )
-        notes.append(Message("empty_files", text))
-    if jumps and stats["n_jumps_accepted"].sum() < FEW_ACCEPTED * jumps:
-        text = (
-            f"equi_energy: {stats['n_jumps_accepted'].sum() / jumps:.0%} of jumps were accepted: "
-            "rings are too wide. Raise levels, or lower highest_temperature."
-        )
-        notes.append(Message("rejected_jumps", text))
-    if len(stats["ring"]) < FEWEST_CHAINS:
-        text = (
-            "equi_energy: the stored states have an error that is common to all draws of a chain. "
-            f"Only a comparison of several chains shows it: run at least {FEWEST_CHAINS}."
-        )
-        notes.append(Message("shared_file_error", text))
-    return Findings(messages=notes)
+    jumped = notes.Tempered(view.sampler_name, xr.Dataset(), view.sample_stats)
+    return Findings(messages=notes.apply(notes.JUMP_NOTES, jumped))
 
 
 @reports_for(pseudo_extended.Settings)
@@ -244,7 +223,7 @@ def split_extra_output(
 )
 def report(view: RunView) -> Findings:
     """Return the group `tempering`, and one note per kind of doubt."""
-    target, chains, stats = view.target, view.chains, view.sample_stats
+    target, chains = view.target, view.chains
     sampler, name = chains[0].sampler, view.sampler_name
     # constants are dropped only if the density comes with its gradient
     position = chains[0].state.current.position
@@ -256,16 +235,17 @@ def report(view: RunView) -> Findings:
         learned = [_in_original_coordinates(target, one, powers) for one in learned]
     group = evidence.group(learned, constant)
     evidence.add_errors(group)
+    given = bool(getattr(chains[0].settings, "inverse_temperatures", ()))
+    tempered = notes.Tempered(name, group, view.sample_stats, powers, given)
     if "ancestors" in group:
-        given = bool(getattr(chains[0].settings, "inverse_temperatures", ()))
-        notes = evidence.particle_notes(name, group, stats, given)
+        messages = notes.apply(notes.PARTICLE_NOTES, tempered)
     else:
-        notes = evidence.path_notes(name, group, stats, powers)
-    notes += _note_chains(name, chains, view.length)
+        messages = notes.path_notes(tempered)
+    messages += _note_chains(name, chains, view.length)
     # positions of a pseudo-extension are not those of its draws
     if target.base.moves_parameters:
-        notes += _note_modes(target.target, chains, group)
-    return Findings({}, notes, {"tempering": group})
+        messages += _note_modes(target.target, chains, group)
+    return Findings({}, messages, {"tempering": group})
 
 
 def _in_original_coordinates(
@@ -290,7 +270,7 @@ def _in_original_coordinates(
     return values
 
 
-def _note_chains(name: str, chains: list[Chain], length: int) -> list[str]:
+def _note_chains(name: str, chains: list[Chain], length: int) -> list[Message]:
     """Report chains that disagree, in any column or in the log density."""
     if len(chains) < 2 or length < 4:
         return []
@@ -308,21 +288,21 @@ def _note_chains(name: str, chains: list[Chain], length: int) -> list[str]:
     return [Message("chains_disagree_on_modes", text)]
 
 
-def _note_modes(target: Target, chains: list[Chain], group: xr.Dataset) -> list[str]:
+def _note_modes(target: Target, chains: list[Chain], group: xr.Dataset) -> list[Message]:
     """Report modes that differ much in volume, and regions that only warm-up visited."""
     name = chains[0].sampler.name
-    notes: list[str] = []
+    found: list[Message] = []
     draws, draws_lp = _some_draws(target, chains)
     if not len(draws):
         return []
     if not target.noise_size:  # an estimated density cannot be climbed
-        notes += volume_messages(name, log_volumes(target.evaluate, draws))
+        found += volume_messages(name, log_volumes(target.evaluate, draws))
     ends, lp = (group[n].values for n in ("short_chain", "short_chain_lp"))
     finite = np.isfinite(lp)
     if finite.any():
         count = count_unvisited(ends[finite], lp[finite], draws, draws_lp, target.value)
-        notes += unvisited_messages(name, count, int(finite.sum()))
-    return notes
+        found += unvisited_messages(name, count, int(finite.sum()))
+    return found
 
 
 def _some_draws(target: Target, chains: list[Chain]) -> tuple[np.ndarray, np.ndarray]:

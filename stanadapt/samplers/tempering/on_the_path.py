@@ -200,15 +200,15 @@ def register(
     workspace names fields of the engine that every step rewrites; options are further fields of the
     `Sampler`.
     """
-    names, shared = vars(sys.modules[name]), globals()
+    names = vars(sys.modules[name])
     found = {part: names[part] for part in Parts._fields if part in names}
     PARTS[names["Settings"]] = Parts(**found, draws_reference=draws_reference)
-    common_parts = ("init", "step", "adapt", "freeze")
+    functions = {"init": init, "step": step, "adapt": adapt, "freeze": freeze}
     defaults: dict[str, Any] = {
         "iter_warmup": 3_000,
         "iter_sampling": 5_000,
         "uses_gradient": lambda settings: getattr(settings, "kernel", HMC) != RANDOM_WALK,
-        **{part: shared[part] for part in common_parts if part not in names},
+        **{part: function for part, function in functions.items() if part not in names},
     }
     registry.register(
         name,

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from stanadapt.samplers.tempering.evidence import (
+from stanadapt.samplers.tempering.evidence import describe_path, group
+from stanadapt.samplers.tempering.ladder import LOG_Z, B, first_ladder, measure, no_ladder
+from stanadapt.samplers.tempering.notes import (
     DEAD_WEIGHT,
     FEWEST_TRIPS,
     LARGEST_BARRIER,
-    describe_path,
-    group,
+    Tempered,
     path_notes,
 )
-from stanadapt.samplers.tempering.ladder import LOG_Z, B, first_ladder, measure, no_ladder
 from stanadapt.samplers.tempering.path import DISTRIBUTION, POWER, PRIOR, TemperingPath
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
 
@@ -36,7 +36,7 @@ def notes(chains, trips=100, weight=None):
     stats["round_trips"][0, 0] = trips
     if weight is not None:
         stats["largest_weight"] = np.full((2, 50), weight)
-    return path_notes("pseudo_extended", group(chains, 0.0), stats)
+    return path_notes(Tempered("pseudo_extended", group(chains, 0.0), stats))
 
 
 def test_a_good_run_gives_no_warning():

@@ -10,7 +10,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.errors import codes_of
 from stanadapt.samplers.tempering import ReferenceDistribution
-from stanadapt.samplers.tempering.evidence import particle_notes
+from stanadapt.samplers.tempering.notes import PARTICLE_NOTES, Tempered, apply
 from stanadapt.targets.stan.bundled import ROOT, find
 from tests.helpers.codes import warns
 from tests.helpers.seldom_parameters import soak_except
@@ -159,6 +159,6 @@ def group(evidence, ancestors, levels=9):
 )
 def test_the_notes_on_a_run(tempering, code, facts):
     stats = {"particle": np.tile(np.arange(50.0), (len(tempering["log_evidence"]), 1))}
-    notes = particle_notes("smc", tempering, stats)
+    notes = apply(PARTICLE_NOTES, Tempered("smc", tempering, stats))
     assert codes_of(notes) == ([code] if code else [])
     assert all(fact in note for note in notes for fact in facts)
