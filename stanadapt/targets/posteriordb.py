@@ -101,29 +101,19 @@ def _columns(chains: Any) -> dict[str, np.ndarray]:
 
 def _variables(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Return variables of shape (chain, draw, ...) from columns with indices from 1."""
-    parts: dict[str, dict[tuple[int, ...], np.ndarray]] = {}
+    found: dict[str, dict[tuple[int, ...], np.ndarray]] = {}
     for column, values in columns.items():
         match = NAME.fullmatch(column)
         if not match:
             raise ValueError(f"{column!r} is not the name of a variable")
-        indices = tuple(int(i) - 1 for i in (match[2] or "").split(",") if i.strip())
-        parts.setdefault(match[1], {})[indices] = values
-    return {name: _assemble(name, scalars) for name, scalars in parts.items()}
-
-
-def _assemble(name: str, scalars: dict[tuple[int, ...], np.ndarray]) -> np.ndarray:
-    """Join the components of a variable into one array."""
-    if len({len(index) for index in scalars}) > 1:
-        raise ValueError(f"components of {name} have different numbers of indices")
-    first = next(iter(scalars.values()))
-    shape = tuple(int(largest) + 1 for largest in np.max(list(scalars), axis=0))
-    if set(scalars) != set(np.ndindex(shape)):
-        raise ValueError(f"{name} lacks some components")
-    whole = np.empty((*first.shape, *shape))
-    for index, values in scalars.items():
-        place: Any = (slice(None), slice(None), *index)
-        whole[place] = values
-    return whole
+        indices = tuple(int(i) for i in (match[2] or "").split(",") if i.strip())
+        found.setdefault(match[1], {})[indices] = values
+    ordered = {  # as Stan orders them, the first index fastest
+        ".".join(map(str, (name, *index))): scalars[index]
+        for name, scalars in found.items()
+        for index in sorted(scalars, key=lambda index: index[::-1])
+    }
+    return results.variables(list(ordered), np.stack(list(ordered.values()), axis=-1))
 
 
 def _require_shapes(variables: dict[str, np.ndarray], target: Target) -> None:
