@@ -78,14 +78,10 @@ def test_every_json_file_parses():
         assert isinstance(json.loads(file.read_text()), dict), file
 
 
-def test_find_returns_the_only_data_set():
-    program, data = bundled.find("neal")
-    assert program.name == "neal.stan"
-    assert data.name == "neal.json"
-
-
-def test_find_returns_the_named_data_set():
-    assert bundled.find("logistic", "pima")[1].name == "pima.json"
+@pytest.mark.parametrize(("names", "file"), [(("neal",), "neal"), (("logistic", "pima"), "pima")])
+def test_find_returns_the_named_or_the_only_data_set(names, file):
+    program, data = bundled.find(*names)
+    assert (program.name, data.name) == (f"{names[0]}.stan", f"{file}.json")
 
 
 def test_find_returns_none_for_a_program_without_data(monkeypatch, tmp_path):

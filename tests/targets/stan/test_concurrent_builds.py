@@ -13,25 +13,6 @@ from tests.helpers.cached_builds import KEY, folders, intact, make, root, set_ag
 __all__ = ["root"]  # a fixture
 
 
-def test_the_slower_of_two_threads_uses_the_build_of_the_faster(root):
-    began, published = threading.Event(), threading.Event()
-
-    def slow(folder):
-        began.set()
-        assert published.wait(200)
-        make(folder)
-
-    with ThreadPoolExecutor(1) as pool:
-        slower = pool.submit(build_cache.find_or_build, "schools", KEY, slow)
-        assert began.wait(200)
-        faster = build_cache.find_or_build("schools", KEY, make)
-        published.set()
-        assert slower.result(200).folder == faster.folder
-    assert intact(faster.folder)
-    assert folders(root) == [faster.folder]
-    assert len(list(root.glob("*.json"))) == 1
-
-
 def test_two_threads_that_finish_together_each_have_an_intact_build(root, monkeypatch):
     """Both pass the last check before either marker is written: the later marker counts."""
     both, publish = threading.Barrier(2, timeout=200), build_cache._publish

@@ -158,19 +158,6 @@ def test_without_data_only_a_program_that_needs_none_is_constructed(good, text):
     assert construct(target, text) == target.dim == 1
 
 
-@pytest.mark.parametrize(
-    ("change", "code", "facts"),
-    [
-        ({"y": [1.0]}, "data_wrong_shape", ["y ", "1", "vector[8] y"]),
-        ({"sigma": [-1.0] * 8}, "data_out_of_bounds", ["sigma[1] is -1.0", "lower bound 0"]),
-        ({"J": 0}, "data_out_of_bounds", ["J is 0", "lower bound 1"]),
-    ],
-)
-def test_wrong_data_are_reported_by_name(good, change, code, facts):
-    path, _ = bundled.find("eight_schools_noncentered")
-    refused(code, facts, path, json.loads(good.data) | change)
-
-
 # --- blocks that throw ---------------------------------------------------------------------------
 
 
@@ -178,11 +165,6 @@ def test_data_that_the_program_rejects(moody):
     with raises("data_rejected", "moody") as caught:
         moody(1)
     assert caught.value.stan.startswith(located("the data are of mode 1", "(mode == 1)"))
-
-
-def test_a_program_without_parameters(moody):
-    with raises("no_parameters", "moody"):
-        moody(5)
 
 
 @pytest.mark.parametrize(
@@ -273,24 +255,20 @@ def test_output_before_a_rejection_is_printed_once(moody, capsys):
 # --- invalid programs ----------------------------------------------------------------------------
 
 
-def test_language_errors_name_the_user_s_file_and_line(tmp_path):
-    for wrong, where in [
+@pytest.mark.parametrize(
+    ("wrong", "where"),
+    [
         ("x ~ normal(0, 1)", "line 2, column 25"),
-        ("x ~ normal(f(0), 1);", "line 2, column 19"),
         ("x ~ nomal(0, 1);", "line 2, column 8"),
         ("x ~ normal(y, 1);", "line 2, column 19"),
-    ]:
-        path = tmp_path / "my schools.stan"
-        path.write_text(NORMAL.replace("x ~ normal(0, 1);", wrong))
-        error = refused("syntax_error", ["CmdStan 2."], path)
-        first = error.stan.splitlines()[0]
-        assert f"error in '{path}', {where}" in first
-        assert "builds" not in error.stan
-
-
-def test_a_function_without_a_body_is_reported():
-    error = refused("syntax_error", [], "functions { real f(real x); }\n" + NORMAL)
-    assert "without specifying a definition" in error.stan
+    ],
+)
+def test_language_errors_name_the_user_s_file_and_line(tmp_path, wrong, where):
+    path = tmp_path / "my schools.stan"
+    path.write_text(NORMAL.replace("x ~ normal(0, 1);", wrong))
+    error = refused("syntax_error", ["CmdStan 2."], path)
+    assert f"error in '{path}', {where}" in error.stan.splitlines()[0]
+    assert "builds" not in error.stan
 
 
 # --- builds that fail ----------------------------------------------------------------------------
