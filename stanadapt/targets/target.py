@@ -30,9 +30,9 @@ from stanadapt.targets.projection import Violation, project
 from stanadapt.targets.shapes import shapes_of, wrong_shape
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan import data as stan_data
-from stanadapt.targets.stan.declarations import Declaration, parse
+from stanadapt.targets.stan.declarations import Declaration
 from stanadapt.targets.stan.program import Program, read
-from stanadapt.targets.stan.syntax import block, has_random_data, without_blocks
+from stanadapt.targets.stan.syntax import has_random_data, without_blocks
 
 
 def element_name(column: str) -> str:
@@ -521,7 +521,7 @@ class Target(Samplable):
     @cached_property
     def declared_parameters(self) -> list[Declaration]:
         """The declarations of the block `parameters`."""
-        return list(parse(block(self.program.code, "parameters")))
+        return self.program.declared("parameters")
 
     def without(self, *blocks: str) -> Any:
         """Return a model without these blocks, made at the first call, or one that can omit them.

@@ -20,7 +20,6 @@ import numpy as np
 import stanio
 
 from stanadapt.errors import Message, StanadaptError
-from stanadapt.targets.stan.declarations import parse
 from stanadapt.targets.stan.syntax import block, has_random_data
 from stanadapt.targets.target import Target, element_name
 
@@ -195,7 +194,7 @@ def _excess(target: Target, points: list[_Point]) -> np.ndarray:
     scale, rounding = np.maximum(1.0, np.abs(lp)), np.zeros(lp.size)
     beyond = _beyond(difference, EQUAL * scale)
     if np.any(beyond > EQUAL * scale):
-        declared, rng = parse(block(target.program.code, "parameters")), np.random.default_rng(5)
+        declared, rng = target.program.declared("parameters"), np.random.default_rng(5)
         simplexes = {d.name for d in declared if d.base in SIMPLEXES} & target.parameters.keys()
         rounding = np.array([_rounding(target, point, simplexes, rng) for point in points])
         beyond = _beyond(difference, EQUAL * scale + rounding)

@@ -17,8 +17,7 @@ from stanadapt.engine.density import Density
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.errors import StanadaptError, require_flag, require_names, require_whole
 from stanadapt.samplers.langevin.minibatch_density import BatchTerms, minibatch_density
-from stanadapt.targets.stan.declarations import Declaration, parse
-from stanadapt.targets.stan.syntax import block
+from stanadapt.targets.stan.declarations import Declaration
 from stanadapt.targets.target import Samplable, Target, require_target
 
 # --- rows of the data -----------------------------------------------------------------------------
@@ -59,7 +58,7 @@ def read_rows(target: Target, names: Sequence[str]) -> Rows:
         variable that no other data depend on.
 
     """
-    declared = {d.name: d for d in parse(block(target.program.code, "data"))}
+    declared = {d.name: d for d in target.program.declared("data")}
     data = json.loads(target.data)
     if not names:
         raise _wrong_rows("name at least one variable with a row for each observation.")

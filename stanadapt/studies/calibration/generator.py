@@ -8,7 +8,6 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.errors import StanadaptError
-from stanadapt.targets.stan.declarations import parse
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.stan.syntax import block, strip
 from stanadapt.targets.target import Data, Target
@@ -54,7 +53,7 @@ class Generator:
         self._target = Target(
             _add_parameter(self.program), data, backend=backend, show_progress=False
         )
-        self._integers = {d.name: d.is_int for d in parse(block(studied.code, "data"))}
+        self._integers = {d.name: d.is_int for d in studied.declared("data")}
         self.data = self._target.data
         self._constants = json.loads(self.data or "{}")
         drawn = set(results.shapes(self._target.column_names)) - {DUMMY}

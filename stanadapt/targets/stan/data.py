@@ -16,10 +16,9 @@ import numpy as np
 import stanio
 
 from stanadapt.errors import StanadaptError
-from stanadapt.targets.stan.declarations import DataVariable, Declaration, evaluate, parse
+from stanadapt.targets.stan.declarations import DataVariable, Declaration, evaluate
 from stanadapt.targets.stan.given_data import GivenData, describe, load, not_a_list
 from stanadapt.targets.stan.program import Program
-from stanadapt.targets.stan.syntax import block
 
 _SMALLEST, _LARGEST = -(2**31), 2**31 - 1
 # The only strings that Stan accepts as numbers.
@@ -73,7 +72,7 @@ def to_json(
     """
     given = load(data)
     values, text = given.values, given.text
-    declarations = parse(block(program.code, "data"))
+    declarations = program.declared("data")
     _require_all(given, declarations)
     booleans = text is not None and ("true" in text or "false" in text)
     variables: dict[str, DataVariable] = {}

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from stanadapt.errors import StanadaptError
 from stanadapt.results.files import read_text
-from stanadapt.targets.stan.syntax import HIDDEN, strip
+from stanadapt.targets.stan.declarations import Declaration, parse
+from stanadapt.targets.stan.syntax import HIDDEN, block, strip
 
 
 class Program(NamedTuple):
@@ -36,6 +37,10 @@ class Program(NamedTuple):
     def hash(self) -> str:
         """First 16 hexadecimal digits of the SHA-256 hash of `code`."""
         return sha256(self.code.encode()).hexdigest()[:16]
+
+    def declared(self, name: str) -> list[Declaration]:
+        """Return the declarations of the block `name`, in order."""
+        return parse(block(self.code, name))
 
 
 def read(
