@@ -1,4 +1,7 @@
-"""A long command, such as make, whose output goes to a file and which a signal ends completely."""
+"""A long command, such as make, whose output goes to a file and which a signal ends completely.
+
+A file of its own, because it does not depend on what is installed.
+"""
 
 import contextlib
 import os

@@ -1,4 +1,7 @@
-"""The native backend that uses BridgeStan's sources, if the user has them."""
+"""The native backend that uses BridgeStan's sources, if the user has them.
+
+A file of its own, because each backend is one.
+"""
 
 import re
 from pathlib import Path
