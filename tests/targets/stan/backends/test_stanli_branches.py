@@ -7,7 +7,7 @@ import stanadapt as sa
 from stanadapt.targets.stan.backends import stanli
 from tests.helpers.codes import raises, warns
 from tests.helpers.stanli_programs import K, X, assert_density, normal_sum
-from tests.targets.stan.backends.test_stanli_reproducers import REPRODUCERS
+from tests.helpers.stanli_reproducers import REPRODUCERS
 
 BRANCHES = {
     "guarded logarithm": (

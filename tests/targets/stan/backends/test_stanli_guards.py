@@ -1,6 +1,6 @@
 """The guards of the embedded backend: programs with known faults are right, refused or reported.
 
-The programs with faults are those of `test_stanli_reproducers`.
+The programs with faults are those of `stanli_reproducers`.
 """
 
 import importlib.metadata
@@ -14,7 +14,7 @@ import stanadapt as sa
 from stanadapt.targets.stan.backends import stanli
 from tests.helpers.codes import raises, warns
 from tests.helpers.stanli_programs import assert_density, normal_sum
-from tests.targets.stan.backends.test_stanli_reproducers import REPRODUCERS
+from tests.helpers.stanli_reproducers import REPRODUCERS
 
 NESTED, STORE = (REPRODUCERS[name] for name in ("nested loops", "invariant store"))
 
