@@ -10,7 +10,6 @@ import shutil
 import warnings
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -118,12 +117,14 @@ def load_store(path: Path) -> Fit:
 
 
 def _require_zarr() -> None:
-    if find_spec("zarr") is None:
+    try:
+        import_module("zarr")
+    except ImportError:
         raise StanadaptError(
             "zarr_missing",
             "zarr stores need the package zarr, which is not installed: run `pip install zarr`, or "
             "choose the format netcdf.",
-        )
+        ) from None
 
 
 def _metadata_error() -> type[Exception]:
