@@ -7,14 +7,14 @@ import csv
 import inspect
 import re
 import textwrap
-from enum import IntEnum
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 import stanadapt as sa
 from stanadapt.engine import authoring
-from stanadapt.engine.registry import as_chosen, shown_preset
+from stanadapt.engine.registry import shown_preset
+from stanadapt.engine.settings import as_chosen, declared
 from stanadapt.errors import NOTE, STAGES, VERDICT, all_codes
 from stanadapt.runs.choose_sampler import ABOUT_AUTO
 from stanadapt.samplers import registered
@@ -138,15 +138,12 @@ def _settings_table(sampler) -> str:
     if not defaults:
         return "It has no settings."
     meanings = explained_settings(inspect.getdoc(sampler.settings) or "")
-    rows = ["* - setting\n  - default\n  - meaning"]
-    for name, default in defaults.items():
-        kind = sampler.setting_types[name]
-        text = meanings.get(name, "")
-        if issubclass(kind, IntEnum):
-            text += f" One of {', '.join(f'``{member}``' for member in kind.__members__)}."
-        text = without_substitutions(text + _when_standardized(sampler, name))
-        rows.append(f"* - ``{name}``\n  - ``{default}``\n  - {text.strip()}")
-    return _table(rows, (24, 14, 62))
+    rows = ["* - setting\n  - default\n  - values\n  - meaning"]
+    for name, setting in declared(sampler.settings).items():
+        default = f"``{defaults[name]}``{_when_standardized(sampler, name)}"
+        text = without_substitutions(setting.text or meanings.get(name, ""))
+        rows.append(f"* - ``{name}``\n  - {default}\n  - {setting.values}\n  - {text}")
+    return _table(rows, (20, 16, 16, 48))
 
 
 def _table(rows: list[str], widths: tuple[int, ...]) -> str:
@@ -167,7 +164,7 @@ def _when_standardized(sampler, name: str) -> str:
         return ""
     some, many = (f"{sampler.when_standardized[name](dim):.3g}" for dim in (SOME, MANY))
     values = some if some == many else f"{some} of {SOME} parameters, {many} of {MANY}"
-    return f" Default in standardized coordinates: {values}."
+    return f"; in standardized coordinates {values}"
 
 
 def explained_settings(docstring: str) -> dict[str, str]:

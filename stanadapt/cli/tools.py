@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import textwrap
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +15,8 @@ from stanadapt.cli.options import Quiet
 from stanadapt.cli.terminal import plain, report_errors
 from stanadapt.engine.compiled.cache_folder import cache_root
 from stanadapt.engine.console import status
-from stanadapt.engine.registry import ABOUT_PRESETS, as_chosen, find, registered, shown_preset
+from stanadapt.engine.registry import ABOUT_PRESETS, find, registered, shown_preset
+from stanadapt.engine.settings import as_chosen, declared
 from stanadapt.errors import (
     NOTE,
     STAGES,
@@ -32,6 +34,8 @@ from stanadapt.targets.stan import bundled
 from stanadapt.targets.stan.backends import cmdstan
 from stanadapt.targets.stan.install_cmdstan import install_cmdstan as install
 
+TEXT_WIDTH = 92
+
 
 def samplers(
     name: Annotated[
@@ -47,10 +51,16 @@ def samplers(
                 _show_sampler(console, sampler)
             console.print("`stanadapt samplers NAME` explains its settings and cites its sources.")
             return
-        sampler, _ = find(name)
+        sampler, settings = find(name)
+        defaults = as_chosen(settings)
         _show_sampler(console, sampler)
         console.print(f"\n{plain(sampler.documentation)}\n", highlight=False)
         console.print(plain(inspect.getdoc(sampler.settings) or ""), highlight=False)
+        for setting in declared(sampler.settings).values():
+            line = f" = {defaults[setting.name]}, {setting.values}"
+            console.print(f"\n[bold]{setting.name}[/bold]{plain(line)}", highlight=False)
+            text = textwrap.fill(setting.text, TEXT_WIDTH, break_on_hyphens=False)
+            console.print(plain(textwrap.indent(text, "    ")), highlight=False)
         if sampler.presets:
             console.print(f"\n{plain(ABOUT_PRESETS)}", highlight=False)
         for title in sampler.presets:

@@ -52,9 +52,9 @@ three functions. The following one is a random walk with steps of standard devia
 A sampler with settings, gradients, tuning and a report
 -------------------------------------------------------
 
-This is Barker's proposal (Livingstone and Zanella 2022, JRSS B 84), as `barker.py`. `check` raises
-an error for a setting that it does not accept; `adapt` tunes the step size during warm-up; and
-`report` adds an attribute to the result, and a note that is also a warning.
+This is Barker's proposal (Livingstone and Zanella 2022, JRSS B 84), as `barker.py`. Each setting
+has a type with a range; `adapt` tunes the step size during warm-up; and `report` adds an attribute
+to the result, and a note that is also a warning.
 
     '''Barker's proposal: gradient-based, and robust to a step size that is too large.'''
 
@@ -63,13 +63,13 @@ an error for a setting that it does not accept; `adapt` tunes the step size duri
     import numpy as np
 
     import stanadapt.engine.authoring as sampler_api
-    from stanadapt.engine.authoring import GradientPoint, jit, replace
+    from stanadapt.engine.authoring import GradientPoint, Positive, Probability, jit, replace
 
     class Settings(NamedTuple):
-        '''target_accept: acceptance rate to aim for. step_size: its initial value, > 0.'''
+        '''Choices of the user: type, range, default and meaning.'''
 
-        target_accept: float = 0.57
-        step_size: float = 0.5
+        target_accept: Probability = 0.57  # acceptance rate to aim for
+        step_size: Positive = 0.5  # its initial value
 
     class State(NamedTuple):
         '''The current point, a point to write the next proposal into, and the step size.'''
@@ -84,13 +84,6 @@ an error for a setting that it does not accept; `adapt` tunes the step size duri
         acceptance_rate: float
         accepted: bool
         step_size: float
-
-    def check(settings):
-        sampler_api.require_probability(settings, "target_accept")
-        if not settings.step_size > 0:
-            raise sampler_api.setting_error(
-                f"barker: step_size must be positive, got {settings.step_size}."
-            )
 
     @jit
     def init(density, settings, position, rng):
@@ -147,6 +140,12 @@ an error for a setting that it does not accept; `adapt` tunes the step size duri
 
     sampler_api.register(__name__)
 
+A setting needs one line. Its comment, beside or above it, is shown by `stanadapt samplers barker`,
+and a value outside its range is an error: `Positive`, `NotNegative`, `Probability`, `Fraction`
+(0 included), `Share` (1 included), `Count` (1, 2, ...) and `CountOrZero`, or any other range,
+`Annotated[int, Between(2, 10, "[]")]`. If two settings may contradict each other, define
+`check(settings)`, which raises `setting_error(text)`.
+
 `note` and `setting_error` use codes that all authors share. If other programs have to distinguish
 your messages, declare your own codes with `Code(name, kind, meaning, cure)`, and pass them to
 `Message` or `StanadaptError`.
@@ -173,37 +172,41 @@ from stanadapt.engine.points import (
     unused_value,
     value_at,
 )
-from stanadapt.engine.protocol import (
-    ExtraOutput,
-    Memory,
+from stanadapt.engine.protocol import ExtraOutput, Memory, Sampler, Tempering, Threading
+from stanadapt.engine.registry import register
+from stanadapt.engine.settings import (
+    Between,
+    Count,
+    CountOrZero,
+    Fraction,
+    NotNegative,
     Numbers,
-    Sampler,
-    Tempering,
-    Threading,
-)
-from stanadapt.engine.registry import (
-    register,
-    require_at_least,
-    require_at_most,
-    require_fraction,
-    require_positive,
-    require_probability,
-    require_share,
+    Positive,
+    Probability,
+    Share,
     setting_error,
 )
 from stanadapt.engine.warmup import Stage, Warmup, all_left
 from stanadapt.errors import Code, Message, StanadaptError
 
 __all__ = [
+    "Between",
     "Code",
+    "Count",
+    "CountOrZero",
     "ExtraOutput",
     "Findings",
+    "Fraction",
     "GradientPoint",
     "Memory",
     "Message",
+    "NotNegative",
     "Numbers",
+    "Positive",
+    "Probability",
     "RunView",
     "Sampler",
+    "Share",
     "Stage",
     "StanadaptError",
     "Tempering",
@@ -222,12 +225,6 @@ __all__ = [
     "proposed",
     "register",
     "replace",
-    "require_at_least",
-    "require_at_most",
-    "require_fraction",
-    "require_positive",
-    "require_probability",
-    "require_share",
     "setting_error",
     "squared_norm",
     "unused_gradient",

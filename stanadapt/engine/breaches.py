@@ -12,7 +12,8 @@ from typing import Any
 
 from numba.core.dispatcher import Dispatcher
 
-from stanadapt.engine.protocol import AUTO, PRESET, Numbers, Sampler, keep
+from stanadapt.engine.protocol import AUTO, PRESET, Sampler, keep
+from stanadapt.engine.settings import Numbers
 from stanadapt.engine.starts import START_OPTIONS
 from stanadapt.errors import Message, StanadaptError, require_whole
 

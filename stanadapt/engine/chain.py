@@ -38,7 +38,7 @@ from stanadapt.engine.protocol import (
     step,
     write_extra,
 )
-from stanadapt.engine.registry import as_compiled
+from stanadapt.engine.settings import as_compiled
 from stanadapt.engine.state_types import require_state
 from stanadapt.engine.threads import ThreadPool
 from stanadapt.engine.warmup import next_block

@@ -17,7 +17,7 @@ and later): stan/mcmc/hmc/nuts/base_nuts.hpp.
 
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -25,9 +25,11 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR, Phase, from_point, move
 from stanadapt.engine.numerics.vectors import copy, squared_norm
 from stanadapt.engine.points import acceptance_probability
+from stanadapt.engine.settings import Between
 
 # 2^25 gradients per iteration: a deeper trajectory would never end
 LARGEST_DEPTH = 25
+Depth = Annotated[int, Between(1, LARGEST_DEPTH, "[]")]  # of a setting
 
 
 class Tree(NamedTuple):

@@ -3,12 +3,14 @@
 1. A sampler is one file. Its docstring gives the purpose (its first line is listed by
    `stanadapt samplers`) and the sources of its formulas.
 2. It defines three NamedTuples: `Settings`, which a user chooses, with defaults, fields of type
-   float, int, bool, `Numbers` (several numbers) or an IntEnum with members that the user names;
-   `State`, all that the next step needs, tuning included; `Info`, the statistics of one iteration,
-   under ArviZ names, `acceptance_rate` among them.
+   float, int, bool, `Numbers` (several numbers) or an IntEnum with members that the user names,
+   each with its range (`engine/settings.py`) and a comment that explains it; `State`, all that the
+   next step needs, tuning included; `Info`, the statistics of one iteration, under ArviZ names,
+   `acceptance_rate` among them.
 3. `State.current` is a NamedTuple with at least `position`, shape (dim,), and `log_density`.
    A State is built by keyword and changed by `replace(state, scale=...)`.
-4. `check(settings)` is plain Python and raises StanadaptError for values out of range.
+4. `check(settings)`, if it is defined, is plain Python and raises StanadaptError for settings that
+   contradict each other.
 5. `step` and `adapt` are compiled (`jit`). They neither raise nor print: a failure is a value
    (`-inf` is a rejection, `diverging` is a field of Info), since an exception ends the run. `init`
    and `freeze` may be compiled: Python calls them once per chain, and short ones would take longer
@@ -51,12 +53,6 @@ from stanadapt.engine.warmup import Warmup
 PRESET, AUTO = "preset", "auto"
 
 # --- settings -------------------------------------------------------------------------------------
-
-
-class Numbers(tuple):
-    """A setting of several numbers, such as a ladder; compiled code gets a read-only array."""
-
-    __slots__ = ()
 
 
 class Preset(NamedTuple):
@@ -312,11 +308,6 @@ class Sampler(NamedTuple):
     def documentation(self) -> str:
         """Docstring of the sampler's file."""
         return inspect.getdoc(sys.modules[self.settings.__module__]) or ""
-
-    @property
-    def setting_types(self) -> dict[str, type]:
-        """Declared type of each setting."""
-        return typing.get_type_hints(self.settings)
 
     @property
     def info_types(self) -> dict[str, type]:

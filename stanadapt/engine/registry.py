@@ -1,29 +1,27 @@
-"""Samplers by name, and their settings as a user gives them.
+"""Samplers by name, with their settings.
 
-`register` adds a sampler and `find` looks one up. Settings are cast to their declared types when
-they are looked up, since a value of another type would be compiled for a second time. The
-`require_` functions are for the `check` of a sampler.
+`register` adds a sampler and `find` looks one up. A setting that a user chose holds before that of
+a preset, and this one before a default.
 """
 
 import sys
 from collections.abc import Callable
-from enum import IntEnum
 from importlib import import_module
 from typing import Any
-
-import numpy as np
 
 from stanadapt.engine.breaches import breaches
 from stanadapt.engine.compiled.jit import remember_sources
 from stanadapt.engine.compiled.sources import remember_class
-from stanadapt.engine.protocol import PARTS, PRESET, REGISTRY, Numbers, Preset, Sampler
-from stanadapt.errors import LARGEST_WHOLE, StanadaptError, did_you_mean
+from stanadapt.engine.protocol import PARTS, PRESET, REGISTRY, Preset, Sampler
+from stanadapt.engine.settings import Numbers, as_chosen, declared, setting_error, typed
+from stanadapt.errors import StanadaptError, did_you_mean
 
 ABOUT_PRESETS = (
     "Presets: published settings, by first author and year (preset=NAME). Settings that are given, "
     "and standardize, override them."
 )
 SAMPLERS = "stanadapt.samplers"
+NO_PRESET = Preset({})
 # a message shows the first and last of more numbers; the dimension of an example
 MOST_SHOWN, SOME = 8, 100
 
@@ -96,12 +94,10 @@ def find(sampler: str | tuple, /, **chosen: Any) -> tuple[Sampler, Any]:
 
     """
     sampler, base = _look_up(sampler)
-    preset = _preset(sampler, chosen.pop(PRESET, None))
-    published = {} if preset is None else preset.settings
-    values = {**base._asdict(), **published, **_without_aliases(sampler, chosen)}
-    settings = sampler.settings(**{name: _typed(sampler, name, v) for name, v in values.items()})
+    preset, chosen = _read(sampler, chosen)
+    settings = _replaced(sampler, base, {**base._asdict(), **preset.settings, **chosen})
     sampler.check(settings)
-    if preset is not None:
+    if preset is not NO_PRESET:
         sampler = sampler._replace(standardize=preset.standardize)
     forever = getattr(settings, "adapts_forever", sampler.adapts_forever)
     fixed = {}
@@ -133,70 +129,51 @@ def _look_up(sampler: str | tuple) -> tuple[Sampler, Any]:
 # --- settings -------------------------------------------------------------------------------------
 
 
-def as_chosen(settings: Any) -> dict[str, Any]:
-    """Return settings by name, as a user writes them: members of an IntEnum by their names."""
-    values = settings._asdict().items()
-    return {name: v.name if isinstance(v, IntEnum) else v for name, v in values}
+def for_dimension(
+    sampler: Sampler, settings: Any, chosen: Any, dim: int, standardized: bool = False
+) -> Any:
+    """Return settings for `dim` parameters, with those that are computed from this number.
 
-
-def as_compiled(settings: Any) -> Any:
-    """Return settings for compiled code: members of an IntEnum as their numbers, Numbers as arrays.
-
-    Numba reads a number in C, but an enumeration in Python, at each call; and it would compile once
-    more for tuples of another length.
+    These are the settings that the preset computes; or, if `standardized`, the defaults of
+    standardized coordinates, in place of other defaults.
     """
-    return type(settings)(*map(_compiled, settings))
-
-
-def _compiled(value: Any) -> Any:
-    if isinstance(value, IntEnum):
-        return int(value)
-    if isinstance(value, Numbers):
-        array = np.array(value, dtype=float)
-        array.flags.writeable = False
-        return array
-    return value
-
-
-def with_standardized_defaults(sampler: Sampler, settings: Any, chosen: Any, dim: int) -> Any:
-    """Return settings for `dim` parameters in standardized coordinates.
-
-    A setting that neither the user nor a preset chose by name, and that has the default of other
-    coordinates, gets the default of these.
-    """
-    defaults, preset = sampler.settings._field_defaults, _preset(sampler, chosen.get(PRESET))
-    kept = {*chosen} if preset is None else {*chosen, *preset.settings, *preset.by_dimension}
-    changes = {
-        name: _typed(sampler, name, default(dim))
-        for name, default in sampler.when_standardized.items()
-        if name not in kept and getattr(settings, name) == defaults[name]
-    }
-    return settings._replace(**changes)
-
-
-def with_settings_of_size(sampler: Sampler, settings: Any, chosen: Any, dim: int) -> Any:
-    """Return settings with those that the sampler's preset computes from the dimension."""
-    preset = _preset(sampler, chosen.get(PRESET))
-    if preset is None or not preset.by_dimension:
-        return settings
-    named = _without_aliases(sampler, {k: v for k, v in chosen.items() if k != PRESET})
-    changes = {
-        name: _typed(sampler, name, value(dim))
-        for name, value in preset.by_dimension.items()
-        if name not in named
-    }
-    settings = settings._replace(**changes)
+    preset, chosen = _read(sampler, chosen)
+    values, kept = preset.by_dimension, {*chosen}
+    if standardized:
+        values = sampler.when_standardized
+        kept |= {*preset.settings, *preset.by_dimension}
+        defaults = sampler.settings._field_defaults
+        kept |= {name for name in values if getattr(settings, name) != defaults[name]}
+    changes = {name: value(dim) for name, value in values.items() if name not in kept}
+    settings = _replaced(sampler, settings, changes)
     sampler.check(settings)
     return settings
 
 
+def _read(sampler: Sampler, chosen: dict[str, Any]) -> tuple[Preset, dict[str, Any]]:
+    """Return the preset that was chosen, and the other settings under the sampler's names."""
+    preset = _preset(sampler, chosen.get(PRESET))
+    return preset, _without_aliases(sampler, {k: v for k, v in chosen.items() if k != PRESET})
+
+
+def _replaced(sampler: Sampler, settings: Any, values: dict[str, Any]) -> Any:
+    """Return settings with other values, checked and cast as declared."""
+    known = declared(sampler.settings)
+    for name in values:
+        if name not in known:
+            raise StanadaptError(
+                "unknown_setting",
+                f"{sampler.name} has no setting {name!r}; it has {', '.join(known) or 'none'}."
+                + did_you_mean(name, known),
+            )
+    changes = {name: typed(sampler.name, known[name], value) for name, value in values.items()}
+    return settings._replace(**changes)
+
+
 def shown_preset(sampler: Sampler, name: str) -> str:
     """Return the settings of a preset in one line: those that differ from the defaults, by name."""
-    preset = sampler.presets[name]
-    settings, defaults = (
-        as_chosen(find(sampler.name, preset=name)[1]),
-        as_chosen(sampler.settings()),
-    )
+    preset, defaults = sampler.presets[name], as_chosen(sampler.settings())
+    settings = as_chosen(find(sampler.name, preset=name)[1])
     shown = [f"{k}={_short(v)}" for k, v in settings.items() if v != defaults[k]]
     for k, value in preset.by_dimension.items():
         shown.append(f"{k}={value(SOME):g} of {SOME} parameters")
@@ -212,10 +189,10 @@ def _short(value: Any) -> str:
     return ",".join(numbers if len(numbers) <= MOST_SHOWN else [*numbers[:3], "...", numbers[-1]])
 
 
-def _preset(sampler: Sampler, name: Any) -> Preset | None:
-    """Return the preset of that name, None for None; StanadaptError for an unknown name."""
+def _preset(sampler: Sampler, name: Any) -> Preset:
+    """Return the preset of that name; StanadaptError for an unknown name."""
     if name is None:
-        return None
+        return NO_PRESET
     if isinstance(name, str) and name in sampler.presets:
         return sampler.presets[name]
     others = names_of(lambda other: isinstance(name, str) and name in other.presets)
@@ -242,77 +219,7 @@ def _without_aliases(sampler: Sampler, values: dict[str, Any]) -> dict[str, Any]
     return named
 
 
-def _typed(sampler: Sampler, name: str, value: Any) -> Any:
-    """Cast to the declared type: an int where a float was compiled means a second compilation."""
-    declared = sampler.setting_types
-    if name not in declared:
-        raise StanadaptError(
-            "unknown_setting",
-            f"{sampler.name} has no setting {name!r}; it has {', '.join(declared) or 'none'}."
-            + did_you_mean(name, declared),
-        )
-    kind: Any = declared[name]
-    if issubclass(kind, IntEnum):
-        return _member(sampler, name, kind, value)
-    if issubclass(kind, Numbers):
-        return _numbers(sampler, name, value)
-    try:
-        if isinstance(value, str):
-            value = {"true": True, "false": False}.get(value.lower(), value)
-        number = kind(value)
-        fits = number == float(value) if kind is int else kind is not bool or value in (0, 1)
-    except (TypeError, ValueError, OverflowError):
-        fits = False
-    if not fits or (isinstance(value, bool) and kind is not bool):
-        expected = {float: "a number", int: "a whole number", bool: "true or false"}[kind]
-        raise setting_error(f"{sampler.name}: {name} must be {expected}, got {value!r}.")
-    if kind is int and abs(number) > LARGEST_WHOLE:
-        raise setting_error(
-            f"{sampler.name}: {name} must be at most {LARGEST_WHOLE:,} in size, got {value!r}."
-        )
-    return number
-
-
-def _member(sampler: Sampler, name: str, kind: type[IntEnum], value: Any) -> IntEnum:
-    if isinstance(value, kind):
-        return value
-    if not isinstance(value, str) or value not in kind.__members__:
-        names = ", ".join(kind.__members__)
-        raise setting_error(f"{sampler.name}: {name} must be one of {names}, got {value!r}.")
-    return kind[value]
-
-
-def _numbers(sampler: Sampler, name: str, value: Any) -> Numbers:
-    """Read several numbers: a sequence, a text with commas between them, or one number alone."""
-    given = value.replace(",", " ").split() if isinstance(value, str) else value
-    try:
-        array = np.array(given)
-        # of truth values and complex numbers, NumPy would make others
-        real = array.dtype.kind not in "bc"
-        numbers = np.atleast_1d(array.astype(float)) if real else np.empty(0)
-        usable = real and numbers.ndim == 1 and bool(np.isfinite(numbers).all())
-    except (TypeError, ValueError, OverflowError):
-        usable = False
-    if not usable:
-        raise setting_error(
-            f"{sampler.name}: {name} must be finite numbers, such as 1,0.5,0.1, got {value!r}."
-        )
-    return Numbers(numbers.tolist())
-
-
-# --- ranges, for the `check` of a sampler ---------------------------------------------------------
-
-
-def setting_error(message: str) -> StanadaptError:
-    """Return the error for a setting that a sampler does not accept, to be raised by `check`.
-
-    Parameters
-    ----------
-    message
-        Text that begins with the sampler's name: the setting, the accepted values, and the value.
-
-    """
-    return StanadaptError("invalid_setting", message)
+# --- ranges, for the `check` of samplers that temper ----------------------------------------------
 
 
 def require_positive(settings: tuple, *names: str) -> None:

@@ -8,7 +8,7 @@ from stanadapt.engine import chain
 from stanadapt.engine.chain import ChainDesign, Keeper
 from stanadapt.engine.plan import make_plan
 from stanadapt.engine.protocol import PRESET
-from stanadapt.engine.registry import find, with_settings_of_size, with_standardized_defaults
+from stanadapt.engine.registry import find, for_dimension
 from stanadapt.engine.starts import START_OPTIONS, ChainInit
 from stanadapt.errors import StanadaptError, did_you_mean, require_flag, require_names
 from stanadapt.results import arviz_module, as_path
@@ -92,7 +92,7 @@ def prepare(
     _require_known(choice.sampler, chosen)
     moved, size = program.dim - program.noise_size, target.dim - program.noise_size
     found, typed = find(choice.sampler, **chosen)
-    typed = with_settings_of_size(found, typed, chosen, size)
+    typed = for_dimension(found, typed, chosen, size)
     given = read_start(target, found, warm_start, own_options)
     plan = make_plan(
         chains=chains, parallel_chains=parallel_chains, thin=thin, seed=seed,
@@ -115,7 +115,8 @@ def prepare(
     if chosen.get(PRESET) is not None:
         attributes[PRESET] = chosen[PRESET]
     return Setup(
-        target, design, with_standardized_defaults(found, typed, chosen, moved), coordinates, begin,
+        target, design, for_dimension(found, typed, chosen, moved, standardized=True),
+        coordinates, begin,
         starting_values(inits, found, given), saved, attributes, folder, executor,
         watch_of(program, show_progress, max_minutes),
     )  # fmt: skip

@@ -13,7 +13,7 @@ from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.engine.chain import Chain, ChainDesign, Recording
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import Sampler
-from stanadapt.engine.registry import as_chosen
+from stanadapt.engine.settings import as_chosen
 from stanadapt.errors import warn
 from stanadapt.results.attributes import origin
 from stanadapt.results.labels import phase_groups

@@ -19,7 +19,7 @@ from stanadapt.engine.chain import ChainDesign
 from stanadapt.engine.compiled.sources import hashes_of_class
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import Sampler
-from stanadapt.engine.registry import as_chosen
+from stanadapt.engine.settings import as_chosen
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.results.attributes import RECORDED, library_versions
 from stanadapt.results.labels import plain_labels

@@ -33,48 +33,33 @@ from stanadapt.engine.points import (
     value_at,
 )
 from stanadapt.engine.protocol import Memory, Preset
-from stanadapt.engine.registry import register, require_positive, require_probability
+from stanadapt.engine.registry import register
+from stanadapt.engine.settings import Fraction, Positive, Probability
 from stanadapt.samplers.saved_factor import saved_factor
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler.
+    """Settings of the sampler."""
 
-    target_accept
-        Acceptance rate to which s is tuned, in (0, 1).
-    learning_rate
-        Relative change of s per iteration, in (0, 1).
-    covariance_rate
-        rho_0 in (0, 1): the weight of the newest position in mean and covariance, falling as
-        1 / (1 + t / decay) with the iteration t.
-    decay
-        Number of iterations after which that weight is halved; > 0.
-    mean_rate
-        Constant weight of the newest position in the mean, in (0, 1); 0: the same weight as in the
-        covariance.
-    initial_scale
-        L starts as initial_scale / sqrt(dim) times the identity; > 0. Default in standardized
-        coordinates: 2.38, the optimum for a normal posterior.
-    tune_scale
-        Whether s is tuned. Otherwise it is 2.38 / sqrt(dim) throughout, which is best for a normal
-        posterior.
-    diagonal
-        Learn a diagonal L: O(dim) instead of O(dim^2) operations per iteration, but no
-        correlations.
-    save_factor
-        Whether the result has s L, in the group `proposal_factor`.
-
-    """
-
-    target_accept: float = 0.25
-    learning_rate: float = 0.01
-    covariance_rate: float = 0.001
-    decay: float = 4000.0
-    mean_rate: float = 0.0
-    initial_scale: float = 0.1
+    target_accept: Probability = 0.25  # acceptance rate to which s is tuned
+    learning_rate: Probability = 0.01  # relative change of s per iteration
+    # rho_0: the weight of the newest position in mean and covariance, falling as 1 / (1 + t /
+    # decay) with the iteration t
+    covariance_rate: Probability = 0.001
+    decay: Positive = 4000.0  # number of iterations after which that weight is halved
+    # constant weight of the newest position in the mean; 0: the same weight as in the
+    # covariance
+    mean_rate: Fraction = 0.0
+    # L starts as initial_scale / sqrt(dim) times the identity. Default in standardized
+    # coordinates: 2.38, the optimum for a normal posterior.
+    initial_scale: Positive = 0.1
+    # Whether s is tuned. Otherwise it is 2.38 / sqrt(dim) throughout, which is best for a
+    # normal posterior.
     tune_scale: bool = True
+    # learn a diagonal L: O(dim) instead of O(dim^2) operations per iteration, but no
+    # correlations
     diagonal: bool = False
-    save_factor: bool = False
+    save_factor: bool = False  # whether the result has s L, in the group `proposal_factor`
 
 
 class State(NamedTuple):
@@ -98,14 +83,6 @@ class Info(NamedTuple):
     acceptance_rate: float
     accepted: bool
     step_size: float
-
-
-def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
-    require_probability(settings, "target_accept", "learning_rate", "covariance_rate")
-    require_positive(settings, "initial_scale", "decay")
-    if settings.mean_rate != 0.0:
-        require_probability(settings, "mean_rate")
 
 
 @rarely_called

@@ -27,29 +27,21 @@ from stanadapt.engine.points import (
     value_at,
 )
 from stanadapt.engine.protocol import Preset
-from stanadapt.engine.registry import register, require_positive, require_probability
+from stanadapt.engine.registry import register
+from stanadapt.engine.settings import Positive, Probability
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler.
+    """Settings of the sampler."""
 
-    target_accept
-        Acceptance rate to which the scale is tuned, in (0, 1).
-    initial_scale
-        The proposal's standard deviation starts as initial_scale / sqrt(dim), in units of the
-        unconstrained parameters; > 0. Default in standardized coordinates: 2.38, the optimum for a
-        normal posterior.
-    learning_rate
-        Relative change of the scale per iteration, in (0, 1).
-    tune_scale
-        Whether the scale is tuned. Otherwise it keeps its initial value; initial_scale = 2.38 is
-        then best for a normal posterior with covariance I.
-
-    """
-
-    target_accept: float = 0.25
-    initial_scale: float = 0.1
-    learning_rate: float = 0.01
+    target_accept: Probability = 0.25  # acceptance rate to which the scale is tuned
+    # The proposal's standard deviation starts as initial_scale / sqrt(dim), in units of the
+    # unconstrained parameters. Default in standardized coordinates: 2.38, the optimum for a
+    # normal posterior.
+    initial_scale: Positive = 0.1
+    learning_rate: Probability = 0.01  # relative change of the scale per iteration
+    # Whether the scale is tuned. Otherwise it keeps its initial value; initial_scale = 2.38 is
+    # then best for a normal posterior with covariance I.
     tune_scale: bool = True
 
 
@@ -67,12 +59,6 @@ class Info(NamedTuple):
     acceptance_rate: float
     accepted: bool
     step_size: float
-
-
-def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
-    require_probability(settings, "target_accept", "learning_rate")
-    require_positive(settings, "initial_scale")
 
 
 @rarely_called

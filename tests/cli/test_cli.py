@@ -12,7 +12,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.cli import compare as compare_command
 from stanadapt.cli.commands import app
-from stanadapt.engine.registry import as_chosen
+from stanadapt.engine.settings import as_chosen, declared
 from stanadapt.errors import NOTE, STAGES, VERDICT, StanadaptError, all_codes
 from stanadapt.samplers import registered
 from stanadapt.targets import doctor
@@ -77,6 +77,8 @@ def test_one_sampler(name):
     sampler = registered()[name]
     for setting, default in as_chosen(sampler.settings()).items():
         assert f"{setting}={default}" in printed
+    for setting in declared(sampler.settings).values():
+        assert f" {setting.values} {setting.text}" in printed
     assert "References" in printed
 
 

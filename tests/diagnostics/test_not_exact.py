@@ -88,7 +88,7 @@ def test_the_verdict_is_not_exact_although_chains_have_converged(fits):
 @pytest.mark.parametrize("name", [n for n, s in registered().items() if s.exact is not True])
 def test_no_fit_of_a_sampler_that_is_not_exact_is_fine(fits, name):
     """The draws are those of an exact sampler, but the sampler declares that it is not."""
-    settings = {"exact": False} if "exact" in registered()[name].setting_types else {}
+    settings = {"exact": False} if "exact" in registered()[name].settings._fields else {}
     attributes = {"sampler": name, "exact": find(name, **settings)[0].exact}
     fit = made_up_fits.fit(1, shape=SHAPE, **attributes)
     assert verdict(fit).verdict == "not exact"

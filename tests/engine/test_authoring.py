@@ -108,20 +108,20 @@ MISTAKES = {
     "a name with another meaning": ("auto", PAGE, "sampler_name_taken", ["'auto'", "rename"]),
     "a setting that may be None": (
         "barker",
-        changed("step_size: float = 0.5", "step_size: float | None = None"),
+        changed("step_size: Positive = 0.5", "step_size: float | None = None"),
         "invalid_sampler_tuple",
         ["Settings.step_size", "float | None"],
     ),
     "a setting that is text": (
         "barker",
-        changed("step_size: float = 0.5", 'step_size: str = "large"'),
+        changed("step_size: Positive = 0.5", 'step_size: str = "large"'),
         "invalid_sampler_tuple",
         ["Settings.step_size", "IntEnum", "str"],
     ),
     "a type that cannot be resolved": (
         "barker",
         "from __future__ import annotations\n"
-        + changed("step_size: float = 0.5", "step_size: Width = 0.5"),
+        + changed("step_size: Positive = 0.5", "step_size: Width = 0.5"),
         "invalid_sampler_tuple",
         ["Settings", "'Width'"],
     ),
@@ -171,13 +171,13 @@ MISTAKES = {
     ),
     "a setting with the name of an argument": (
         "barker",
-        changed("step_size: float = 0.5", "step_size: float = 0.5\n    seed: int = 1"),
+        changed("step_size: Positive = 0.5", "step_size: Positive = 0.5\n    seed: int = 1"),
         "invalid_sampler_tuple",
         ["seed", "argument of `sample`"],
     ),
     "a setting with the name of a family's argument": (
         "barker",
-        changed("step_size: float = 0.5", "step_size: float = 0.5\n    prior_data: int = 1"),
+        changed("step_size: Positive = 0.5", "step_size: Positive = 0.5\n    prior_data: int = 1"),
         "invalid_sampler_tuple",
         ["prior_data", "argument of `sample`"],
     ),

@@ -119,7 +119,7 @@ def test_every_sampler_is_in_the_reference_with_its_settings(reference_text):
     assert titles == list(registered())
     sections = dict(zip(titles, re.split(r"^\w+\n-+$", text, flags=re.M)[1:], strict=True))
     for name in registered():
-        rows = re.findall(r"\* - ``(\w+)``\n +- ``(.*)``\n +- (.+)", sections[name])
+        rows = re.findall(r"\* - ``(\w+)``\n +- ``(.*)``.*\n +- .+\n +- (.+)", sections[name])
         shown = {setting: default for setting, default, meaning in rows if len(meaning) > 10}
         _, defaults = find(name)
         assert list(shown) == list(defaults._fields)

@@ -14,7 +14,7 @@ from stanadapt.engine.density import (
     value,
     value_and_gradient,
 )
-from stanadapt.engine.registry import as_chosen
+from stanadapt.engine.settings import as_chosen
 from stanadapt.engine.warmup import next_block
 from stanadapt.samplers import find, registered
 from stanadapt.samplers.gad.gad_hmc import LARGEST_WEIGHT

@@ -9,12 +9,8 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt.engine.registry import (
-    as_chosen,
-    shown_preset,
-    with_settings_of_size,
-    with_standardized_defaults,
-)
+from stanadapt.engine.registry import for_dimension, shown_preset
+from stanadapt.engine.settings import as_chosen
 from stanadapt.samplers import find, registered
 from stanadapt.samplers.kameleon.kameleon import PUBLISHED
 from tests.helpers.codes import raises
@@ -81,7 +77,7 @@ PRESETS = [(name, title) for name, sampler in registered().items() for title in 
 def resolved(name, dim=100, **chosen):
     """Return sampler and settings as a run in `dim` dimensions without standardization has them."""
     sampler, settings = find(name, **chosen)
-    return sampler, as_chosen(with_settings_of_size(sampler, settings, chosen, dim))
+    return sampler, as_chosen(for_dimension(sampler, settings, chosen, dim))
 
 
 def test_every_preset_has_an_expectation():
@@ -109,7 +105,7 @@ def test_a_preset_gives_the_published_settings(name, title):
 def test_a_preset_holds_whatever_the_defaults(name, title):
     """In standardized coordinates, on request, nothing that it sets changes."""
     sampler, settings = find(name, preset=title)
-    again = with_standardized_defaults(sampler, settings, {"preset": title}, 7)
+    again = for_dimension(sampler, settings, {"preset": title}, 7, standardized=True)
     preset = registered()[name].presets[title]
     for setting in (*preset.settings, *preset.by_dimension):
         assert getattr(again, setting) == getattr(settings, setting)

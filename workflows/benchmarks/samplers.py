@@ -26,7 +26,7 @@ import stanadapt as sa
 from stanadapt.engine.chain import Chain, ChainDesign, advance_together, run
 from stanadapt.engine.density import value, value_and_gradient
 from stanadapt.engine.plan import make_plan
-from stanadapt.engine.registry import with_standardized_defaults
+from stanadapt.engine.registry import for_dimension
 from stanadapt.samplers import find as find_sampler
 from stanadapt.targets.stan.bundled import find
 from workflows import record, terminal
@@ -77,7 +77,7 @@ def make_chains(
     """
     definition, settings = find_sampler(sampler, **choices)
     if standardized:
-        settings = with_standardized_defaults(definition, settings, choices, target.dim)
+        settings = for_dimension(definition, settings, choices, target.dim, standardized=True)
     plan = make_plan(
         chains=n, parallel_chains=n, iter_warmup=iterations, iter_sampling=iterations, thin=1,
         seed=1, save_warmup=False, show_progress=False,

@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 
 import stanadapt as sa
-from stanadapt.engine.registry import as_chosen
+from stanadapt.engine.settings import as_chosen
 from stanadapt.samplers import find
 from stanadapt.targets.stan import bundled
 from workflows import record, terminal

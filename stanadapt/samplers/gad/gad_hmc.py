@@ -34,7 +34,7 @@ taken at q_0, and e is the initial momentum, which is independent of q_0. The st
 
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -57,13 +57,8 @@ from stanadapt.engine.points import (
     unused_gradient,
 )
 from stanadapt.engine.protocol import Memory
-from stanadapt.engine.registry import (
-    register,
-    require_at_least,
-    require_at_most,
-    require_positive,
-    require_probability,
-)
+from stanadapt.engine.registry import register
+from stanadapt.engine.settings import Between, Count, NotNegative, Positive, Probability
 from stanadapt.samplers.gad import speed_measure
 from stanadapt.samplers.gad.trajectory_derivative import (
     Trajectory,
@@ -79,48 +74,36 @@ MOST_STEPS = 1000
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler.
+    """Settings of the sampler."""
 
-    leapfrogs
-        Number N of leapfrog steps per iteration, each one gradient; 1 to 1000. Default in
-        standardized coordinates: (dim / 2)^(1/4), rounded, at least 2. For a normal posterior, a
-        quarter of a period in this number of steps is accepted at about the target rate, or more
-        often.
-    target_accept
-        Acceptance rate to which L is tuned, in (0, 1). The rate stays higher if trajectories of N
-        steps reach a quarter of a period first.
-    learning_rate
-        eta > 0, the size of a step of L, in units of the unconstrained parameters: roughly the
-        distance that an entry of L moves per iteration. Without standardization, the default number
-        of warm-up iterations is too small for the default rate: use 20,000.
-    initial_scale
-        L starts as initial_scale / sqrt(dim) times the identity; with 0, the trajectory is a
-        quarter of the period of standard normal parameters. Default in standardized coordinates: 0.
-        Diagonal entries of L stay above 1e-3, as in the paper (in units of the parameters if these
-        are not standardized).
-    adapt_every
-        Number of iterations of warm-up between steps of L, at least 1: a step takes one gradient
-        and O(N dim^2) operations. Default in standardized coordinates: 4, since L starts near its
-        optimum.
-    diagonal
-        Learn a diagonal L: O(dim) instead of O(dim^2) operations per iteration, but no
-        correlations.
-    exact
-        Also differentiate the gradients along the trajectory, which the authors' code treats as
-        constants. This takes N more gradients if L climbs after a negative log ratio. The steps of
-        L are better, but the gain is smaller than the additional cost.
-    save_factor
-        Whether the result has the learned L, in the group `proposal_factor`.
-
-    """
-
-    leapfrogs: int = 4
-    target_accept: float = 0.65
-    learning_rate: float = 1.5e-4
-    initial_scale: float = 0.1
-    adapt_every: int = 1
+    # Number N of leapfrog steps per iteration, each one gradient. Default in standardized
+    # coordinates: (dim / 2)^(1/4), rounded, at least 2. For a normal posterior, a quarter of a
+    # period in this number of steps is accepted at about the target rate, or more often.
+    leapfrogs: Annotated[int, Between(1, MOST_STEPS, "[]")] = 4
+    # Acceptance rate to which L is tuned. The rate stays higher if trajectories of N steps
+    # reach a quarter of a period first.
+    target_accept: Probability = 0.65
+    # eta, the size of a step of L, in units of the unconstrained parameters: roughly the
+    # distance that an entry of L moves per iteration. Without standardization, the default
+    # number of warm-up iterations is too small for the default rate: use 20,000.
+    learning_rate: Positive = 1.5e-4
+    # L starts as initial_scale / sqrt(dim) times the identity; with 0, the trajectory is a
+    # quarter of the period of standard normal parameters. Default in standardized coordinates:
+    # 0. Diagonal entries of L stay above 1e-3, as in the paper (in units of the parameters if
+    # these are not standardized).
+    initial_scale: NotNegative = 0.1
+    # Number of iterations of warm-up between steps of L: a step takes one gradient and O(N
+    # dim^2) operations. Default in standardized coordinates: 4, since L starts near its
+    # optimum.
+    adapt_every: Count = 1
+    # learn a diagonal L: O(dim) instead of O(dim^2) operations per iteration, but no
+    # correlations
     diagonal: bool = False
+    # Also differentiate the gradients along the trajectory, which the authors' code treats as
+    # constants. This takes N more gradients if L climbs after a negative log ratio. The steps
+    # of L are better, but the gain is smaller than the additional cost.
     exact: bool = False
+    # whether the result has the learned L, in the group `proposal_factor`
     save_factor: bool = False
 
 
@@ -144,15 +127,6 @@ class Info(NamedTuple):
     diverging: bool
     leapfrogs: int
     entropy_weight: float
-
-
-def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
-    require_at_least(settings, 1, "leapfrogs", "adapt_every")
-    require_at_most(settings, MOST_STEPS, "leapfrogs")
-    require_at_least(settings, 0, "initial_scale")
-    require_probability(settings, "target_accept")
-    require_positive(settings, "learning_rate")
 
 
 @jit

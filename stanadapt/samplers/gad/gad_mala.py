@@ -23,13 +23,8 @@ from stanadapt.engine.density import Density, value_and_gradient
 from stanadapt.engine.numerics.vectors import fill_normal, squared_norm
 from stanadapt.engine.points import LANGEVIN_SCALE, acceptance_probability, start_at
 from stanadapt.engine.protocol import Memory, Preset
-from stanadapt.engine.registry import (
-    register,
-    require_at_least,
-    require_positive,
-    require_probability,
-    setting_error,
-)
+from stanadapt.engine.registry import register
+from stanadapt.engine.settings import Count, CountOrZero, Positive, Probability, setting_error
 from stanadapt.samplers.gad import proposal_factor as factors
 from stanadapt.samplers.gad import speed_measure
 
@@ -39,43 +34,32 @@ DIFFERENCE_STEP = 1e-4
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler.
+    """Settings of the sampler."""
 
-    target_accept
-        Acceptance rate to which L is tuned, in (0, 1).
-    learning_rate
-        eta > 0, the size of a step of L, in units of the unconstrained parameters: roughly the
-        distance that an entry of L moves per iteration. The paper uses 1e-5 for 785 parameters.
-    initial_scale
-        L starts as initial_scale / sqrt(dim) times the identity; > 0. Default in standardized
-        coordinates: 1.65 dim^(1/3), the optimum for a normal posterior. Diagonal entries of L stay
-        above 1e-3, as in the paper (in units of the parameters if these are not standardized).
-    adapt_every
-        Number of iterations of warm-up between steps of L, at least 1: a step takes O(dim^2)
-        operations, 5 us for 100 parameters. Default in standardized coordinates: 4, since L starts
-        near its optimum.
-    diagonal
-        Learn a diagonal L: O(dim) instead of O(dim^2) operations per iteration, but no
-        correlations.
-    rank
-        Learn L = diag(s) + U V^T with `rank` columns in U and V: O(rank dim) per iteration, for
-        hundreds of parameters, if only a few combinations of them differ from the rest. If it is 0,
-        or at least half the dimension, L is a full triangular matrix.
-    exact
-        Keep the Hessian term of the derivative, which takes two more gradients in about half of the
-        iterations of warm-up. Rarely better; see the paper's tables.
-    save_factor
-        Whether the result has the learned L, in the group `proposal_factor`.
-
-    """
-
-    target_accept: float = 0.55
-    learning_rate: float = 1.5e-4
-    initial_scale: float = 0.1
-    adapt_every: int = 1
+    target_accept: Probability = 0.55  # acceptance rate to which L is tuned
+    # eta, the size of a step of L, in units of the unconstrained parameters: roughly the
+    # distance that an entry of L moves per iteration. The paper uses 1e-5 for 785 parameters.
+    learning_rate: Positive = 1.5e-4
+    # L starts as initial_scale / sqrt(dim) times the identity. Default in standardized
+    # coordinates: 1.65 dim^(1/3), the optimum for a normal posterior. Diagonal entries of L
+    # stay above 1e-3, as in the paper (in units of the parameters if these are not
+    # standardized).
+    initial_scale: Positive = 0.1
+    # Number of iterations of warm-up between steps of L: a step takes O(dim^2) operations, 5
+    # us for 100 parameters. Default in standardized coordinates: 4, since L starts near its
+    # optimum.
+    adapt_every: Count = 1
+    # learn a diagonal L: O(dim) instead of O(dim^2) operations per iteration, but no
+    # correlations
     diagonal: bool = False
-    rank: int = 0
+    # Learn L = diag(s) + U V^T with `rank` columns in U and V: O(rank dim) per iteration, for
+    # hundreds of parameters, if only a few combinations of them differ from the rest. If it is
+    # 0, or at least half the dimension, L is a full triangular matrix.
+    rank: CountOrZero = 0
+    # Keep the Hessian term of the derivative, which takes two more gradients in about half of
+    # the iterations of warm-up. Rarely better; see the paper's tables.
     exact: bool = False
+    # whether the result has the learned L, in the group `proposal_factor`
     save_factor: bool = False
 
 
@@ -112,11 +96,7 @@ class Info(NamedTuple):
 
 
 def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
-    require_probability(settings, "target_accept")
-    require_positive(settings, "learning_rate", "initial_scale")
-    require_at_least(settings, 1, "adapt_every")
-    require_at_least(settings, 0, "rank")
+    """Raise StanadaptError for two forms of L."""
     if settings.diagonal and settings.rank:
         raise setting_error(
             "gad_mala: L can be diagonal or of low rank, but not both, got diagonal=True and "

@@ -28,47 +28,33 @@ from stanadapt.engine.points import (
     unused_gradient,
 )
 from stanadapt.engine.protocol import Memory, Preset
-from stanadapt.engine.registry import (
-    register,
-    require_at_least,
-    require_positive,
-    require_probability,
-)
+from stanadapt.engine.registry import register
+from stanadapt.engine.settings import Count, Positive, Probability
 from stanadapt.samplers.gad import speed_measure
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler.
+    """Settings of the sampler."""
 
-    target_accept
-        Acceptance rate to which L is tuned, in (0, 1).
-    learning_rate
-        eta > 0, the size of a step of L, in units of the unconstrained parameters: roughly the
-        distance that an entry of L moves per iteration. If it is too large, L never settles; if it
-        is too small, L has not settled at the end of warm-up, and the acceptance rate is then far
-        from its target. The paper's default suits scales near 0.1: an entry moves about 1 in 20,000
-        iterations, so that standard deviations of 1 and more need 2e-4 or more.
-    initial_scale
-        L starts as initial_scale / sqrt(dim) times the identity; > 0. Default in standardized
-        coordinates: 2.38, the optimum for a normal posterior. Diagonal entries of L stay above
-        1e-3, as in the paper (in units of the parameters if these are not standardized).
-    adapt_every
-        Number of iterations of warm-up between steps of L, at least 1: a step takes O(dim^2)
-        operations, 5 us for 100 parameters. Default in standardized coordinates: 4, since L starts
-        near its optimum.
-    diagonal
-        Learn a diagonal L: O(dim) instead of O(dim^2) operations per iteration, but no
-        correlations.
-    save_factor
-        Whether the result has the learned L, in the group `proposal_factor`.
-
-    """
-
-    target_accept: float = 0.25
-    learning_rate: float = 5e-5
-    initial_scale: float = 0.1
-    adapt_every: int = 1
+    target_accept: Probability = 0.25  # acceptance rate to which L is tuned
+    # eta, the size of a step of L, in units of the unconstrained parameters: roughly the
+    # distance that an entry of L moves per iteration. If it is too large, L never settles; if
+    # it is too small, L has not settled at the end of warm-up, and the acceptance rate is then
+    # far from its target. The paper's default suits scales near 0.1: an entry moves about 1 in
+    # 20,000 iterations, so that standard deviations of 1 and more need 2e-4 or more.
+    learning_rate: Positive = 5e-5
+    # L starts as initial_scale / sqrt(dim) times the identity. Default in standardized
+    # coordinates: 2.38, the optimum for a normal posterior. Diagonal entries of L stay above
+    # 1e-3, as in the paper (in units of the parameters if these are not standardized).
+    initial_scale: Positive = 0.1
+    # Number of iterations of warm-up between steps of L: a step takes O(dim^2) operations, 5
+    # us for 100 parameters. Default in standardized coordinates: 4, since L starts near its
+    # optimum.
+    adapt_every: Count = 1
+    # learn a diagonal L: O(dim) instead of O(dim^2) operations per iteration, but no
+    # correlations
     diagonal: bool = False
+    # whether the result has the learned L, in the group `proposal_factor`
     save_factor: bool = False
 
 
@@ -88,13 +74,6 @@ class Info(NamedTuple):
     acceptance_rate: float
     accepted: bool
     entropy_weight: float
-
-
-def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
-    require_probability(settings, "target_accept")
-    require_positive(settings, "learning_rate", "initial_scale")
-    require_at_least(settings, 1, "adapt_every")
 
 
 def init(

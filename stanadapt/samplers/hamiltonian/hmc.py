@@ -11,7 +11,7 @@ the tuning rule are those of the tables of Titsias and Dellaportas (2019), prese
 
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -26,13 +26,15 @@ from stanadapt.engine.points import (
     gradient_at,
     unused_gradient,
 )
-from stanadapt.engine.protocol import Numbers, Preset
-from stanadapt.engine.registry import (
-    register,
-    require_at_least,
-    require_fraction,
-    require_positive,
-    require_probability,
+from stanadapt.engine.protocol import Preset
+from stanadapt.engine.registry import register
+from stanadapt.engine.settings import (
+    Between,
+    CountOrZero,
+    Fraction,
+    Numbers,
+    Positive,
+    Probability,
     setting_error,
 )
 
@@ -41,42 +43,31 @@ UNIT_MASS = Numbers((1.0,))
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler.
+    """Settings of the sampler."""
 
-    leapfrogs
-        Number of leapfrog steps per iteration, each one gradient; 0: the number that gives a
-        trajectory the length `trajectory_length`, at most 100. Default in standardized coordinates:
-        0.
-    trajectory_length
-        Length of a trajectory if leapfrogs is 0, in units of the unconstrained parameters; > 0. For
-        normal coordinates of unit scale, trajectories longer than 1.8 give better estimates of
-        means, but worse ones of all other expectations.
-    target_accept
-        Acceptance rate to which the step size is tuned, in (0, 1).
-    step_size
-        The leapfrog's step starts as step_size / sqrt(dim), in units of the unconstrained
-        parameters; > 0. Default in standardized coordinates: dim^(1/4), so that the step starts as
-        dim^(-1/4).
-    learning_rate
-        Relative change of the step size per iteration, in (0, 1).
-    jitter
-        In [0, 1): the step size of each iteration is drawn from step_size * (1 +- jitter), so that
-        trajectories do not keep returning to their start. Default in standardized coordinates: 0.2.
-    mass
-        Mass m_i of each unconstrained parameter, > 0, in the order of the program: one number for
-        all, or one for each. The kinetic energy is the sum of p_i^2 / (2 m_i), and p_i is drawn
-        from N(0, m_i). Masses are best proportional to the inverse variances. Masses other than 1
-        refer to the coordinates of the program, so the sampler then runs in these.
-
-    """
-
-    leapfrogs: int = 10
-    trajectory_length: float = 1.8
-    target_accept: float = 0.7
-    step_size: float = 0.1
-    learning_rate: float = 0.01
-    jitter: float = 0.0
-    mass: Numbers = UNIT_MASS
+    # Number of leapfrog steps per iteration, each one gradient; 0: the number that gives a
+    # trajectory the length `trajectory_length`, at most 100. Default in standardized
+    # coordinates: 0.
+    leapfrogs: CountOrZero = 10
+    # Length of a trajectory if leapfrogs is 0, in units of the unconstrained parameters. For
+    # normal coordinates of unit scale, trajectories longer than 1.8 give better estimates of
+    # means, but worse ones of all other expectations.
+    trajectory_length: Positive = 1.8
+    target_accept: Probability = 0.7  # acceptance rate to which the step size is tuned
+    # The leapfrog's step starts as step_size / sqrt(dim), in units of the unconstrained
+    # parameters. Default in standardized coordinates: dim^(1/4), so that the step starts as
+    # dim^(-1/4).
+    step_size: Positive = 0.1
+    learning_rate: Probability = 0.01  # relative change of the step size per iteration
+    # The step size of each iteration is drawn from step_size * (1 +- jitter), so that
+    # trajectories do not keep returning to their start. Default in standardized coordinates:
+    # 0.2.
+    jitter: Fraction = 0.0
+    # Mass m_i of each unconstrained parameter, in the order of the program: one number for
+    # all, or one for each. The kinetic energy is the sum of p_i^2 / (2 m_i), and p_i is drawn
+    # from N(0, m_i). Masses are best proportional to the inverse variances. Masses other than
+    # 1 refer to the coordinates of the program, so the sampler then runs in these.
+    mass: Annotated[Numbers, Between(0)] = UNIT_MASS
 
 
 class State(NamedTuple):
@@ -104,14 +95,9 @@ class Info(NamedTuple):
 
 
 def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
-    require_at_least(settings, 0, "leapfrogs")
-    require_probability(settings, "target_accept", "learning_rate")
-    require_positive(settings, "step_size", "trajectory_length")
-    require_fraction(settings, "jitter")
-    if not settings.mass or min(settings.mass) <= 0.0:
-        shown = ", ".join(f"{m:g}" for m in settings.mass) or "none"
-        raise setting_error(f"hmc: mass must be one or more positive numbers, got {shown}.")
+    """Raise StanadaptError for no mass at all."""
+    if not settings.mass:
+        raise setting_error("hmc: mass must be one or more positive numbers, got none.")
 
 
 def check_run(settings: Settings, dim: int, standardized: bool) -> None:

@@ -24,35 +24,23 @@ from stanadapt.engine.leapfrog import Leapfrog, first_step
 from stanadapt.engine.numerics import triangular as factors
 from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
 from stanadapt.engine.protocol import Memory, Preset
-from stanadapt.engine.registry import (
-    register,
-    require_at_least,
-    require_at_most,
-    require_positive,
-    require_probability,
-)
+from stanadapt.engine.registry import register
+from stanadapt.engine.settings import Positive, Probability
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler.
+    """Settings of the sampler."""
 
-    target_accept
-        Acceptance rate, a mean over each trajectory, to which the step size is tuned, in (0, 1).
-    max_treedepth
-        Largest number of doublings of a trajectory, which has at most 2^max_treedepth - 1 leapfrog
-        steps, each one gradient; 1 to 25.
-    dense
-        Learn a full metric, with O(dim^2) operations per leapfrog step, instead of a diagonal one,
-        which ignores correlations.
-    step_size
-        Start of the search for the first step size, in units of the unconstrained parameters; > 0.
-
-    """
-
-    target_accept: float = 0.8
-    max_treedepth: int = 10
+    # acceptance rate, a mean over each trajectory, to which the step size is tuned
+    target_accept: Probability = 0.8
+    # largest number of doublings of a trajectory, which has at most 2^max_treedepth - 1
+    # leapfrog steps, each one gradient
+    max_treedepth: nuts_tree.Depth = 10
+    # learn a full metric, with O(dim^2) operations per leapfrog step, instead of a diagonal
+    # one, which ignores correlations
     dense: bool = False
-    step_size: float = 1.0
+    # start of the search for the first step size, in units of the unconstrained parameters
+    step_size: Positive = 1.0
 
 
 class State(NamedTuple):
@@ -102,14 +90,6 @@ class Info(NamedTuple):
     reached_max_treedepth: bool
     energy: float
     step_size: float
-
-
-def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
-    require_probability(settings, "target_accept")
-    require_at_least(settings, 1, "max_treedepth")
-    require_positive(settings, "step_size")
-    require_at_most(settings, nuts_tree.LARGEST_DEPTH, "max_treedepth")
 
 
 @rarely_called

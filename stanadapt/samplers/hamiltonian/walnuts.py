@@ -17,7 +17,7 @@ may begin far from the mass, the energy may fall by any amount.
 
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -29,14 +29,8 @@ from stanadapt.engine.leapfrog import Leapfrog, first_step
 from stanadapt.engine.numerics import triangular as factors
 from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
 from stanadapt.engine.protocol import Memory
-from stanadapt.engine.registry import (
-    register,
-    require_at_least,
-    require_at_most,
-    require_fraction,
-    require_positive,
-    require_probability,
-)
+from stanadapt.engine.registry import register
+from stanadapt.engine.settings import Between, Fraction, Positive, Probability
 from stanadapt.samplers.hamiltonian import walnuts_orbit
 
 # the share of a short trajectory is often 0 or 1: with moves as long as those of `nuts`, macro
@@ -45,39 +39,29 @@ DAMPING = 0.25
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler.
+    """Settings of the sampler."""
 
-    target_accept
-        Share of the macro steps of a trajectory that need no refinement, to which the length of
-        macro steps is tuned; in (0, 1).
-    energy_tolerance
-        Largest difference between the energies at both ends of a macro step, in units of the log
-        density; > 0. A step that exceeds it is refined.
-    max_halvings
-        Largest number of times that a macro step is halved, 0 to 12: it then consists of
-        2^max_halvings leapfrog steps, each one gradient.
-    extra_halving
-        Probability of one halving more than needed, in [0, 1). It makes refined steps reversible
-        more often; a refined step that is not reversible ends the trajectory. With 0, a step that
-        needs no refinement costs one gradient; with 1/3, it costs two on average.
-    max_treedepth
-        Largest number of doublings of a trajectory, which has at most 2^max_treedepth - 1 macro
-        steps; 1 to 25.
-    dense
-        Learn a full metric, with O(dim^2) operations per leapfrog step, instead of a diagonal one,
-        which ignores correlations.
-    step_size
-        Start of the search for the first macro step, in units of the unconstrained parameters; > 0.
-
-    """
-
-    target_accept: float = 0.8
-    energy_tolerance: float = 1.0
-    max_halvings: int = 8
-    extra_halving: float = 1.0 / 3.0
-    max_treedepth: int = 10
+    # share of the macro steps of a trajectory that need no refinement, to which the length of
+    # macro steps is tuned
+    target_accept: Probability = 0.8
+    # Largest difference between the energies at both ends of a macro step, in units of the log
+    # density. A step that exceeds it is refined.
+    energy_tolerance: Positive = 1.0
+    # largest number of times that a macro step is halved: it then consists of 2^max_halvings
+    # leapfrog steps, each one gradient
+    max_halvings: Annotated[int, Between(0, walnuts_orbit.MOST_HALVINGS, "[]")] = 8
+    # Probability of one halving more than needed. It makes refined steps reversible more
+    # often; a refined step that is not reversible ends the trajectory. With 0, a step that
+    # needs no refinement costs one gradient; with 1/3, it costs two on average.
+    extra_halving: Fraction = 1.0 / 3.0
+    # largest number of doublings of a trajectory, which has at most 2^max_treedepth - 1 macro
+    # steps
+    max_treedepth: nuts_tree.Depth = 10
+    # learn a full metric, with O(dim^2) operations per leapfrog step, instead of a diagonal
+    # one, which ignores correlations
     dense: bool = False
-    step_size: float = 1.0
+    # start of the search for the first macro step, in units of the unconstrained parameters
+    step_size: Positive = 1.0
 
 
 class State(NamedTuple):
@@ -137,17 +121,6 @@ class Info(NamedTuple):
     reached_max_treedepth: bool
     energy: float
     step_size: float
-
-
-def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
-    require_probability(settings, "target_accept")
-    require_positive(settings, "step_size", "energy_tolerance")
-    require_fraction(settings, "extra_halving")
-    require_at_least(settings, 0, "max_halvings")
-    require_at_most(settings, walnuts_orbit.MOST_HALVINGS, "max_halvings")
-    require_at_least(settings, 1, "max_treedepth")
-    require_at_most(settings, nuts_tree.LARGEST_DEPTH, "max_treedepth")
 
 
 @rarely_called

@@ -53,7 +53,8 @@ from stanadapt.engine.points import (
     value_at,
 )
 from stanadapt.engine.protocol import Preset
-from stanadapt.engine.registry import register, require_at_least, require_positive
+from stanadapt.engine.registry import register
+from stanadapt.engine.settings import Count, Positive
 from stanadapt.samplers.jumps import scale_grid
 
 
@@ -92,24 +93,18 @@ DOWNHILL, UPHILL = 1.0, -1.0
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler.
+    """Settings of the sampler."""
 
-    initial_scale
-        The proposal's first standard deviation, in all directions, in units of the unconstrained
-        parameters; > 0. It should be of the size of the distances between modes, which are about 1
-        in standardized coordinates.
-    tune_scale
-        Whether warm-up learns, for each parameter, the standard deviation with which the chain
-        moves farthest per evaluation. Otherwise initial_scale is used throughout.
-    longest_search
-        Largest number of tries of a forced move, at least 1. If no try is accepted, the chain does
-        not move. The draws are exact with any value.
-
-    """
-
-    initial_scale: float = 1.0
+    # The proposal's first standard deviation, in all directions, in units of the unconstrained
+    # parameters. It should be of the size of the distances between modes, which are about 1 in
+    # standardized coordinates.
+    initial_scale: Positive = 1.0
+    # Whether warm-up learns, for each parameter, the standard deviation with which the chain
+    # moves farthest per evaluation. Otherwise initial_scale is used throughout.
     tune_scale: bool = True
-    longest_search: int = 1000
+    # Largest number of tries of a forced move. If no try is accepted, the chain does not move.
+    # The draws are exact with any value.
+    longest_search: Count = 1000
 
 
 class State(NamedTuple):
@@ -157,12 +152,6 @@ class Info(NamedTuple):
     n_tries: int
     capped: bool
     step_size: float
-
-
-def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
-    require_positive(settings, "initial_scale")
-    require_at_least(settings, 1, "longest_search")
 
 
 @rarely_called

@@ -18,7 +18,7 @@ Schölkopf and Smola (2012), JMLR 13, section 8.
 
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -34,12 +34,15 @@ from stanadapt.engine.points import (
     value_at,
 )
 from stanadapt.engine.protocol import Memory, Preset
-from stanadapt.engine.registry import (
-    register,
-    require_at_least,
-    require_positive,
-    require_probability,
-    require_share,
+from stanadapt.engine.registry import register
+from stanadapt.engine.settings import (
+    Between,
+    Count,
+    NotNegative,
+    Positive,
+    Probability,
+    Share,
+    setting_error,
 )
 from stanadapt.samplers.kameleon.history import (
     History,
@@ -77,75 +80,54 @@ KEPT_RATIO = 10.0
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler. The defaults are ours; preset=sejdinovic2014 has the authors'.
+    """Settings of the sampler. The defaults are ours; preset=sejdinovic2014 has the authors'."""
 
-    kernel
-        gaussian, matern32, matern52, inverse_multiquadric, which is (1 + r^2 / bandwidth^2)^(-1/2)
-        and has the heaviest tails, or linear, which is Adaptive Metropolis with a minimum variance.
-    subsample
-        n >= 2, the number of past positions that a proposal uses; it takes O(n dim^2) operations.
-        Before positions are recorded, proposals are isotropic.
-    bandwidth
-        Bandwidth of the kernel, in the units of its distances. With 0, it is learned from the
-        median distance after a quarter and after half of warm-up, and is infinite before. If it is
-        small, proposals follow the curvature, but use few points; if it is large, the sampler is
-        Adaptive Metropolis.
-    bandwidth_factor
-        A learned bandwidth is this factor times the median distance divided by sqrt(2); > 0. The
-        median heuristic, 1, is the safe choice. With 0.5, proposals follow a closed ridge better
-        (the flower), but cover regions that warm-up rarely visited less well (Glass).
-    normalize_weights
-        Keep proposals as wide as the nearest part of the past, no matter how far they are from it.
-        Otherwise they shrink to gamma, as in the paper (see `kernel_proposal`).
-    whiten
-        Take gamma in units of the covariance of the past, which is learned when the bandwidth is.
-        Otherwise gamma is in units of the unconstrained parameters.
-    whiten_kernel
-        Measure the kernel's distances in units of that covariance too: use this if the scales of
-        parameters differ by orders of magnitude. Otherwise the widest parameters dominate the
-        distances, which is better if the posterior is curved in these, as in the paper's examples.
-    gamma
-        Standard deviation of the isotropic part, > 0, well below 2.38 / sqrt(dim) if whitened.
-    initial_scale
-        The scale s starts as initial_scale / sqrt(dim); > 0.
-    target_accept
-        Acceptance rate to which s is tuned, in (0, 1).
-    learning_power
-        log s^2 moves by (a - target_accept) / t^learning_power in its t-th update; in (0, 1].
-    average
-        End warm-up with the mean of log s over its second half instead of the last value.
-    discard
-        Number of iterations at the beginning that are never part of a subsample, at least 1 and at
-        most a quarter of warm-up.
-    tune_early
-        Tune the isotropic proposals too; otherwise their standard deviation is gamma.
-    redraw
-        Probability of taking another subsample, per iteration of warm-up, in (0, 1].
-    history
-        Largest number of past positions that are kept (evenly thinned), at least twice the
-        subsample; each takes 8 dim bytes per chain.
-    adapts_forever
-        Continue to adapt while draws are kept: subsamples are then redrawn with a probability that
-        falls as 1 / t (diminishing adaptation). Otherwise nothing changes after warm-up.
-
-    """
-
+    # gaussian, matern32, matern52, inverse_multiquadric, which is (1 + r^2 /
+    # bandwidth^2)^(-1/2) and has the heaviest tails, or linear, which is Adaptive Metropolis
+    # with a minimum variance
     kernel: Kernel = Kernel.gaussian
-    subsample: int = 1000
-    bandwidth: float = 0.0
-    bandwidth_factor: float = 1.0
+    # n, the number of past positions that a proposal uses; it takes O(n dim^2) operations.
+    # Before positions are recorded, proposals are isotropic.
+    subsample: Annotated[int, Between(2, ends="[)")] = 1000
+    # Bandwidth of the kernel, in the units of its distances. With 0, it is learned from the
+    # median distance after a quarter and after half of warm-up, and is infinite before. If it
+    # is small, proposals follow the curvature, but use few points; if it is large, the sampler
+    # is Adaptive Metropolis.
+    bandwidth: NotNegative = 0.0
+    # A learned bandwidth is this factor times the median distance divided by sqrt(2). The
+    # median heuristic, 1, is the safe choice. With 0.5, proposals follow a closed ridge better
+    # (the flower), but cover regions that warm-up rarely visited less well (Glass).
+    bandwidth_factor: Positive = 1.0
+    # Keep proposals as wide as the nearest part of the past, no matter how far they are from
+    # it. Otherwise they shrink to gamma, as in the paper (see `kernel_proposal`).
     normalize_weights: bool = True
+    # Take gamma in units of the covariance of the past, which is learned when the bandwidth
+    # is. Otherwise gamma is in units of the unconstrained parameters.
     whiten: bool = True
+    # Measure the kernel's distances in units of that covariance too: use this if the scales of
+    # parameters differ by orders of magnitude. Otherwise the widest parameters dominate the
+    # distances, which is better if the posterior is curved in these, as in the paper's
+    # examples.
     whiten_kernel: bool = False
-    gamma: float = 0.05
-    initial_scale: float = 2.38
-    target_accept: float = 0.234
-    learning_power: float = 0.6
+    # standard deviation of the isotropic part, well below 2.38 / sqrt(dim) if whitened
+    gamma: Positive = 0.05
+    initial_scale: Positive = 2.38  # the scale s starts as initial_scale / sqrt(dim)
+    target_accept: Probability = 0.234  # acceptance rate to which s is tuned
+    # log s^2 moves by (a - target_accept) / t^learning_power in its t-th update
+    learning_power: Share = 0.6
+    # end warm-up with the mean of log s over its second half instead of the last value
     average: bool = True
-    discard: int = 500
+    # number of iterations at the beginning that are never part of a subsample, at most a
+    # quarter of warm-up
+    discard: Count = 500
+    # tune the isotropic proposals too; otherwise their standard deviation is gamma
     tune_early: bool = True
-    redraw: float = 0.05
-    history: int = 60_000
+    redraw: Share = 0.05  # probability of taking another subsample, per iteration of warm-up
+    # largest number of past positions that are kept (evenly thinned), at least twice the
+    # subsample; each takes 8 dim bytes per chain
+    history: Count = 60_000
+    # Continue to adapt while draws are kept: subsamples are then redrawn with a probability
+    # that falls as 1 / t (diminishing adaptation). Otherwise nothing changes after warm-up.
     adapts_forever: bool = False
 
 
@@ -198,14 +180,10 @@ class Info(NamedTuple):
 
 
 def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
-    require_positive(settings, "bandwidth_factor", "gamma", "initial_scale")
-    require_probability(settings, "target_accept")
-    require_share(settings, "learning_power", "redraw")
-    require_at_least(settings, 0, "bandwidth")
-    require_at_least(settings, 1, "discard")
-    require_at_least(settings, 2, "subsample")
-    require_at_least(settings, 2 * settings.subsample, "history")
+    """Raise StanadaptError for a history that is too short for the subsample."""
+    least = 2 * settings.subsample
+    if settings.history < least:
+        raise setting_error(f"kameleon: history must be at least {least}, got {settings.history}.")
 
 
 @jit

@@ -26,26 +26,19 @@ from stanadapt.engine.points import (
     unused_gradient,
 )
 from stanadapt.engine.protocol import Preset
-from stanadapt.engine.registry import register, require_positive, require_probability
+from stanadapt.engine.registry import register
+from stanadapt.engine.settings import Positive, Probability
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler.
+    """Settings of the sampler."""
 
-    target_accept
-        Acceptance rate to which the step size is tuned, in (0, 1).
-    step_size
-        The noise's standard deviation starts as step_size / sqrt(dim), in units of the
-        unconstrained parameters; > 0. Default in standardized coordinates: 1.65 dim^(1/3), the
-        optimum for a normal posterior.
-    learning_rate
-        Relative change of the step size per iteration, in (0, 1).
-
-    """
-
-    target_accept: float = 0.55
-    step_size: float = 0.1
-    learning_rate: float = 0.01
+    target_accept: Probability = 0.55  # acceptance rate to which the step size is tuned
+    # The noise's standard deviation starts as step_size / sqrt(dim), in units of the
+    # unconstrained parameters. Default in standardized coordinates: 1.65 dim^(1/3), the
+    # optimum for a normal posterior.
+    step_size: Positive = 0.1
+    learning_rate: Probability = 0.01  # relative change of the step size per iteration
 
 
 class State(NamedTuple):
@@ -63,12 +56,6 @@ class Info(NamedTuple):
     acceptance_rate: float
     accepted: bool
     step_size: float
-
-
-def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
-    require_probability(settings, "target_accept", "learning_rate")
-    require_positive(settings, "step_size")
 
 
 @rarely_called

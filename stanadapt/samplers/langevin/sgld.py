@@ -17,7 +17,7 @@ counts from its end.
 
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -25,26 +25,20 @@ from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import value_and_gradient
 from stanadapt.engine.numerics.vectors import copy
-from stanadapt.engine.registry import register, require_at_least, require_at_most, require_positive
+from stanadapt.engine.registry import register
+from stanadapt.engine.settings import Between, Positive
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler, with steps e_t = first_step (1 + t / delay)^-decay after warm-up.
+    """Settings of the sampler, with steps e_t = first_step (1 + t / delay)^-decay after warm-up."""
 
-    first_step
-        e_0, variance of the noise of a move, in squared units of the unconstrained parameters;
-        > 0. It is a (b + t)^-gamma with b = delay, gamma = decay, a = first_step delay^decay.
-    delay
-        Number of draws after which steps become clearly smaller, > 0.
-    decay
-        Exponent in [0, 1]. Above 0.5, the weighted means converge, more slowly for larger values.
-        With 0, the steps are constant, and so is the bias.
-
-    """
-
-    first_step: float = 0.05
-    delay: float = 1000.0
-    decay: float = 0.55
+    # e_0, variance of the noise of a move, in squared units of the unconstrained parameters.
+    # It is a (b + t)^-gamma with b = delay, gamma = decay, a = first_step delay^decay.
+    first_step: Positive = 0.05
+    delay: Positive = 1000.0  # number of draws after which steps become clearly smaller
+    # Exponent. Above 0.5, the weighted means converge, more slowly for larger values. With 0,
+    # the steps are constant, and so is the bias.
+    decay: Annotated[float, Between(0, 1, "[]")] = 0.55
 
 
 class Estimated(NamedTuple):
@@ -81,13 +75,6 @@ class Info(NamedTuple):
 
     acceptance_rate: float
     weight: float
-
-
-def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
-    require_positive(settings, "first_step", "delay")
-    require_at_least(settings, 0, "decay")
-    require_at_most(settings, 1, "decay")
 
 
 @rarely_called

@@ -30,25 +30,21 @@ from stanadapt.engine.points import (
     gradient_at,
     unused_gradient,
 )
-from stanadapt.engine.registry import register, require_probability
+from stanadapt.engine.registry import register
+from stanadapt.engine.settings import Probability
 
 LEARNING_RATE = 0.01  # relative change of the step per iteration of warm-up
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler.
+    """Settings of the sampler."""
 
-    variance_bias
-        Relative error of the variance of a normal coordinate of unit scale, which is too large by
-        this share; in (0, 1). The smaller it is, the more the draws are correlated.
-    least_accept
-        Share of moves, in (0, 1), that a Metropolis test must accept in warm-up; the step is
-        reduced until it does.
-
-    """
-
-    variance_bias: float = 0.02
-    least_accept: float = 0.9
+    # Relative error of the variance of a normal coordinate of unit scale, which is too large
+    # by this share. The smaller it is, the more the draws are correlated.
+    variance_bias: Probability = 0.02
+    # share of moves that a Metropolis test must accept in warm-up; the step is reduced until
+    # it does
+    least_accept: Probability = 0.9
 
 
 class State(NamedTuple):
@@ -79,11 +75,6 @@ class Info(NamedTuple):
 
     acceptance_rate: float
     step_size: float
-
-
-def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
-    require_probability(settings, "variance_bias", "least_accept")
 
 
 @jit

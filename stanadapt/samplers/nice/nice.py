@@ -34,12 +34,8 @@ from stanadapt.engine.points import (
     value_at,
 )
 from stanadapt.engine.protocol import Preset
-from stanadapt.engine.registry import (
-    register,
-    require_at_least,
-    require_fraction,
-    require_probability,
-)
+from stanadapt.engine.registry import register
+from stanadapt.engine.settings import Count, CountOrZero, Fraction, Probability
 from stanadapt.samplers.nice import additive_couplings
 from stanadapt.samplers.nice.additive_couplings import CompiledNetwork, Workspace
 
@@ -47,25 +43,16 @@ LOCAL_RATE = 0.05  # relative change of the scale of local moves per local move
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler.
+    """Settings of the sampler."""
 
-    local_share
-        Share of random-walk moves, in [0, 1). With 0, a chain may never reach a part of the
-        posterior.
-    local_target
-        Acceptance rate of random-walk moves, to which their scale is tuned; in (0, 1).
-    width
-        Number of hidden units in each coupling of the random network, if no network is given; at
-        least 1.
-    network_seed
-        Seed of the weights of this random network, the same for all chains; at least 0.
-
-    """
-
-    local_share: float = 0.2
-    local_target: float = 0.234
-    width: int = 32
-    network_seed: int = 0
+    # share of random-walk moves; with 0, a chain may never reach a part of the posterior
+    local_share: Fraction = 0.2
+    # acceptance rate of random-walk moves, to which their scale is tuned
+    local_target: Probability = 0.234
+    # number of hidden units in each coupling of the random network, if no network is given
+    width: Count = 32
+    # seed of the weights of this random network, the same for all chains
+    network_seed: CountOrZero = 0
 
 
 class State(NamedTuple):
@@ -85,14 +72,6 @@ class Info(NamedTuple):
     accepted: bool
     local: bool
     local_scale: float
-
-
-def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
-    require_fraction(settings, "local_share")
-    require_probability(settings, "local_target")
-    require_at_least(settings, 1, "width")
-    require_at_least(settings, 0, "network_seed")
 
 
 @rarely_called

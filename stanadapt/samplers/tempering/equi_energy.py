@@ -31,8 +31,8 @@ from stanadapt.engine.registry import (
     require_at_least,
     require_positive,
     require_probability,
-    setting_error,
 )
+from stanadapt.engine.settings import setting_error
 from stanadapt.samplers.tempering import energy_walk as engine
 from stanadapt.samplers.tempering.moves import GAIN_OFFSET, GAIN_POWER
 

@@ -21,8 +21,9 @@ import numpy as np
 
 from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.protocol import Numbers, Preset, Threading
+from stanadapt.engine.protocol import Preset, Threading
 from stanadapt.engine.registry import require_at_least, require_at_most
+from stanadapt.engine.settings import Numbers
 from stanadapt.samplers.tempering import energy_rings, on_the_path, swaps
 from stanadapt.samplers.tempering import settings as common
 from stanadapt.samplers.tempering import warmup_rounds as rounds

@@ -15,8 +15,8 @@ from stanadapt.engine.registry import (
     require_at_least,
     require_fraction,
     require_positive,
-    setting_error,
 )
+from stanadapt.engine.settings import setting_error
 from stanadapt.errors import StanadaptError
 from stanadapt.samplers.tempering.moves import RANDOM_WALK, Options
 from stanadapt.samplers.tempering.path import DISTRIBUTION, POWER, TemperingPath

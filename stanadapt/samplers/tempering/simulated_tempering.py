@@ -18,8 +18,9 @@ neighbor, which gives 1.5 to 3 times as many effective draws from as many evalua
 from typing import Any, NamedTuple
 
 from stanadapt.engine.compiled.jit import as_python, jit
-from stanadapt.engine.protocol import Numbers, Preset
+from stanadapt.engine.protocol import Preset
 from stanadapt.engine.registry import require_at_least
+from stanadapt.engine.settings import Numbers
 from stanadapt.engine.work_queue import no_queue
 from stanadapt.samplers.tempering import ladder as ladders
 from stanadapt.samplers.tempering import levels, on_the_path, tours

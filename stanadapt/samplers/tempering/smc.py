@@ -19,8 +19,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.protocol import Memory, Numbers, Preset, Threading
+from stanadapt.engine.protocol import Memory, Preset, Threading
 from stanadapt.engine.registry import require_at_least, require_positive, require_probability
+from stanadapt.engine.settings import Numbers
 from stanadapt.errors import StanadaptError
 from stanadapt.samplers.tempering import levels, on_the_path, particles, swaps
 from stanadapt.samplers.tempering import settings as common

@@ -19,7 +19,7 @@ linear regression.
 
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,8 @@ from stanadapt.engine.numerics import triangular
 from stanadapt.engine.numerics.vectors import fill_normal
 from stanadapt.engine.points import acceptance_probability, start_at
 from stanadapt.engine.protocol import Memory
-from stanadapt.engine.registry import register, require_at_least, require_probability
+from stanadapt.engine.registry import register
+from stanadapt.engine.settings import Between, Count, NotNegative, Probability
 from stanadapt.samplers.variational import advi, hamiltonian_path
 from stanadapt.samplers.variational.advi import Climber, Family, fit_to_draws
 from stanadapt.samplers.variational.hamiltonian_path import (
@@ -46,38 +47,24 @@ FIT_SHARE = 0.5  # share of warm-up in which q_0 is fitted
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler.
+    """Settings of the sampler."""
 
-    exact
-        Whether paths are accepted or rejected. If not, draws come from the approximation: they are
-        independent, but not exact.
-    approximation
-        mean_field: a q_0 without correlations, which the leapfrog steps introduce; or full_rank.
-    transitions
-        Number T of times that a momentum is drawn in a path; at least 1. The bound rises with it.
-    leapfrogs
-        Number of leapfrog steps for each momentum, at least 1.
-    step_size
-        Size of a leapfrog step, in units of the standard deviations of q_0; at least 0. With 0, the
-        step size with the highest bound is used.
-    paths
-        Number of paths to which the reverse model is fitted, at least 100. A larger number raises
-        the bound.
-    grad_samples
-        Number of gradients per iteration of the first half of warm-up; at least 1.
-    learning_rate
-        Length of the first steps of q_0, in units of the coordinates; in (0, 1).
-
-    """
-
+    # Whether paths are accepted or rejected. If not, draws come from the approximation: they
+    # are independent, but not exact.
     exact: bool = True
+    # mean_field: a q_0 without correlations, which the leapfrog steps introduce; or full_rank
     approximation: Family = Family.mean_field
-    transitions: int = 4
-    leapfrogs: int = 3
-    step_size: float = 0.0
-    paths: int = 4000
-    grad_samples: int = 10
-    learning_rate: float = 0.05
+    # Number T of times that a momentum is drawn in a path. The bound rises with it.
+    transitions: Count = 4
+    leapfrogs: Count = 3  # number of leapfrog steps for each momentum
+    # Size of a leapfrog step, in units of the standard deviations of q_0. With 0, the step
+    # size with the highest bound is used.
+    step_size: NotNegative = 0.0
+    # Number of paths to which the reverse model is fitted. A larger number raises the bound.
+    paths: Annotated[int, Between(100, ends="[)")] = 4000
+    grad_samples: Count = 10  # number of gradients per iteration of the first half of warm-up
+    # length of the first steps of q_0, in units of the coordinates
+    learning_rate: Probability = 0.05
 
 
 class Weighed(NamedTuple):
@@ -128,14 +115,6 @@ class Info(NamedTuple):
     acceptance_rate: float
     log_weight: float
     leapfrogs: int
-
-
-def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
-    require_at_least(settings, 1, "transitions", "leapfrogs", "grad_samples")
-    require_at_least(settings, 0, "step_size")
-    require_at_least(settings, 100, "paths")
-    require_probability(settings, "learning_rate")
 
 
 def init(

@@ -30,7 +30,8 @@ from stanadapt.engine.density import Density, value_and_gradient
 from stanadapt.engine.numerics import triangular
 from stanadapt.engine.points import RANDOM_WALK_SCALE, acceptance_probability, start_at
 from stanadapt.engine.protocol import Memory
-from stanadapt.engine.registry import register, require_at_least, require_probability
+from stanadapt.engine.registry import register
+from stanadapt.engine.settings import Count, NotNegative, Probability
 from stanadapt.samplers.variational import advi
 from stanadapt.samplers.variational.advi import Climber, Family, fit_to_draws
 from stanadapt.samplers.variational.proposal import (
@@ -60,39 +61,24 @@ class Kernel(IntEnum):
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler.
+    """Settings of the sampler."""
 
-    approximation
-        full_rank: a q with all correlations. mean_field: a q with none, which is cheaper with
-        thousands of parameters, but nearly always too narrow.
-    kernel
-        independence: each proposal is a draw from q. mixture: a draw from q or a local move, each
-        with its own acceptance probability. mixture_proposal: one proposal from the mixture of both
-        distributions. block: some coordinates at a time, drawn from q given the others.
-    local_share
-        Share of local moves, for the two mixtures; in (0, 1).
-    block_size
-        Number of coordinates in a block, at least 1; no more than all coordinates are used.
-    degrees
-        Degrees of freedom of a Student t distribution instead of the Gaussian q, for posteriors
-        with heavier tails; 0 for the Gaussian.
-    local_target
-        Acceptance rate of local moves, to which their scale is tuned; in (0, 1).
-    grad_samples
-        Number of gradients per iteration of warm-up; at least 1.
-    learning_rate
-        Length of the first steps of q, in units of the coordinates; in (0, 1).
-
-    """
-
+    # full_rank: a q with all correlations. mean_field: a q with none, which is cheaper with
+    # thousands of parameters, but nearly always too narrow.
     approximation: Family = Family.full_rank
+    # independence: each proposal is a draw from q. mixture: a draw from q or a local move,
+    # each with its own acceptance probability. mixture_proposal: one proposal from the mixture
+    # of both distributions. block: some coordinates at a time, drawn from q given the others.
     kernel: Kernel = Kernel.mixture
-    local_share: float = 0.5
-    block_size: int = 5
-    degrees: float = 0.0
-    local_target: float = 0.234
-    grad_samples: int = 10
-    learning_rate: float = 0.05
+    local_share: Probability = 0.5  # share of local moves, for the two mixtures
+    block_size: Count = 5  # number of coordinates in a block; no more than all coordinates are used
+    # degrees of freedom of a Student t distribution instead of the Gaussian q, for posteriors
+    # with heavier tails; 0 for the Gaussian
+    degrees: NotNegative = 0.0
+    # acceptance rate of local moves, to which their scale is tuned
+    local_target: Probability = 0.234
+    grad_samples: Count = 10  # number of gradients per iteration of warm-up
+    learning_rate: Probability = 0.05  # length of the first steps of q, in units of the coordinates
 
 
 class Weighed(NamedTuple):
@@ -140,13 +126,6 @@ class Info(NamedTuple):
     local: bool
     local_scale: float
     log_weight: float
-
-
-def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
-    require_probability(settings, "local_share", "local_target", "learning_rate")
-    require_at_least(settings, 1, "block_size", "grad_samples")
-    require_at_least(settings, 0, "degrees")
 
 
 def init(

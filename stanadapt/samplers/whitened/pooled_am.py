@@ -44,7 +44,8 @@ from stanadapt.engine.points import (
     unused_value,
     value_at,
 )
-from stanadapt.engine.registry import register, require_probability
+from stanadapt.engine.registry import register
+from stanadapt.engine.settings import Probability
 from stanadapt.engine.warmup import END, Progress, Stage, Warmup, all_left
 from stanadapt.samplers.whitened.block import (
     ACCEPTANCE,
@@ -70,16 +71,12 @@ SINGLE_OVER_SD = 2.4
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler.
+    """Settings of the sampler."""
 
-    target_accept
-        Acceptance rate to which the scale of the proposals is tuned, in (0, 1).
-    diagonal
-        Learn only scales: O(dim) instead of O(dim^2) operations per iteration, but no correlations.
-
-    """
-
-    target_accept: float = 0.25
+    # acceptance rate to which the scale of the proposals is tuned
+    target_accept: Probability = 0.25
+    # learn only scales: O(dim) instead of O(dim^2) operations per iteration, but no
+    # correlations
     diagonal: bool = False
 
 
@@ -114,11 +111,6 @@ class Info(NamedTuple):
     acceptance_rate: float
     accepted: bool
     step_size: float
-
-
-def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
-    require_probability(settings, "target_accept")
 
 
 @rarely_called

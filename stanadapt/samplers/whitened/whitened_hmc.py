@@ -38,14 +38,8 @@ from stanadapt.engine.points import (
     start_at,
     unused_gradient,
 )
-from stanadapt.engine.registry import (
-    register,
-    require_at_least,
-    require_at_most,
-    require_fraction,
-    require_positive,
-    require_probability,
-)
+from stanadapt.engine.registry import register
+from stanadapt.engine.settings import Fraction, Positive, Probability
 from stanadapt.engine.triangular_map import (
     MappedDensity,
     TriangularMap,
@@ -71,43 +65,30 @@ from stanadapt.samplers.whitened.stage_parts import NUTS_CENTER
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler.
+    """Settings of the sampler."""
 
-    trajectory
-        chosen: by the pilot run. fixed: trajectories of fixed length. nuts: NUTS.
-    metric
-        automatic: scales, and as many correlations as the draws support. diagonal: only scales.
-    target_accept
-        Acceptance rate to which the step size of fixed trajectories is tuned, in (0, 1).
-    nuts_target_accept
-        The same for NUTS, a mean over each trajectory.
-    trajectory_length
-        Largest length of a fixed trajectory before jitter, in units of the whitened posterior; > 0.
-        The trajectory is shorter if the posterior requires shorter steps. Above 1.8, means are
-        estimated better, but all other quantities worse.
-    jitter
-        In [0, 1): the step size of each fixed trajectory is drawn from step_size * (1 +- jitter).
-        If there are three or more steps, their number n is drawn too, from 0.6 n to 1.4 n.
-    shorten
-        Whether NUTS is tuned to an acceptance rate of 0.95 if its trajectories diverge in a pilot.
-    straighten
-        Whether to learn a map that straightens funnels and curved ridges; without one, they are
-        sampled in the program's own coordinates.
-    max_treedepth
-        Largest depth of a tree of NUTS, which has at most 2^max_treedepth - 1 leapfrog steps; 1 to
-        25.
-
-    """
-
+    # chosen: by the pilot run. fixed: trajectories of fixed length. nuts: NUTS.
     trajectory: Trajectory = Trajectory.chosen
+    # automatic: scales, and as many correlations as the draws support. diagonal: only scales.
     metric: Metric = Metric.automatic
-    target_accept: float = 0.87
-    nuts_target_accept: float = 0.8
-    trajectory_length: float = 1.8
-    jitter: float = 0.2
+    # acceptance rate to which the step size of fixed trajectories is tuned
+    target_accept: Probability = 0.87
+    nuts_target_accept: Probability = 0.8  # the same for NUTS, a mean over each trajectory
+    # Largest length of a fixed trajectory before jitter, in units of the whitened posterior.
+    # The trajectory is shorter if the posterior requires shorter steps. Above 1.8, means are
+    # estimated better, but all other quantities worse.
+    trajectory_length: Positive = 1.8
+    # The step size of each fixed trajectory is drawn from step_size * (1 +- jitter). If there
+    # are three or more steps, their number n is drawn too, from 0.6 n to 1.4 n.
+    jitter: Fraction = 0.2
+    # whether NUTS is tuned to an acceptance rate of 0.95 if its trajectories diverge in a
+    # pilot
     shorten: bool = True
+    # whether to learn a map that straightens funnels and curved ridges; without one, they are
+    # sampled in the program's own coordinates
     straighten: bool = True
-    max_treedepth: int = 10
+    # largest depth of a tree of NUTS, which has at most 2^max_treedepth - 1 leapfrog steps
+    max_treedepth: nuts_tree.Depth = 10
 
 
 class State(NamedTuple):
@@ -165,15 +146,6 @@ class Info(NamedTuple):
     reached_max_treedepth: bool
     energy: float
     step_size: float
-
-
-def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
-    require_probability(settings, "target_accept", "nuts_target_accept")
-    require_positive(settings, "trajectory_length")
-    require_fraction(settings, "jitter")
-    require_at_least(settings, 1, "max_treedepth")
-    require_at_most(settings, nuts_tree.LARGEST_DEPTH, "max_treedepth")
 
 
 def init(

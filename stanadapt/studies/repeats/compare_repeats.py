@@ -17,7 +17,8 @@ from rich.progress import Progress, TimeElapsedColumn
 from stanadapt import results
 from stanadapt.engine.plan import LARGEST_SEED, make_plan
 from stanadapt.engine.protocol import PRESET
-from stanadapt.engine.registry import as_chosen, find
+from stanadapt.engine.registry import find
+from stanadapt.engine.settings import as_chosen
 from stanadapt.errors import StanadaptError, is_one_of, require_names, require_whole
 from stanadapt.results.attributes import RECORDED
 from stanadapt.runs.choose_sampler import AUTO, DEFAULT, require_sampler

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt.engine.registry import as_compiled
+from stanadapt.engine.settings import as_compiled
 from stanadapt.samplers import find
 from tests.helpers.codes import raises
 from tests.helpers.gaussian_target import Gaussian

@@ -9,7 +9,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.density import value
-from stanadapt.engine.registry import as_compiled
+from stanadapt.engine.settings import as_compiled
 from stanadapt.errors import codes_of
 from stanadapt.samplers import find
 from stanadapt.samplers.jumps.findings import report

@@ -10,7 +10,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.engine.registry import as_chosen, as_compiled
+from stanadapt.engine.settings import as_chosen, as_compiled
 from stanadapt.samplers import find
 from stanadapt.samplers.tempering import ReferenceDistribution
 from stanadapt.samplers.tempering.ladder import BARRIER, LOG_STEP, LOG_Z, B, no_ladder, place

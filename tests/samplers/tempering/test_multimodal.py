@@ -27,7 +27,7 @@ KERNELS = [
     (name, kernel)
     for name in TEMPERING
     for kernel in ("hmc", "nuts", "random_walk")
-    if kernel == "hmc" or "kernel" in registered()[name].setting_types
+    if kernel == "hmc" or "kernel" in registered()[name].settings._fields
 ]
 az = results.arviz_module()
 
@@ -87,7 +87,7 @@ def fitted(name, program, data=DATA, **chosen):
     target = sa.Target(program, data, **QUIET)
     lengths = {"chains": 4, "iter_warmup": 3000, "iter_sampling": 6000, "seed": 7}
     options = lengths | chosen
-    if "kernel" not in registered()[name].setting_types:
+    if "kernel" not in registered()[name].settings._fields:
         options.pop("kernel", None)
     if name == "smc":
         options["particles"] = options["iter_sampling"]

@@ -6,7 +6,7 @@ import pytest
 from stanadapt.engine.chain import Chain, ChainDesign
 from stanadapt.engine.checks import copy_draws
 from stanadapt.engine.plan import make_plan
-from stanadapt.engine.registry import as_chosen
+from stanadapt.engine.settings import as_chosen
 from stanadapt.samplers import find, registered
 from stanadapt.samplers.tempering.ladder import BARRIER, LOG_STEP, LOG_Z, B
 from stanadapt.samplers.tempering.moves import MoveKernel

@@ -7,7 +7,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.engine import registry
-from stanadapt.engine.protocol import Numbers
+from stanadapt.engine.settings import Numbers
 from stanadapt.errors import STAGES, StanadaptError
 from stanadapt.samplers import initial_values
 from tests.helpers.fake_cmdstan import computer

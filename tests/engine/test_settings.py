@@ -1,0 +1,128 @@
+"""Settings as their fields declare them: types, ranges, comments, and the values that they take."""
+
+import subprocess
+import sys
+from enum import IntEnum
+from typing import Annotated, NamedTuple
+
+import pytest
+
+from stanadapt.engine import settings
+from stanadapt.engine.field_comments import field_comments
+from stanadapt.engine.settings import Between, Numbers, declared, typed
+from tests.helpers.codes import raises
+
+
+class Color(IntEnum):
+    red = 0
+    blue = 1
+
+
+class Settings(NamedTuple):
+    """One field of each kind."""
+
+    rate: settings.Probability = 0.5  # in units of # per second
+    # a text that takes
+    # two lines
+    size: Annotated[float, "of a step", Between(0.25, ends="[)")] = 1.0
+    count: settings.Count = 3  # fmt: skip
+
+    # no comment of the next field: a blank line is between them
+
+    masses: Annotated[Numbers, Between(0)] = Numbers((1.0, 2.0))
+    # one of the two
+    color: Color = Color.red  # and its end
+    flag: bool = False
+
+
+def test_declarations_are_read():
+    found = declared(Settings)
+    assert {name: (each.kind, each.default) for name, each in found.items()} == {
+        "rate": (float, 0.5),
+        "size": (float, 1.0),
+        "count": (int, 3),
+        "masses": (Numbers, (1.0, 2.0)),
+        "color": (Color, Color.red),
+        "flag": (bool, False),
+    }
+    assert {name: each.values for name, each in found.items()} == {
+        "rate": "between 0 and 1",
+        "size": "at least 0.25",
+        "count": "at least 1",
+        "masses": "positive",
+        "color": "one of red, blue",
+        "flag": "true or false",
+    }
+    assert {name: each.text for name, each in found.items()} == {
+        "rate": "in units of # per second",
+        "size": "a text that takes two lines",
+        "count": "",
+        "masses": "",
+        "color": "one of the two and its end",
+        "flag": "",
+    }
+
+
+def test_a_class_without_source_has_no_comments():
+    code = (
+        "from typing import NamedTuple\n"
+        "from stanadapt.engine.settings import declared\n"
+        "class Settings(NamedTuple):\n    size: float = 1.0  # of a step\n"
+        "print(declared(Settings)['size'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "text=''" in done.stdout, done.stderr
+    assert field_comments(int) == {}
+
+
+# range, its name, numbers within, numbers beyond
+RANGES = [
+    (Between(0, 1), "between 0 and 1", [1e-300, 0.5], [0.0, 1.0]),
+    (Between(0, 1, "[)"), "at least 0 and below 1", [0.0, 0.5], [-1e-300, 1.0]),
+    (Between(0, 1, "(]"), "above 0 and at most 1", [0.5, 1.0], [0.0, 1.1]),
+    (Between(1, 12, "[]"), "at least 1 and at most 12", [1, 12], [0, 13]),
+    (Between(0), "positive", [1e-300, 1e300], [0.0, float("inf")]),
+    (Between(-3), "above -3", [0.0], [-3.0]),
+    (Between(2, ends="[)"), "at least 2", [2, 10**15], [1, float("inf")]),
+]
+
+
+@pytest.mark.parametrize(("range_", "name", "within", "beyond"), RANGES)
+def test_a_range_contains_what_it_names(range_, name, within, beyond):
+    assert str(range_) == name
+    assert all(map(range_.contains, within))
+    assert not any(map(range_.contains, [*beyond, float("nan")]))
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "taken"),
+    [
+        ("rate", "0.25", 0.25),
+        ("size", 3, 3.0),
+        ("count", 4.0, 4),
+        ("masses", "1, 2 3", (1.0, 2.0, 3.0)),
+        ("masses", 5, (5.0,)),
+        ("color", "blue", Color.blue),
+        ("flag", "True", True),
+    ],
+)
+def test_values_are_cast_as_declared(name, given, taken):
+    value = typed("mine", declared(Settings)[name], given)
+    assert (value, type(value)) == (taken, declared(Settings)[name].kind)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "facts"),
+    [
+        ("rate", 1.0, ["between 0 and 1", "1.0"]),
+        ("rate", True, ["a number", "True"]),
+        ("count", 2.5, ["a whole number", "2.5"]),
+        ("masses", [1.0, -2.0], ["positive", "-2"]),
+        ("masses", [[1.0]], ["numbers", "[[1.0]]"]),
+        ("color", "green", ["red, blue", "'green'"]),
+        ("flag", 2, ["true or false", "2"]),
+    ],
+)
+def test_other_values_are_errors(name, given, facts):
+    with raises("invalid_setting", f"mine: {name}", *facts):
+        typed("mine", declared(Settings)[name], given)
