@@ -177,25 +177,9 @@ class Posterior(NamedTuple):
 
 
 class PosteriorDatabase:
-    """A local copy of posteriordb.
+    """A local copy of posteriordb, as `posteriordb` opens it.
 
-    Parameters
-    ----------
-    path : str or path
-        A clone of the repository, or its folder posterior_database.
-
-    Attributes
-    ----------
-    path
-        The folder posterior_database.
-    names
-        Names of the posteriors, sorted.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "files", if the folder contains no database.
-
+    `path` is its folder posterior_database, and `names` are those of the posteriors, sorted.
     """
 
     def __init__(self, path: str | PathLike) -> None:
