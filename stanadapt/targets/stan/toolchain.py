@@ -188,7 +188,7 @@ def make() -> str | None:
 
 
 def without_outer_make() -> dict[str, str]:
-    """Return the environment without what an outer make adds: a dry run, a job server."""
+    """Return the environment without variables of an outer make: a dry run, a job server."""
     added = ("MAKEFLAGS", "MFLAGS", "GNUMAKEFLAGS", "MAKELEVEL")
     return {name: value for name, value in os.environ.items() if name not in added}
 

@@ -1,4 +1,4 @@
-"""Faults and gaps of stanli 0.24.0: how each is recognized, and what is done about it.
+"""Faults and gaps of stanli 0.24.0: how each is recognized and dealt with.
 
 The backend is fast and mostly exact, but silently returns wrong densities for some ordinary
 programs. It is therefore used only with these guards:
