@@ -22,8 +22,11 @@ import numpy as np
 from stanadapt.engine.one_blas_thread import one_blas_thread
 
 # numbers of a fit
-A, B, S, C, D, E, W, Q = range(8)
 PARAMETERS = 8
+COLUMNS = range(PARAMETERS)
+A, B, S, C, D, E, W, Q = COLUMNS
+# a driver that is absent
+NONE = -1
 # an absent own precision: exp(-700) is 0 next to any other
 ABSENT = -700.0
 LARGEST_EXPONENT = 60.0
@@ -88,6 +91,40 @@ class Fits(NamedTuple):
     def take(self, rows: np.ndarray) -> "Fits":
         """Return some of the rows."""
         return Fits(*(values[rows] for values in self))
+
+    def of(self, coordinates: list[int]) -> "Fits":
+        """Return the rows of some coordinates."""
+        return self.take(np.flatnonzero(np.isin(self.coordinate, coordinates)))
+
+    def with_numbers(self, columns: int | list[int], values: np.ndarray | float) -> "Fits":
+        """Return fits with other numbers in one column or several."""
+        numbers = self.numbers.copy()
+        numbers[:, columns] = values
+        return self._replace(numbers=numbers)
+
+    def renumbered(self, numbers: np.ndarray) -> "Fits":
+        """Return fits whose coordinates, 0 to n - 1 here, have these numbers, shape (n,)."""
+        scale, second, location = (
+            np.where(driver >= 0, numbers[driver], NONE)
+            for driver in (self.scale, self.second, self.location)
+        )
+        return Fits(numbers[self.coordinate], scale, second, location, self.numbers, self.free)
+
+
+def models(
+    coordinate: np.ndarray,
+    free: tuple[int, ...] = (),
+    scale: np.ndarray | int = NONE,
+    second: np.ndarray | int = NONE,
+    location: np.ndarray | int = NONE,
+) -> Fits:
+    """Return models of coordinates, shape (fit,), with these numbers free, all 0 as yet."""
+    scale, second, location = (
+        np.broadcast_to(driver, coordinate.shape) for driver in (scale, second, location)
+    )
+    numbers = np.zeros((len(coordinate), PARAMETERS))
+    free_numbers = np.isin(COLUMNS, free) | (numbers > 0.0)
+    return Fits(coordinate, scale, second, location, numbers, free_numbers)
 
 
 def join(parts: list[Fits]) -> Fits:

@@ -18,36 +18,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.samplers.whitened.conditionals import (
-    ABSENT,
-    PARAMETERS,
-    A,
-    B,
-    C,
-    D,
-    Draws,
-    E,
-    Fits,
-    Q,
-    S,
-    W,
-    divergence,
-    fit,
-    fit_best,
-    join,
-)
-from stanadapt.samplers.whitened.map_candidates import NONE, START
-from stanadapt.samplers.whitened.map_search import EXACT, Search, reaches
-from stanadapt.samplers.whitened.prior_terms import (
-    CLEAR,
-    choose_group,
-    coefficients,
-    likeliest,
-    nearest,
-    size_of,
-)
-from stanadapt.samplers.whitened.priors import LEAST_MEMBERS, Group, Mapped, Prior
+from stanadapt.samplers.whitened import conditionals
+from stanadapt.samplers.whitened import priors as terms
+from stanadapt.samplers.whitened.conditionals import NONE, Draws, Fits, divergence, fit
+from stanadapt.samplers.whitened.map_search import EXACT, START, Search, reaches
+from stanadapt.samplers.whitened.priors import CLEAR, LEAST_MEMBERS, Group, Mapped, Prior
 
+COLUMNS = conditionals.COLUMNS
+A, B, S, C, D, E, W, Q = COLUMNS
 # farthest slope from an integer, and largest one
 ROUNDING, LARGEST_SLOPE = 0.4, 4
 # an exact fit may have this much more divergence than the free one; and twice that of no map if the
@@ -80,11 +58,8 @@ def exact_structure(found: Search, learned: Draws, judged: Draws) -> tuple[Fits,
             _free_drivers(mapped, group.prior)
         if not _offer(mapped, certain, found, learned, judged):
             break
-    fits = [mapped.fits[j] for j in sorted(mapped.fits)]
-    return (join(fits) if fits else accepted.take(np.empty(0, int))), [
-        *mapped.groups,
-        *mapped.singles,
-    ]
+    fits = [accepted.take(np.empty(0, int)), *(mapped.fits[j] for j in sorted(mapped.fits))]
+    return conditionals.join(fits), [*mapped.groups, *mapped.singles]
 
 
 # --- exact fits -----------------------------------------------------------------------------------
@@ -97,14 +72,14 @@ def _exact_prior(fits: Fits, slopes: np.ndarray, draws: Draws) -> Fits:
     slopes have shape (fit, 2).
     """
     j, location = fits.coordinate, fits.location
-    numbers, free = np.zeros((len(j), PARAMETERS)), np.zeros((len(j), PARAMETERS), bool)
+    exact = conditionals.models(j, (A, C, D), fits.scale, fits.second, location)
+    numbers = exact.numbers
     numbers[:, B] = slopes[:, 0] * draws.sd[fits.scale]
     numbers[:, S] = slopes[:, 1] * draws.sd[fits.second]
     center = np.where(location >= 0, draws.mean[location], 0.0)
     numbers[:, E] = (center - draws.mean[j]) / draws.sd[j]
     numbers[:, W] = np.where(location >= 0, draws.sd[location] / draws.sd[j], 0.0)
-    free[:, [A, C, D]] = True
-    return fits._replace(numbers=numbers, free=free)
+    return exact
 
 
 def _fit_exact(fits: Fits, slopes: np.ndarray, draws: Draws) -> Fits:
@@ -112,25 +87,17 @@ def _fit_exact(fits: Fits, slopes: np.ndarray, draws: Draws) -> Fits:
     exact = _exact_prior(fits, slopes, draws)
     start = draws.log_precision[exact.coordinate]
     exact.numbers[:, A] = start - START
-    alone = exact._replace(
-        numbers=_with(exact.numbers, C, ABSENT),
-        free=exact.free & (np.arange(PARAMETERS) == A),
-    )
+    alone = exact.with_numbers(C, conditionals.ABSENT)
+    alone = alone._replace(free=alone.free & (np.array(COLUMNS) == A))
     # one without an own precision has fewer numbers: it is taken if it is as good
-    own = [exact._replace(numbers=_with(exact.numbers, C, start + own)) for own in OWN_PRECISIONS]
-    both, alone = fit_best(own, draws), fit(alone, draws)
+    own = [exact.with_numbers(C, start + own) for own in OWN_PRECISIONS]
+    both, alone = conditionals.fit_best(own, draws), fit(alone, draws)
     limit = (1.0 + 1e-6) * divergence(both, draws) + 1e-12
     fewer = (divergence(alone, draws) <= limit)[:, None]
     return both._replace(
         numbers=np.where(fewer, alone.numbers, both.numbers),
         free=np.where(fewer, alone.free, both.free),
     )
-
-
-def _with(numbers: np.ndarray, column: int, value: np.ndarray | float) -> np.ndarray:
-    numbers = numbers.copy()
-    numbers[:, column] = value
-    return numbers
 
 
 def _round(mapped: Mapped, found: Search, learned: Draws, judged: Draws) -> None:
@@ -158,19 +125,12 @@ def _round(mapped: Mapped, found: Search, learned: Draws, judged: Draws) -> None
 
 
 class Offer(NamedTuple):
-    """A prior that is offered to a coordinate.
-
-    clear
-        Whether its term is clearly in the coordinate's gradient.
-    known
-        Whether its coefficient there is also known well enough to say so in words.
-
-    """
+    """A prior that is offered to a coordinate."""
 
     coordinate: int
     prior: Prior
-    clear: bool
-    known: bool
+    clear: bool  # whether its term is clearly in the coordinate's gradient
+    known: bool  # whether its coefficient there is also known well enough to say so in words
 
 
 # --- groups ---------------------------------------------------------------------------------------
@@ -237,13 +197,13 @@ def _neighbors(
     nodes: list[int], prior: Prior, mapped: Mapped, members: list[int], draws: Draws
 ) -> dict[int, list[int]]:
     """Return, for each of the nodes, those whose gradient has the term of a prior around it."""
-    near = nearest(draws)
-    size = size_of(mapped, Group(prior, tuple(members)), draws)
+    near = terms.nearest(draws)
+    size = terms.size_of(mapped, Group(prior, tuple(members)), draws)
     around: dict[int, list[int]] = {center: [] for center in nodes}
     for j in nodes:
         others = [center for center in nodes if center != j]
         groups = [Group(prior._replace(location=center), ()) for center in others]
-        values, errors = coefficients(j, groups, [size] * len(groups), draws, near[j])
+        values, errors = terms.coefficients(j, groups, [size] * len(groups), draws, near[j])
         # the size is that of a link of the chain, which may be twice that of the prior
         for center in np.array(others)[(values > CLEAR * errors) & (values > LEAST_LINK)]:
             around[int(center)].append(j)
@@ -266,17 +226,17 @@ def _offer(mapped: Mapped, certain: set[int], found: Search, learned: Draws, jud
     if not groups:
         return False
     drivers = set().union(*(group.prior.drivers for group in groups))
-    sizes = [size_of(mapped, group, learned) for group in groups]
-    near = nearest(learned)
+    sizes = [terms.size_of(mapped, group, learned) for group in groups]
+    near = terms.nearest(learned)
     offered = []
     for j in range(len(learned.positions)):
         if j in drivers | certain or j in groups[0].members:
             continue
-        asked = likeliest(j, groups, sizes, learned)
-        values, errors = coefficients(
+        asked = terms.likeliest(j, groups, sizes, learned)
+        values, errors = terms.coefficients(
             j, [groups[i] for i in asked], [sizes[i] for i in asked], learned, near[j]
         )
-        number, clear = choose_group(values, errors)
+        number, clear = terms.choose_group(values, errors)
         if clear:
             certain.add(j)
         if number is not None and mapped.priors.get(j) != groups[asked[number]].prior:
@@ -297,9 +257,7 @@ def _join(
     scale, location, slope, second, second_slope = np.array([offer.prior for offer in offered]).T
     slopes = np.column_stack([slope, second_slope])
     clear = np.array([offer.clear for offer in offered])
-    numbers = np.zeros((len(j), PARAMETERS))
-    models = Fits(j, scale, second, location, numbers, numbers > 0.0)
-    exact = _fit_exact(models, slopes, learned)
+    exact = _fit_exact(conditionals.models(j, (), scale, second, location), slopes, learned)
     # where the gradient has decided, the likelihood may still keep the conditional from a normal
     own = np.where(np.isin(j, list(mapped.fits)) & ~clear, found.rest[j], found.before[j])
     limit = np.where(clear, CLEAR_SHARE, ALLOWED_SHARE) * own + ALLOWED

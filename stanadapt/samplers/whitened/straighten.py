@@ -23,29 +23,16 @@ from stanadapt.engine.triangular_map import (
     no_map,
     with_memory,
 )
+from stanadapt.samplers.whitened import conditionals
 from stanadapt.samplers.whitened.block import LOG_DENSITY, Window
 from stanadapt.samplers.whitened.choose_metric import LARGEST_COMPOSED, composed_metric
-from stanadapt.samplers.whitened.conditionals import (
-    ABSENT,
-    LARGEST_EXPONENT,
-    A,
-    B,
-    C,
-    D,
-    Draws,
-    E,
-    Fits,
-    Q,
-    S,
-    W,
-    join,
-)
+from stanadapt.samplers.whitened.conditionals import Draws, Fits, join
 from stanadapt.samplers.whitened.fisher_metric import fisher_metric
-from stanadapt.samplers.whitened.map_candidates import NONE
 from stanadapt.samplers.whitened.map_groups import exact_structure
 from stanadapt.samplers.whitened.map_search import EXACT, Search, in_order, search
 from stanadapt.samplers.whitened.priors import LEAST_MEMBERS, Group
 
+A, B, S, C, D, E, W, Q = conditionals.COLUMNS
 # D is taken over the coordinates that a map involves. It must leave less than this share of
 # it, and less than D of draws and gradients that have nothing to do with each other; and a new one,
 # since a mediocre map costs more than it gains, less than either this much or this share.
@@ -54,7 +41,6 @@ CLOSE, CLOSE_SHARE = 0.3, 0.2
 # draws to learn from and to judge by, each; more would cost time and change nothing
 MOST_DRAWS = 300
 LEAST_DRAWS = 60
-DRIVERS = ("scale", "second", "location")
 # of nested hierarchies
 LEVELS = 2
 # a map that leaves less is not compared with one in which fits are chosen in another order
@@ -221,7 +207,7 @@ def _exact_candidates(found: Search, first: Draws, second: Draws) -> Candidates:
     residuals: in nested hierarchies, it has groups of its own.
     """
     fits, groups = exact_structure(found, first, second)
-    exact = _members_of(groups, fits)
+    exact = fits.of(_members(groups))
     candidates = [(fits, groups)]
     more = groups
     for _ in range(LEVELS):
@@ -232,7 +218,7 @@ def _exact_candidates(found: Search, first: Draws, second: Draws) -> Candidates:
         rest = _Rest(_as_map(exact, groups, first), first, second)
         among_rest, more = rest.exact_structure()
         candidates.append((join([exact, among_rest]), [*groups, *more]))
-        exact, groups = join([exact, _members_of(more, among_rest)]), [*groups, *more]
+        exact, groups = join([exact, among_rest.of(_members(more))]), [*groups, *more]
     if len(candidates) > 1:
         candidates.append((exact, groups))
     return [(_as_map(part, found, first), tuple(found)) for part, found in candidates]
@@ -246,16 +232,12 @@ def _free_candidates(found: Search, first: Draws, second: Draws) -> Candidates:
     """
     fits, groups = exact_structure(found.by_gain(), first, second)
     groups = [group for group in groups if len(group.members) > 1]
-    exact = _members_of(groups, fits)
+    exact = fits.of(_members(groups))
     candidates = [fits]
     if groups:
         among_rest = _Rest(_as_map(exact, groups, first), first, second).fits()
         candidates += [exact, join([exact, among_rest])]
     return [(_as_map(part, groups, first), tuple(groups)) for part in candidates]
-
-
-def _members_of(groups: list[Group], fits: Fits) -> Fits:
-    return fits.take(np.flatnonzero(np.isin(fits.coordinate, _members(groups))))
 
 
 def _is_near(
@@ -298,32 +280,12 @@ class _Rest:
 
     def fits(self) -> Fits:
         """Return fits with the largest gain."""
-        return self._renumbered(search(*self.draws).by_gain().accepted)
+        return search(*self.draws).by_gain().accepted.renumbered(self.numbers)
 
     def exact_structure(self) -> tuple[Fits, list[Group]]:
         """Return fits and groups, by their numbers among all coordinates."""
         fits, groups = exact_structure(search(*self.draws), *self.draws)
-        return self._renumbered(fits), [self._renumbered_group(group) for group in groups]
-
-    def _renumbered(self, fits: Fits) -> Fits:
-        drivers = {
-            name: np.where(driver >= 0, self.numbers[driver], NONE)
-            for name in DRIVERS
-            for driver in (getattr(fits, name),)
-        }
-        return fits._replace(coordinate=self.numbers[fits.coordinate], **drivers)
-
-    def _renumbered_group(self, group: Group) -> Group:
-        drivers = {
-            name: int(self.numbers[driver])
-            for name in DRIVERS
-            for driver in (getattr(group.prior, name),)
-            if driver >= 0
-        }
-        members, unclear = (
-            tuple(int(self.numbers[j]) for j in found) for found in (group.members, group.unclear)
-        )
-        return Group(group.prior._replace(**drivers), members, unclear)
+        return fits.renumbered(self.numbers), [group.renumbered(self.numbers) for group in groups]
 
 
 def _thirds(x: np.ndarray, g: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -344,13 +306,14 @@ def _as_map(fits: Fits, groups: list[Group], draws: Draws) -> TriangularMap:
         fits.numbers, scale >= 0, second >= 0, location >= 0,
     )  # fmt: skip
     mean, sd, out = draws.mean, draws.sd, np.zeros((len(j), NUMBERS))
-    own = numbers[:, C] > 0.5 * ABSENT
+    own = numbers[:, C] > 0.5 * conditionals.ABSENT
     out[:, triangular_map.A] = numbers[:, A] - 2.0 * np.log(sd[j])
     out[:, triangular_map.B] = np.where(has_scale, numbers[:, B] / sd[scale], 0.0)
     out[:, triangular_map.C] = np.where(has_scale, mean[scale], 0.0)
     out[:, triangular_map.S] = np.where(has_second, numbers[:, S] / sd[second], 0.0)
     out[:, triangular_map.T] = np.where(has_second, mean[second], 0.0)
-    precision = np.exp(np.clip(numbers[:, C], -LARGEST_EXPONENT, LARGEST_EXPONENT)) / sd[j] ** 2
+    most = conditionals.LARGEST_EXPONENT
+    precision = np.exp(np.clip(numbers[:, C], -most, most)) / sd[j] ** 2
     out[:, triangular_map.P0] = np.where(own, precision, 0.0)
     out[:, triangular_map.D] = mean[j] + sd[j] * numbers[:, D]
     out[:, triangular_map.E] = mean[j] + sd[j] * numbers[:, E]
