@@ -4,10 +4,9 @@ See `samplers/tempering/pseudo_extension.py` for the mathematics. A position is 
 if temperatures are free, (u_1, ..., u_N); every x_i is an unconstrained position of the program.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +28,6 @@ from stanadapt.samplers.tempering.pseudo_extension import (
     weigh,
 )
 from stanadapt.samplers.tempering.reference_distribution import (
-    CompiledReference,
     ReferenceDistribution,
 )
 from stanadapt.targets.stan import data as stan_data
@@ -44,37 +42,30 @@ def read_design(
     count: int, temperature: Any, between: Any, fixed_at: Any, ladder: Any
 ) -> ExtensionDesign:
     """Return the design for options of `Extended`; StanadaptError for a wrong option."""
-    if not isinstance(temperature, str) or temperature not in MODES:
-        raise _option_error(
-            "extension_option",
-            f"temperature must be one of {', '.join(MODES)}, got {temperature!r}.",
-        )
-    mode = MODES[temperature]
+    mode = _read("temperature", temperature)
     if mode == FIXED:
         if ladder is not None:
-            raise _option_error(
-                "extension_conflict",
-                "a fixed temperature needs no ladder: leave one of the two out.",
-            )
-        b = _inverse_temperature("fixed_at", fixed_at)
+            raise _conflict("a fixed temperature needs no ladder: leave one of the two out.")
+        b = _read("fixed_at", fixed_at)
         return ExtensionDesign(count, mode, b, b, *NO_LADDER)
     if mode == COLLAPSED:
         if ladder is None:
-            raise _option_error(
-                "extension_conflict",
+            raise _conflict(
                 "collapsed temperatures are summed over a ladder: give ladder=(temperatures, "
-                'log_normalizers), or use temperature="free".',
+                'log_normalizers), or use temperature="free".'
             )
-        return ExtensionDesign(count, mode, 0.0, 1.0, *_ladder(ladder), np.empty((4, 0)))
-    low, high = _between(between)
+        temperatures, log_normalizers = _read("ladder", ladder)
+        none = np.empty((4, 0))
+        return ExtensionDesign(count, mode, 0.0, 1.0, temperatures, log_normalizers, none)
+    low, high = _read("between", between)
     if ladder is None:
         return ExtensionDesign(count, mode, low, high, *NO_LADDER)
-    temperatures, log_normalizers = _ladder(ladder)
+    temperatures, log_normalizers = _read("ladder", ladder)
     if temperatures[0] > low:
-        raise _option_error(
+        raise StanadaptError(
             "invalid_ladder",
-            f"ladder: it begins at {temperatures[0]:g}, above the lowest temperature {low:g}: "
-            f"extend it, or use between=({temperatures[0]:g}, {high:g}).",
+            f"extended: ladder begins at {temperatures[0]:g}, above the lowest temperature "
+            f"{low:g}: extend it, or use between=({temperatures[0]:g}, {high:g}).",
         )
     from scipy.interpolate import PchipInterpolator  # takes 0.3 s: imported only for a ladder
 
@@ -82,65 +73,77 @@ def read_design(
     return ExtensionDesign(count, mode, low, high, temperatures, log_normalizers, cubics)
 
 
-def _inverse_temperature(name: str, value: Any) -> float:
+class Option(NamedTuple):
+    """What an option of `Extended` must be, and the function that reads it, or fails."""
+
+    must_be: str
+    read: Callable[[Any], Any]
+    code: str = "extension_option"
+
+
+def _read(name: str, value: Any) -> Any:
+    """Read an option; StanadaptError if it is not what it must be."""
+    option = OPTIONS[name]
     try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
+        return option.read(value)
+    except (TypeError, ValueError, LookupError):
+        raise StanadaptError(
+            option.code, f"extended: {name} must be {option.must_be}, got {value!r}."
+        ) from None
+
+
+def _inverse_temperature(value: Any) -> float:
+    number = float(value)
     if not 0.0 <= number <= 1.0:
-        raise _option_error(
-            "extension_option", f"{name} must be an inverse temperature in [0, 1], got {value!r}."
-        )
+        raise ValueError
     return number
 
 
 def _between(value: Any) -> tuple[float, float]:
-    try:
-        low, high = value
-    except (TypeError, ValueError):
-        raise _option_error(
-            "extension_option",
-            f"between must be the lowest and the highest temperature, got {value!r}.",
-        ) from None
-    low, high = _inverse_temperature("between", low), _inverse_temperature("between", high)
+    low, high = map(_inverse_temperature, value)
     if low >= high:
-        raise _option_error(
-            "extension_option",
-            f"between must increase, got ({low:g}, {high:g}). For a single temperature use "
-            'temperature="fixed".',
-        )
+        raise ValueError
     return low, high
 
 
 def _ladder(value: Any) -> tuple[np.ndarray, np.ndarray]:
-    try:
-        temperatures, log_normalizers = (np.array(part, dtype=float) for part in value)
-    except (TypeError, ValueError):
-        raise _option_error(
-            "invalid_ladder",
-            "ladder must be (temperatures, log_normalizers), two lists of numbers.",
-        ) from None
-    shape = temperatures.shape
-    if len(shape) != 1 or shape[0] < 2 or log_normalizers.shape != shape:
-        raise _option_error(
-            "invalid_ladder",
-            "ladder: give as many log_normalizers as temperatures, at least two each, got shapes "
-            f"{shape} and {log_normalizers.shape}.",
-        )
-    if not (np.all(np.diff(temperatures) > 0) and temperatures[0] >= 0 and temperatures[-1] == 1):
-        raise _option_error(
-            "invalid_ladder",
-            f"ladder: temperatures must increase in [0, 1] and end at 1, got {value[0]}.",
-        )
-    if not np.all(np.isfinite(log_normalizers)):
-        raise _option_error(
-            "invalid_ladder", f"ladder: log_normalizers must be finite, got {value[1]}."
-        )
-    return temperatures, log_normalizers
+    b, log_normalizers = (np.array(part, dtype=float) for part in value)
+    increasing = b.ndim == 1 and len(b) > 1 and np.all(np.diff(b) > 0) and b[0] >= 0 and b[-1] == 1
+    if not (increasing and log_normalizers.shape == b.shape and np.isfinite(log_normalizers).all()):
+        raise ValueError
+    return b, log_normalizers
 
 
-def _option_error(code: str, message: str) -> StanadaptError:
-    return StanadaptError(code, f"extended: {message}")
+def _reference(value: Any) -> ReferenceDistribution:
+    if not isinstance(value, ReferenceDistribution):
+        raise TypeError
+    return value
+
+
+OPTIONS = {
+    "temperature": Option(f"one of {', '.join(MODES)}", MODES.__getitem__),
+    "fixed_at": Option("an inverse temperature in [0, 1]", _inverse_temperature),
+    "between": Option(
+        "the lowest and the highest inverse temperature in [0, 1], which differ (for a single one "
+        'use temperature="fixed")',
+        _between,
+    ),
+    "ladder": Option(
+        "(temperatures, log_normalizers), at least two finite numbers each, as many of the one as "
+        "of the other, and temperatures must increase in [0, 1] and end at 1",
+        _ladder,
+        "invalid_ladder",
+    ),
+    "reference_distribution": Option(
+        "a ReferenceDistribution(mean, sd), which stanadapt.runs.reference.fit_reference makes "
+        "from Pathfinder or a fit",
+        _reference,
+    ),
+}
+
+
+def _conflict(text: str) -> StanadaptError:
+    return StanadaptError("extension_conflict", f"extended: {text}")
 
 
 class Extended(Samplable):
@@ -222,10 +225,9 @@ class Extended(Samplable):
         self._base = _require_extensible(target)
         if learned is not None:
             if not (reference_distribution is None and prior_data is None and ladder is None):
-                raise _option_error(
-                    "extension_conflict",
+                raise _conflict(
                     "`learned` supplies reference_distribution and ladder: leave these and "
-                    "prior_data out.",
+                    "prior_data out."
                 )
             reference_distribution, ladder = _read_learned(self._base, learned)
         self._options = {
@@ -240,9 +242,12 @@ class Extended(Samplable):
         self.dim = extended_dim(self._design, self._base.dim)
         self._reference, self._prior = None, None
         if prior_data is not None:
-            self._prior = _prior_target(self._base, prior_data, reference_distribution)
+            if reference_distribution is not None:
+                raise _conflict("give either reference_distribution or prior_data.")
+            self._prior = self._base.with_prior_data(prior_data)
         elif reference_distribution is not None:
-            self._reference = _compile_reference(reference_distribution, self._base.dim)
+            reference = _read("reference_distribution", reference_distribution)
+            self._reference = reference.compiled(self._base.dim)
         elif self.pseudo_samples > 1 and self._warns:
             warn(Message("improper_extension", _describe_impropriety(self)))
         self._targets = [t for t in (self._base, self._prior) if t is not None]
@@ -416,16 +421,16 @@ class Resampler:
 
 def _require_extensible(target: Any) -> Target:
     if isinstance(target, Extended):
-        raise _option_error(
+        raise StanadaptError(
             "not_extensible",
-            "the target is already an Extended: raise its pseudo_samples instead.",
+            "extended: the target is already an Extended: raise its pseudo_samples instead.",
         )
     if require_target(target).noise:
-        raise _option_error(
+        raise StanadaptError(
             "not_extensible",
-            f"the density of {target.name} is an estimate with noise {', '.join(target.noise)}, "
-            "and a power of an estimate is biased: make the target without `noise`, so that the "
-            "noise is sampled like the other parameters.",
+            f"extended: the density of {target.name} is an estimate with noise "
+            f"{', '.join(target.noise)}, and a power of an estimate is biased: make the target "
+            "without `noise`, so that the noise is sampled like the other parameters.",
         )
     return target
 
@@ -437,18 +442,19 @@ def _read_learned(
     is_fit = results.is_fit(fit)
     if not is_fit or "tempering" not in results.group_names(fit):
         source = f"one of {results.attribute(fit, 'sampler', 'Stan')}" if is_fit else repr(fit)
-        raise _option_error(
+        raise StanadaptError(
             "nothing_learned",
-            f"`learned` must be a result of parallel_tempering or pseudo_extended, got {source}.",
+            "extended: `learned` must be a result of parallel_tempering or pseudo_extended, got "
+            f"{source}.",
         )
     check_same_target(target, fit)
     group = results.dataset(fit, "tempering").isel(chain=0)
     if "reference_mean" not in group:
-        raise _option_error(
+        raise StanadaptError(
             "nothing_learned",
-            "the fit in `learned` has not learned a reference distribution, since one was given: "
-            "give that reference_distribution or prior_data instead of `learned`, or sample the "
-            "target without them.",
+            "extended: the fit in `learned` has not learned a reference distribution, since one "
+            "was given: give that reference_distribution or prior_data instead of `learned`, or "
+            "sample the target without them.",
         )
     name = "covariance" if "reference_covariance" in group else "sd"
     spread: dict[str, Any] = {name: group[f"reference_{name}"].values}
@@ -458,24 +464,6 @@ def _read_learned(
     present = np.isfinite(group["temperature"].values)  # shorter ladders are padded with NaN
     columns = (group[name].values[present] for name in ("temperature", "log_normalizer"))
     return reference, tuple(columns)
-
-
-def _compile_reference(reference: Any, dim: int) -> CompiledReference:
-    if not isinstance(reference, ReferenceDistribution):
-        raise _option_error(
-            "extension_option",
-            "reference_distribution must be a ReferenceDistribution(mean, sd), which stanadapt."
-            f"runs.reference.fit_reference makes from Pathfinder or a fit, got {reference!r}.",
-        )
-    return reference.compiled(dim)
-
-
-def _prior_target(target: Target, data: Data, reference: Any) -> Target:
-    if reference is not None:
-        raise _option_error(
-            "extension_conflict", "give either reference_distribution or prior_data."
-        )
-    return target.with_prior_data(data)
 
 
 def _describe_impropriety(extended: Extended) -> str:

@@ -13,10 +13,8 @@ make its pseudo-samples weighted draws from the target: E[sum_i w_i f(x_i)] = E_
 Temperatures are "free" (coordinates u_i, b = low + (high - low) sigmoid(u), pi uniform), "fixed",
 or "collapsed": summed over a ladder, q(x) = p0(x) sum_k exp(b_k Delta) / Z_k.
 
-The C functions allow any sampler to use the density. Their handle is the address of one block of
-memory, which follows the counters of the Density and holds the fields of `Extension`, workspace
-included. The Density's `calls` is a view of the same memory, which therefore lives as long as the
-Density; the base and the prior that the block points to must be kept alive by the caller.
+The C functions allow any sampler to use the density; `engine/wrapped_density` keeps the fields of
+`Extension` for them. The base and the prior must be kept alive by the caller.
 
 References
 ----------
@@ -33,7 +31,6 @@ from numba import carray
 
 from stanadapt.engine.compiled.jit import c_function, jit
 from stanadapt.engine.density import (
-    COUNTERS,
     GRADIENT_SIGNATURE,
     VALUE_SIGNATURE,
     Density,
@@ -41,16 +38,12 @@ from stanadapt.engine.density import (
     call_value,
     make_density,
 )
+from stanadapt.engine.wrapped_density import Matrix, Vector, parts_at, parts_of, wrapped
 from stanadapt.samplers.tempering import reference_distribution
 from stanadapt.samplers.tempering.reference_distribution import CompiledReference
 
 FREE, FIXED, COLLAPSED = 0, 1, 2
 NO_REFERENCE, DISTRIBUTION, PRIOR = 0, 1, 2
-# layout of the block, in numbers of eight bytes, after the counters
-SIZE, PSEUDO, DIM, MODE, RUNGS, REFERENCE_KIND, REFERENCE_ROWS = 0, 1, 2, 3, 4, 5, 6
-BASE, PRIOR_AT = 7, 11
-INTEGERS, REALS = 16, 4
-LOW, HIGH, BASE_OFFSET, PRIOR_OFFSET = 0, 1, 2, 3
 
 
 class Source(NamedTuple):
@@ -71,51 +64,39 @@ class Source(NamedTuple):
     offset: float
 
 
-class Extension(NamedTuple):
-    """The extended density for compiled code; the last seven arrays are workspace.
+NO_SOURCE = Source(0, 0, 0, 0, 0.0)
 
-    base, prior
-        The target, and the reference density if `reference_kind` is PRIOR.
-    mode, reference_kind
-        FREE, FIXED or COLLAPSED; NO_REFERENCE (psi = 0), DISTRIBUTION or PRIOR.
-    reference
-        The reference distribution if `reference_kind` is DISTRIBUTION; otherwise of size 0.
-    low, high
-        Range of a free temperature; both equal the fixed one.
-    ladder, log_normalizers
-        b_k and log Z_k, shape (K,); K is 0 without a ladder.
-    cubics
-        Coefficients of log Z between rungs, highest power first, shape (4, K - 1).
-    log_base, log_reference, log_instrumental
-        l, psi, log q; shape (N,), like the next three.
-    slope
-        Derivative of log q in b, if temperatures are free.
-    temperature
-        b_i; if collapsed, its mean given x_i.
-    weight
-        w_i.
-    reference_gradient
-        Gradient of psi at x_i, shape (N, dim).
 
-    """
+class ExtensionDesign(NamedTuple):
+    """Number of pseudo-samples, and treatment of their temperatures."""
 
-    base: Source
-    prior: Source
-    mode: int
-    reference_kind: int
-    reference: CompiledReference
-    low: float
+    pseudo_samples: int
+    mode: int  # FREE, FIXED or COLLAPSED
+    low: float  # range of a free temperature; both equal the fixed one
     high: float
-    ladder: np.ndarray
-    log_normalizers: np.ndarray
-    cubics: np.ndarray
-    log_base: np.ndarray
-    log_reference: np.ndarray
-    log_instrumental: np.ndarray
-    slope: np.ndarray
-    temperature: np.ndarray
-    weight: np.ndarray
-    reference_gradient: np.ndarray
+    ladder: Vector  # b_k, shape (K,); K is 0 without a ladder
+    log_normalizers: Vector  # log Z_k, shape (K,)
+    cubics: Matrix  # coefficients of log Z between rungs, highest power first, shape (4, K - 1)
+
+
+NO_LADDER = (np.empty(0), np.empty(0), np.empty((4, 0)))
+
+
+class Extension(NamedTuple):
+    """The extended density for compiled code; the last seven arrays are workspace."""
+
+    base: Source  # the target
+    prior: Source  # the reference density if `reference_kind` is PRIOR
+    design: ExtensionDesign
+    reference_kind: int  # NO_REFERENCE (psi = 0), DISTRIBUTION or PRIOR
+    reference: CompiledReference  # of size 0 unless `reference_kind` is DISTRIBUTION
+    log_base: Vector  # l; shape (N,), like the next five
+    log_reference: Vector  # psi
+    log_instrumental: Vector  # log q
+    slope: Vector  # derivative of log q in b, if temperatures are free
+    temperature: Vector  # b_i; if collapsed, its mean given x_i
+    weight: Vector  # w_i
+    reference_gradient: Matrix  # gradient of psi at x_i, shape (N, dim)
 
 
 @jit
@@ -144,10 +125,10 @@ def extended_gradient(e, position, gradient):
         for j in range(dim):
             k = i * dim + j
             gradient[k] = (1.0 - rest) * gradient[k] + rest * e.reference_gradient[i, j]
-        if e.mode == FREE:
+        if e.design.mode == FREE:
             u = position[count * dim + i]
             s, r = sigmoid(u), sigmoid(-u)
-            chain = (e.high - e.low) * s * r
+            chain = (e.design.high - e.design.low) * s * r
             gradient[count * dim + i] = chain * (1.0 - e.weight[i]) * e.slope[i] + (r - s)
     return 0, log_density
 
@@ -189,17 +170,17 @@ def _gradients(e, i, x, gradient):
 @jit
 def _mixture(e, position):
     """Log density, from l and psi; fills temperatures, weights and log q."""
-    count, dim = e.reference_gradient.shape
-    log_width = np.log(e.high - e.low) if e.mode == FREE else 0.0  # log pi = -log_width
+    mode, (count, dim) = e.design.mode, e.reference_gradient.shape
+    log_width = np.log(e.design.high - e.design.low) if mode == FREE else 0.0  # log pi = -log_width
     best, log_jacobian = 0, 0.0
     for i in range(count):
-        u = position[count * dim + i] if e.mode == FREE else 0.0
+        u = position[count * dim + i] if mode == FREE else 0.0
         _instrumental(e, i, u)
         # log of target(x_i) pi(b_i) / q(x_i, b_i)
         e.weight[i] = e.log_base[i] - log_width - e.log_instrumental[i]
         if e.weight[i] > e.weight[best]:
             best = i
-        if e.mode == FREE:
+        if mode == FREE:
             log_jacobian += log_width - abs(u) - 2.0 * np.log1p(np.exp(-abs(u)))
     total, largest, rest = 0.0, e.weight[best], 0.0
     for i in range(count):
@@ -218,16 +199,16 @@ def _instrumental(e, i, u):
     """Fill log q(x_i, b_i), its derivative in b and the temperature."""
     log_reference = e.log_reference[i]
     delta = e.log_base[i] - log_reference
-    if e.mode == COLLAPSED:
-        log_sum, e.temperature[i] = over_ladder(e.ladder, e.log_normalizers, delta)
+    if e.design.mode == COLLAPSED:
+        log_sum, e.temperature[i] = over_ladder(e.design.ladder, e.design.log_normalizers, delta)
         e.log_instrumental[i] = log_reference + log_sum
         return
-    b = e.low + (e.high - e.low) * sigmoid(u)
+    b = e.design.low + (e.design.high - e.design.low) * sigmoid(u)
     e.temperature[i] = b
     e.log_instrumental[i] = b * e.log_base[i] + (1.0 - b) * log_reference
     e.slope[i] = delta
-    if e.mode == FREE and e.ladder.shape[0] > 0:
-        log_normalizer, slope = interpolate(e.ladder, e.cubics, b)
+    if e.design.mode == FREE and e.design.ladder.shape[0] > 0:
+        log_normalizer, slope = interpolate(e.design.ladder, e.design.cubics, b)
         e.log_instrumental[i] -= log_normalizer
         e.slope[i] -= slope
 
@@ -294,26 +275,6 @@ def choose(positions, weights, rng, out):
         out[t] = positions[t, i * dim : (i + 1) * dim]
 
 
-class ExtensionDesign(NamedTuple):
-    """Design of an extension; `Extension` explains the fields.
-
-    ladder, log_normalizers, cubics
-        Shapes (K,), (K,) and (4, K - 1); empty without a ladder.
-
-    """
-
-    pseudo_samples: int
-    mode: int
-    low: float
-    high: float
-    ladder: np.ndarray
-    log_normalizers: np.ndarray
-    cubics: np.ndarray
-
-
-NO_LADDER = (np.empty(0), np.empty(0), np.empty((4, 0)))
-
-
 def source_of(density: Density, offset: float = 0.0) -> Source:
     """Return the C functions of a Density."""
     addresses = density.value_address, density.gradient_address, density.handle
@@ -332,91 +293,32 @@ def make_extended(
     reference: CompiledReference | None = None,
     prior: Source | None = None,
 ) -> Density:
-    """Return the extended density with its own block of memory, for one chain.
+    """Return the extended density with its own memory, for one chain.
 
     The base has `dim` parameters. The owners of base and prior must outlive the Density.
     """
-    n, rungs = design.pseudo_samples, design.ladder.size
-    rows = 0 if reference is None else reference.factor.shape[0]
-    reference_size = 0 if reference is None else dim * (rows + 3) + 2
-    size = INTEGERS + REALS + 2 * rungs + design.cubics.size + reference_size + 6 * n + n * dim
-    block = np.zeros(COUNTERS + size, np.int64)
+    n = design.pseudo_samples
     kind = PRIOR if prior is not None else DISTRIBUTION if reference is not None else NO_REFERENCE
-    block[COUNTERS : COUNTERS + BASE] = size, n, dim, design.mode, rungs, kind, rows
-    for source, at in ((base, BASE), (prior, PRIOR_AT)):
-        if source is not None:
-            block[COUNTERS + at : COUNTERS + at + 4] = source[:4]
-    reals = block[COUNTERS + INTEGERS :].view(np.float64)
-    reals[:REALS] = design.low, design.high, base.offset, 0.0 if prior is None else prior.offset
-    arrays = [design.ladder, design.log_normalizers, design.cubics]
-    if reference is not None:
-        arrays += [reference.mean, reference.precision, reference.factor, reference.numbers]
-    values = np.concatenate([array.ravel() for array in arrays])
-    reals[REALS : REALS + values.size] = values
-    handle = block[COUNTERS:].ctypes.data
-    density = make_density(
-        value_of_extended.address, gradient_of_extended.address, handle, extended_dim(design, dim)
-    )
-    return density._replace(calls=block[:COUNTERS])
+    work = np.zeros((6, n))
+    parts = Extension(
+        base, prior or NO_SOURCE, design, kind, reference or reference_distribution.no_reference(),
+        *work, np.zeros((n, dim)),
+    )  # fmt: skip
+    density = make_density(0, 0, 0, extended_dim(design, dim))
+    return wrapped(density, parts, value_of_extended, gradient_of_extended)
 
 
 def extension_of(density: Density) -> Extension:
-    """Return the Extension that the handle of a Density from `make_extended` points to."""
-    block = density.calls.base[COUNTERS:]
-    return _extension(block[:INTEGERS], block.view(np.float64))
-
-
-@jit
-def _extension(integers, numbers):
-    """Return the Extension in a block; both are views of it, shapes (INTEGERS,) and (size,)."""
-    n, dim, mode, rungs = integers[PSEUDO], integers[DIM], integers[MODE], integers[RUNGS]
-    kind, rows, at = integers[REFERENCE_KIND], integers[REFERENCE_ROWS], INTEGERS
-    reals = numbers[at : at + REALS]
-    at += REALS
-    ladder, log_normalizers = numbers[at : at + rungs], numbers[at + rungs : at + 2 * rungs]
-    at += 2 * rungs
-    intervals = max(rungs - 1, 0) if mode == FREE else 0
-    cubics = numbers[at : at + 4 * intervals].reshape(4, intervals)
-    at += 4 * intervals
-    width = dim if kind == DISTRIBUTION else 0
-    mean, precision = numbers[at : at + width], numbers[at + width : at + 2 * width]
-    at += 2 * width
-    factor = numbers[at : at + rows * width].reshape(rows, width)
-    at += rows * width
-    reference_numbers = numbers[at : at + min(width, 1) * 2]
-    at += min(width, 1) * 2
-    reference = CompiledReference(
-        mean, factor, precision, reference_numbers, numbers[at : at + width]
-    )
-    at += width
-    work = numbers[at : at + 6 * n].reshape(6, n)
-    slopes = numbers[at + 6 * n : at + 6 * n + n * dim].reshape(n, dim)
-    return Extension(
-        _source(integers[BASE : BASE + 4], reals[BASE_OFFSET]),
-        _source(integers[PRIOR_AT : PRIOR_AT + 4], reals[PRIOR_OFFSET]),
-        mode, kind, reference, reals[LOW], reals[HIGH], ladder, log_normalizers, cubics,
-        work[0], work[1], work[2], work[3], work[4], work[5], slopes,
-    )  # fmt: skip
-
-
-@jit
-def _source(numbers, offset):
-    return Source(numbers[0], numbers[1], numbers[2], numbers[3], offset)
-
-
-@jit
-def _extension_at(handle):
-    """Return the Extension at an address."""
-    integers = carray(handle, INTEGERS, np.int64)
-    return _extension(integers, carray(handle, integers[SIZE], np.float64))
+    """Return the Extension of a Density from `make_extended`."""
+    return parts_of(density, Extension)
 
 
 @c_function(VALUE_SIGNATURE)
 def value_of_extended(handle, propto, jacobian, position, value, message):
     """`bs_log_density`; the flags are ignored, as the calls of the base pass their own."""
-    e = _extension_at(handle)
+    e = parts_at(handle, Extension)
     count, dim = e.reference_gradient.shape
-    size = count * (dim + (e.mode == FREE))
+    size = count * (dim + (e.design.mode == FREE))
     code, log_density = extended_value(e, carray(position, size))
     carray(value, 1)[0] = log_density
     return code
@@ -425,9 +327,9 @@ def value_of_extended(handle, propto, jacobian, position, value, message):
 @c_function(GRADIENT_SIGNATURE)
 def gradient_of_extended(handle, propto, jacobian, position, value, gradient, message):
     """`bs_log_density_gradient`."""
-    e = _extension_at(handle)
+    e = parts_at(handle, Extension)
     count, dim = e.reference_gradient.shape
-    size = count * (dim + (e.mode == FREE))
+    size = count * (dim + (e.design.mode == FREE))
     code, log_density = extended_gradient(e, carray(position, size), carray(gradient, size))
     carray(value, 1)[0] = log_density
     return code

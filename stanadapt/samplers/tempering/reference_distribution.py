@@ -13,6 +13,7 @@ import numpy as np
 from stanadapt.engine.compiled.jit import as_python, inline, jit
 from stanadapt.engine.numerics import triangular as factors
 from stanadapt.engine.numerics.vectors import fill_normal, squared_norm, vector_sum
+from stanadapt.engine.wrapped_density import Matrix, Vector
 from stanadapt.errors import StanadaptError, is_real
 
 DEGREES, LOG_CONSTANT = 0, 1  # entries of CompiledReference.numbers
@@ -21,27 +22,20 @@ SMALLEST_SD = 1e-150
 
 
 class CompiledReference(NamedTuple):
-    """A reference distribution for compiled code; its arrays are updated in place.
+    """A reference distribution for compiled code; its arrays are updated in place."""
 
-    mean
-        Shape (dim,).
-    factor
-        L of the scale matrix L L^T, stored as in `engine/numerics/triangular`.
-    precision
-        1 / L_ii^2 of each parameter, used if the factor is diagonal; shape (dim,).
-    numbers
-        DEGREES of freedom, infinite for a Gaussian, and LOG_CONSTANT, the log of the density at
-        the mean.
-    work
-        Workspace, shape (dim,).
+    mean: Vector  # shape (dim,)
+    factor: Matrix  # L of the scale matrix L L^T, stored as in `engine/numerics/triangular`
+    precision: Vector  # 1 / L_ii^2 of each parameter, used if the factor is diagonal; shape (dim,)
+    # DEGREES of freedom, infinite for a Gaussian; LOG_CONSTANT, the log of the density at the mean
+    numbers: Vector
+    work: Vector  # workspace, shape (dim,)
 
-    """
 
-    mean: np.ndarray
-    factor: np.ndarray
-    precision: np.ndarray
-    numbers: np.ndarray
-    work: np.ndarray
+def no_reference() -> CompiledReference:
+    """Return a reference without parameters, which is never evaluated."""
+    none = np.empty(0)
+    return CompiledReference(none, np.empty((0, 0)), none, none, none)
 
 
 def make_reference(mean: np.ndarray, factor: np.ndarray, degrees: float) -> CompiledReference:
