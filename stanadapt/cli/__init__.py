@@ -29,15 +29,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(AttributeError, ValueError):  # None, or not a file
             stream.reconfigure(errors="replace")  # type: ignore[union-attr]
-    from stanadapt.errors import StanadaptError
-
-    try:
-        from stanadapt.cli.commands import app
-    except StanadaptError as error:
-        print(f"error in {error}", file=sys.stderr)
-        sys.exit(1)
-
-    sys.exit(interruption.run(lambda: _run(app)))
+    sys.exit(interruption.run(_run))
 
 
 def _as_note(message: Any, category: type[Warning], *place: Any, **options: Any) -> None:
@@ -46,20 +38,26 @@ def _as_note(message: Any, category: type[Warning], *place: Any, **options: Any)
         print(f"note: {message}", file=sys.stderr)
 
 
-def _run(app: object) -> int:
-    """Run the app and return its exit code."""
+def _run() -> int:
+    """Run the command line and return its exit code."""
+    from stanadapt.cli.commands import app
+    from stanadapt.errors import StanadaptError
+
     try:
         return _flushed(app)
+    except StanadaptError as error:  # of an import: a command reports its own
+        print(f"error in {error}", file=sys.stderr)
+        return 1
     except OSError as error:
         if error.errno not in FAULTS_OF_OUTPUT or error.filename is not None:
             raise
         return _not_written(error)
 
 
-def _flushed(app: object) -> int:
+def _flushed(app: Any) -> int:
     """Run the app and write the end of its output; return its exit code."""
     try:
-        app()  # type: ignore[operator]
+        app()
     except SystemExit as end:
         try:
             sys.stdout.flush()

@@ -1,13 +1,12 @@
-"""Ctrl-C on the command line: one line of text within a second, at any moment.
+"""Ctrl-C on the command line: one line of text, and a second one ends the process at once.
 
 Python raises KeyboardInterrupt in the main thread, but only between two bytecode instructions, and
-LLVM may compile for seconds between them; modules that are being imported may turn the exception
-into another one, or swallow it. Therefore a thread reads the signal at once, from a pipe to which
-the interpreter writes, and ends the process if the main thread does not. Only the standard library
-is imported here.
+LLVM may compile for seconds between them; C code and modules that are being imported may turn the
+exception into another one, or swallow it. Therefore a thread also reads the signals, from a pipe to
+which the interpreter writes: it ends the process at the first one as long as there is nothing to
+lose, and at the second one in any case. Only the standard library is imported here.
 """
 
-import _thread
 import contextlib
 import os
 import signal
@@ -18,19 +17,17 @@ from pathlib import Path
 from typing import Any
 
 CODE = 130  # as shells have it: 128 + SIGINT
-PATIENCE = 0.7  # seconds for the main thread to react to Ctrl-C
-PAUSE = 0.02  # seconds, for the main thread to leave a callback
+PATIENCE = 0.7  # seconds until a command that continues says so
 
 NOTHING_WRITTEN = "interrupted; nothing was written"
+STOPPING = "stopping, and keeping the draws so far: press Ctrl-C again to leave at once"
 
 written: list[Path] = []  # files that the command has written
 incomplete: list[Path] = []  # names of these files until they are complete
 runs: list[Path] = []  # run folders of the command
+begun = threading.Event()  # the command has been imported, and there may be something to lose
 reported = threading.Event()  # the message has been printed
-_handled = threading.Event()  # the main thread has raised KeyboardInterrupt
-_repeated = threading.Event()  # the next signal is sent by this module, not by a key
-_started = threading.Event()  # there may be processes or incomplete files
-_nothing_to_lose = threading.Event()  # the command has not begun, or has ended
+_pressed = threading.Event()
 _reporting = threading.Lock()
 
 
@@ -51,78 +48,46 @@ def listen() -> None:
     reading, writing = os.pipe()
     if os.name != "nt":
         os.set_blocking(writing, False)
-    _nothing_to_lose.set()
     signal.signal(signal.SIGINT, _handle)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    sys.unraisablehook = _raise_again
     threading.Thread(target=_watch, args=(reading,), daemon=True).start()
 
 
 def run(command: Callable[[], int]) -> int:
-    """Run a command that KeyboardInterrupt, or an exception that a module made of it, may end.
-
-    No exception of a signal is raised before the first `try` or after this function has returned.
-    """
+    """Run a command that KeyboardInterrupt, or an exception that a module made of it, may end."""
     try:
-        try:
-            _started.set()
-            _nothing_to_lose.clear()
-            code = command()
-            if code == CODE and _handled.is_set():
-                _leave()
-            if code == CODE or (_handled.is_set() and code != 0):
-                _end()
-            return code
-        except BaseException:
-            if _handled.is_set():
-                _leave()
+        code = command()
+        begun.clear()
+    except BaseException:
+        if not _pressed.is_set():
             raise
-        finally:
-            _nothing_to_lose.set()
-    except KeyboardInterrupt:  # as the command ended
-        _leave()
-        raise
+        code = CODE
+    if _pressed.is_set() and code == CODE:
+        report()
+    if code == CODE or (_pressed.is_set() and code != 0):  # then the command has said why
+        _end()
+    return code
 
 
 def _handle(number: int, frame: Any) -> None:
-    """Raise KeyboardInterrupt once; the thread handles everything after that."""
-    if not (_nothing_to_lose.is_set() or _handled.is_set()):
-        _handled.set()
+    """Raise KeyboardInterrupt once; the thread handles everything else."""
+    if begun.is_set() and not _pressed.is_set():
+        _pressed.set()
         raise KeyboardInterrupt
 
 
-def _raise_again(lost: Any) -> None:
-    """Raise KeyboardInterrupt once more if C code lost it, as callbacks of LLVM do."""
-    if lost.exc_type is not KeyboardInterrupt or not _handled.is_set():
-        sys.__unraisablehook__(lost)
-        return
-    _handled.clear()
-    _repeated.set()
-    threading.Timer(PAUSE, _thread.interrupt_main).start()  # not within this function
-
-
 def _watch(reading: int) -> None:
-    pressed = False
+    presses = 0
     while True:
         if os.read(reading, 1)[0] != signal.SIGINT:
             continue
-        if _repeated.is_set():  # no key was pressed
-            _repeated.clear()
-            continue
-        if pressed or _nothing_to_lose.is_set():
-            _leave()
-        pressed = True
-        waiting = threading.Timer(PATIENCE, _press)
+        presses += 1
+        if presses > 1 or not begun.is_set():
+            report()
+            _end()
+        waiting = threading.Timer(PATIENCE, _print, [STOPPING])
         waiting.daemon = True
         waiting.start()
-
-
-def _press() -> None:
-    """Leave if the main thread has not reacted, unless it handles signals itself to keep draws."""
-    if _handled.is_set() or signal.getsignal(signal.SIGINT) is not _handle:
-        _print("stopping, and keeping the draws so far: press Ctrl-C again to leave at once")
-    else:
-        _leave()
 
 
 def report(show: Callable[[str], object] | None = None) -> None:
@@ -133,19 +98,15 @@ def report(show: Callable[[str], object] | None = None) -> None:
             reported.set()
 
 
-def _leave() -> None:
-    report()
-    _end()
-
-
 def _end() -> None:
     """End the process at once: the normal exit of the interpreter takes half a second or more."""
-    if _started.is_set():
+    if "psutil" in sys.modules:
         _kill_children()
-        sys.modules["stanadapt.engine.compiled.cache_folder"].remove_stand_ins()
-        for path in incomplete:
-            with contextlib.suppress(OSError):
-                path.unlink()
+    if caches := sys.modules.get("stanadapt.engine.compiled.cache_folder"):
+        caches.remove_stand_ins()
+    for path in incomplete:
+        with contextlib.suppress(OSError):
+            path.unlink()
     with contextlib.suppress(OSError, ValueError):  # a pipe without a reader
         sys.stdout.flush()
     os._exit(CODE)

@@ -12,13 +12,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from stanadapt.cli.terminal import plain, report_errors
+from stanadapt.cli.signature import command
+from stanadapt.cli.terminal import plain
 from stanadapt.engine.console import status
 from stanadapt.errors import StanadaptError, did_you_mean
 
 PACKAGE = Path(__file__).resolve().parents[1]
 ALL = "workflows"
 UNKNOWN = "not measured"
+# unbuffered, so that the reason of a failure is the last line
+COMMAND = (sys.executable, "-u", "-m", "stanadapt", "paper")
 LOG = "log.txt"  # output of an experiment, in its folder
 
 
@@ -31,6 +34,7 @@ class Outcome(NamedTuple):
     failure: str
 
 
+@command()
 def paper(
     context: typer.Context,
     name: Annotated[
@@ -40,38 +44,33 @@ def paper(
         bool, typer.Option("--all", help="Run all experiments, one after another.")
     ] = False,
 ) -> None:
-    """Run an experiment of the papers, or all of them, or list them.
-
-    `stanadapt paper NAME --help` shows the options of an experiment. --quick runs a short version.
-    Results are written to output/ in the current folder, or to --out. With --all, an experiment
-    that fails does not stop the others; a summary is printed at the end, and the exit code is 1 if
-    one failed.
-    """
-    with report_errors():
-        catalogue = _catalogue()
-        if every:
-            if any(outcome.failure for outcome in _run_all(catalogue, name, context.args)):
-                raise typer.Exit(1)
-            return
-        if name is None or name in context.help_option_names:
-            _list(catalogue)
-            return
-        names = {experiment.name: experiment for experiment in catalogue}
-        experiment = names.get(name.replace("_", "-").replace(".", "-"))
-        if experiment is None:
-            listed = ", ".join(names)
-            raise StanadaptError(
-                "unknown_experiment",
-                f"there is no experiment {name!r}.{did_you_mean(name, names)} There are {listed}.",
-            )
-        sys.argv = [f"stanadapt paper {experiment.name}", *context.args]
-        importlib.import_module(f"{ALL}.{experiment.module}").main()
+    catalogue = _catalogue()
+    if every:
+        if any(
+            outcome.failure
+            for outcome in _run_all(catalogue, [*([name] if name else []), *context.args])
+        ):
+            raise typer.Exit(1)
+        return
+    if name is None or name in context.help_option_names:
+        _list(catalogue)
+        return
+    names = {experiment.name: experiment for experiment in catalogue}
+    experiment = names.get(name.replace("_", "-").replace(".", "-"))
+    if experiment is None:
+        listed = ", ".join(names)
+        raise StanadaptError(
+            "unknown_experiment",
+            f"there is no experiment {name!r}.{did_you_mean(name, names)} There are {listed}.",
+        )
+    sys.argv = [f"stanadapt paper {experiment.name}", *context.args]
+    importlib.import_module(f"{ALL}.{experiment.module}").main()
 
 
-def _catalogue() -> Any:
+def _catalogue(package: Path = PACKAGE) -> Any:
     """Return the experiments, and add their folder to those that Python imports from."""
-    inside = PACKAGE / "_workflows"  # in a wheel; in the repository, next to the package
-    root = inside if inside.is_dir() else PACKAGE.parent
+    inside = package / "_workflows"  # in a wheel; in the repository, next to the package
+    root = inside if inside.is_dir() else package.parent
     if not (root / ALL / "catalogue.py").is_file():
         raise StanadaptError(
             "experiments_missing",
@@ -97,9 +96,10 @@ def _list(catalogue: Any) -> None:
     )
 
 
-def _run_all(catalogue: Any, name: str | None, others: Sequence[str]) -> list[Outcome]:
+def _run_all(
+    catalogue: Any, words: Sequence[str], command: Sequence[str] = COMMAND
+) -> list[Outcome]:
     """Run all experiments, and print a line for each and a summary; return the outcomes."""
-    words = [*([name] if name is not None else []), *others]
     quick, out = _options_of_all(words)
     console, outcomes = Console(soft_wrap=True), list[Outcome]()
     for number, experiment in enumerate(catalogue, 1):
@@ -108,7 +108,7 @@ def _run_all(catalogue: Any, name: str | None, others: Sequence[str]) -> list[Ou
         try:
             with status(True) as report:
                 report(f"{experiment.name} ({number} of {len(catalogue)}), duration: {usual}")
-                outcomes.append(_run(experiment.name, folder, quick))
+                outcomes.append(_run([*command, experiment.name], folder, quick))
         except KeyboardInterrupt:
             if outcomes:
                 _summarize(console, outcomes)
@@ -140,23 +140,21 @@ def _options_of_all(words: Sequence[str]) -> tuple[bool, Path]:
     return quick, out
 
 
-def _run(name: str, folder: Path, quick: bool) -> Outcome:
+def _run(command: list[str], folder: Path, quick: bool) -> Outcome:
     """Run an experiment in a process of its own, which cannot end this one."""
     folder.mkdir(parents=True, exist_ok=True)
     log, began = folder / LOG, time.perf_counter()
-    # unbuffered, so that the reason of a failure is the last line
-    command = [sys.executable, "-u", "-m", "stanadapt", "paper", name, "--out", str(folder)]
+    options = ["--out", str(folder), *(["--quick"] if quick else [])]
     with log.open("w", encoding="utf-8") as file:
         done = subprocess.run(
-            [*command, *(["--quick"] if quick else [])], stdout=file, stderr=subprocess.STDOUT,
-            check=False,
-        )  # fmt: skip
+            [*command, *options], stdout=file, stderr=subprocess.STDOUT, check=False
+        )
     failure = ""
     if done.returncode:
         lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         last = lines[-1].strip() if lines else "it printed nothing"
         failure = f"exit code {done.returncode}: {last} (all of its output: {log})"
-    return Outcome(name, folder, time.perf_counter() - began, failure)
+    return Outcome(command[-1], folder, time.perf_counter() - began, failure)
 
 
 def _summarize(console: Console, outcomes: Sequence[Outcome]) -> None:

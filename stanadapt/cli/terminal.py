@@ -164,6 +164,7 @@ def report_errors() -> Iterator[None]:
     interruption.written.clear()
     interruption.runs.clear()
     interruption.reported.clear()
+    interruption.begun.set()
 
     def show(message: Any, *args: Any, **kwargs: Any) -> None:
         console.print(f"[yellow]note:[/yellow] {plain(str(message))}", highlight=False)
@@ -181,6 +182,12 @@ def report_errors() -> Iterator[None]:
         except KeyboardInterrupt:
             interruption.report(functools.partial(console.print, highlight=False, markup=False))
             raise typer.Exit(interruption.CODE) from None
+
+
+def end(*fits: Any) -> None:
+    """Exit with the code of an interruption if Ctrl-C ended one of the fits."""
+    if any(results.attribute(fit, "interrupted") for fit in fits):
+        raise typer.Exit(interruption.CODE)
 
 
 def plain(text: str) -> str:

@@ -12,7 +12,8 @@ from rich.padding import Padding
 from rich.table import Table
 
 from stanadapt.cli.options import Quiet
-from stanadapt.cli.terminal import plain, report_errors
+from stanadapt.cli.signature import command
+from stanadapt.cli.terminal import plain
 from stanadapt.engine.compiled.cache_folder import cache_root
 from stanadapt.engine.console import status
 from stanadapt.engine.registry import ABOUT_PRESETS, find, registered, shown_preset
@@ -37,35 +38,34 @@ from stanadapt.targets.stan.install_cmdstan import install_cmdstan as install
 TEXT_WIDTH = 92
 
 
+@command()
 def samplers(
     name: Annotated[
         str | None, typer.Argument(help="The sampler to explain; if omitted, all.")
     ] = None,
 ) -> None:
-    """List the samplers with their purpose and default settings, or explain one of them."""
-    with report_errors():
-        console = Console(soft_wrap=True)
-        if name is None:
-            console.print(f"[bold]{AUTO}[/bold]  {ABOUT_AUTO}", highlight=False)
-            for sampler in registered().values():
-                _show_sampler(console, sampler)
-            console.print("`stanadapt samplers NAME` explains its settings and cites its sources.")
-            return
-        sampler, settings = find(name)
-        defaults = as_chosen(settings)
-        _show_sampler(console, sampler)
-        console.print(f"\n{plain(sampler.documentation)}\n", highlight=False)
-        console.print(plain(inspect.getdoc(sampler.settings) or ""), highlight=False)
-        for setting in declared(sampler.settings).values():
-            line = f" = {defaults[setting.name]}, {setting.values}"
-            console.print(f"\n[bold]{setting.name}[/bold]{plain(line)}", highlight=False)
-            text = textwrap.fill(setting.text, TEXT_WIDTH, break_on_hyphens=False)
-            console.print(plain(textwrap.indent(text, "    ")), highlight=False)
-        if sampler.presets:
-            console.print(f"\n{plain(ABOUT_PRESETS)}", highlight=False)
-        for title in sampler.presets:
-            console.print(f"\n[bold]{title}[/bold]", highlight=False)
-            console.print(f"    {plain(shown_preset(sampler, title))}", highlight=False)
+    console = Console(soft_wrap=True)
+    if name is None:
+        console.print(f"[bold]{AUTO}[/bold]  {ABOUT_AUTO}", highlight=False)
+        for sampler in registered().values():
+            _show_sampler(console, sampler)
+        console.print("`stanadapt samplers NAME` explains its settings and cites its sources.")
+        return
+    sampler, settings = find(name)
+    defaults = as_chosen(settings)
+    _show_sampler(console, sampler)
+    console.print(f"\n{plain(sampler.documentation)}\n", highlight=False)
+    console.print(plain(inspect.getdoc(sampler.settings) or ""), highlight=False)
+    for setting in declared(sampler.settings).values():
+        line = f" = {defaults[setting.name]}, {setting.values}"
+        console.print(f"\n[bold]{setting.name}[/bold]{plain(line)}", highlight=False)
+        text = textwrap.fill(setting.text, TEXT_WIDTH, break_on_hyphens=False)
+        console.print(plain(textwrap.indent(text, "    ")), highlight=False)
+    if sampler.presets:
+        console.print(f"\n{plain(ABOUT_PRESETS)}", highlight=False)
+    for title in sampler.presets:
+        console.print(f"\n[bold]{title}[/bold]", highlight=False)
+        console.print(f"    {plain(shown_preset(sampler, title))}", highlight=False)
 
 
 def _show_sampler(console: Console, sampler: Any) -> None:
@@ -79,32 +79,31 @@ def _show_sampler(console: Console, sampler: Any) -> None:
     console.print(f"    {defaults}; {lengths}", highlight=False)
 
 
+@command()
 def explain(
     code: Annotated[
         str | None,
         typer.Argument(help="The code at the end of a message; if omitted, all codes are listed."),
     ] = None,
 ) -> None:
-    """Explain the code of a message: its kind, its meaning and the cure."""
-    with report_errors():
-        console, codes = Console(soft_wrap=True), all_codes()
-        if code is None:
-            for kind in (*STAGES, VERDICT, NOTE):
-                alike = [each for each in codes.values() if each.kind == kind]
-                if alike:
-                    console.print(f"[bold]{kind}[/bold]", highlight=False)
-                for each in alike:
-                    console.print(f"    {each}: {plain(each.meaning)}", highlight=False)
-            console.print("`stanadapt explain CODE` prints the cure, if the message does not.")
-            return
-        name = code.strip("[]").lower()
-        if name not in codes:
-            raise StanadaptError(
-                "unknown_code",
-                f"no message has the code {name!r}.{did_you_mean(name, codes)} "
-                "`stanadapt explain` lists all codes.",
-            )
-        _show_code(console, codes[name])
+    console, codes = Console(soft_wrap=True), all_codes()
+    if code is None:
+        for kind in (*STAGES, VERDICT, NOTE):
+            alike = [each for each in codes.values() if each.kind == kind]
+            if alike:
+                console.print(f"[bold]{kind}[/bold]", highlight=False)
+            for each in alike:
+                console.print(f"    {each}: {plain(each.meaning)}", highlight=False)
+        console.print("`stanadapt explain CODE` prints the cure, if the message does not.")
+        return
+    name = code.strip("[]").lower()
+    if name not in codes:
+        raise StanadaptError(
+            "unknown_code",
+            f"no message has the code {name!r}.{did_you_mean(name, codes)} "
+            "`stanadapt explain` lists all codes.",
+        )
+    _show_code(console, codes[name])
 
 
 def _show_code(console: Console, code: Code) -> None:
@@ -114,37 +113,36 @@ def _show_code(console: Console, code: Code) -> None:
             console.print(f"    {title}: {plain(text)}", highlight=False)
 
 
+@command()
 def models(
     posteriordb: Annotated[
         Path | None,
         typer.Option("--posteriordb", help="Folder of a posteriordb: list its posteriors instead."),
     ] = None,
 ) -> None:
-    """List the bundled Stan programs and their data sets, or the posteriors of a posteriordb."""
-    with report_errors():
-        if posteriordb is not None:
-            table = Table(box=None, header_style="bold")
-            for column in ("posterior", "components", "reference"):
-                table.add_column(column)
-            for row in list_posteriors(PosteriorDatabase(posteriordb)):
-                table.add_row(*map(plain, row))
-            Console().print(table)
-            return
-        console = Console()
-        for program in bundled.available().values():
-            data = f"; data: {', '.join(program.data)}" if program.data else ""
-            console.print(f"[bold]{program.name}[/bold]{data}", highlight=False)
-            # below the name: next to it, 80 columns leave room for three words per line
-            console.print(Padding(plain(program.description), (0, 0, 0, 4)), highlight=False)
+    if posteriordb is not None:
+        table = Table(box=None, header_style="bold")
+        for column in ("posterior", "components", "reference"):
+            table.add_column(column)
+        for row in list_posteriors(PosteriorDatabase(posteriordb)):
+            table.add_row(*map(plain, row))
+        Console().print(table)
+        return
+    console = Console()
+    for program in bundled.available().values():
+        data = f"; data: {', '.join(program.data)}" if program.data else ""
+        console.print(f"[bold]{program.name}[/bold]{data}", highlight=False)
+        # below the name: next to it, 80 columns leave room for three words per line
+        console.print(Padding(plain(program.description), (0, 0, 0, 4)), highlight=False)
 
 
+@command()
 def doctor() -> None:
-    """Report which backends and tools are installed, and how to install the missing ones."""
-    with report_errors():
-        for line in doctor_lines():
-            Console(soft_wrap=True).print(plain(line), highlight=False)
+    for line in doctor_lines():
+        Console(soft_wrap=True).print(plain(line), highlight=False)
 
 
+@command()
 def compile_samplers(
     names: Annotated[
         list[str] | None,
@@ -152,28 +150,22 @@ def compile_samplers(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Compile samplers before their first run, for images and clusters.
-
-    Neither a Stan program nor a C++ compiler is needed. The compiled code goes into the cache: the
-    folder that STANADAPT_CACHE names, or the default one. STANADAPT_SHARED_CACHE names a cache that
-    others have filled.
-    """
-    with report_errors():
-        table = Table(box=None, header_style="bold")
-        table.add_column("sampler")
-        for column in ("functions", "seconds"):
-            table.add_column(column, justify="right")
-        table.add_column("")
-        try:
-            for done in compile_ahead(names or (), show_progress=not quiet):
-                state = "compiled" if done.functions else "was in the cache"
-                table.add_row(done.sampler, str(done.functions), f"{done.seconds:.1f}", state)
-        finally:
-            if table.row_count:
-                Console().print(table)
-                print(f"in {cache_root()}")
+    table = Table(box=None, header_style="bold")
+    table.add_column("sampler")
+    for column in ("functions", "seconds"):
+        table.add_column(column, justify="right")
+    table.add_column("")
+    try:
+        for done in compile_ahead(names or (), show_progress=not quiet):
+            state = "compiled" if done.functions else "was in the cache"
+            table.add_row(done.sampler, str(done.functions), f"{done.seconds:.1f}", state)
+    finally:
+        if table.row_count:
+            Console().print(table)
+            print(f"in {cache_root()}")
 
 
+@command()
 def install_cmdstan(
     directory: Annotated[
         Path | None,
@@ -182,11 +174,9 @@ def install_cmdstan(
         ),
     ] = None,
 ) -> None:
-    """Install CmdStan: the current release if GitHub is reachable, otherwise 2.27.0 with pip."""
-    with report_errors():
-        installed = install(directory=directory)
-        print(f"CmdStan: {installed}")
-        if directory is not None:
-            os.environ["CMDSTAN"] = str(installed)  # for the parts that are compiled next
-        with status(True) as report:
-            cmdstan.prepare(report)
+    installed = install(directory=directory)
+    print(f"CmdStan: {installed}")
+    if directory is not None:
+        os.environ["CMDSTAN"] = str(installed)  # for the parts that are compiled next
+    with status(True) as report:
+        cmdstan.prepare(report)

@@ -57,7 +57,11 @@ class Compiled(NamedTuple):
     seconds: float
 
 
-def compile_ahead(names: Sequence[str] = (), show_progress: bool = True) -> Iterator[Compiled]:
+def compile_ahead(
+    names: Sequence[str] = (),
+    show_progress: bool = True,
+    run: Callable[[Target, Sampler], None] | None = None,
+) -> Iterator[Compiled]:
     """Compile samplers into the cache, one after the other.
 
     Parameters
@@ -66,6 +70,8 @@ def compile_ahead(names: Sequence[str] = (), show_progress: bool = True) -> Iter
         Names of samplers; without any, all of them.
     show_progress : bool
         Whether to show the progress of compilation.
+    run : function, optional
+        Runs a sampler on a target in all ways that compile something else; default: `run_briefly`.
 
     Yields
     ------
@@ -94,12 +100,12 @@ def compile_ahead(names: Sequence[str] = (), show_progress: bool = True) -> Iter
             compiling(show_progress, what, _functions(sampler)) as compilation,
             _of_the_cache_only(),
         ):
-            _run(target, sampler)
+            (run or run_briefly)(target, sampler)
         _require_kept()
         yield Compiled(sampler.name, len(compilation.compiled), compilation.seconds)
 
 
-def _run(target: Target, sampler: Sampler) -> None:
+def run_briefly(target: Target, sampler: Sampler) -> None:
     """Draw in all ways that make a difference to compiled code."""
     draw = partial(sample, target, sampler.name, seed=1, show_progress=False, **LENGTHS)
     fit = draw()

@@ -11,9 +11,10 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import cli
-from stanadapt.cli import tools
-from stanadapt.results import files as result_files
+from stanadapt.cli import terminal, tools
 from stanadapt.targets.stan import toolchain
+from tests.helpers import made_up_fits
+from tests.helpers.codes import raises
 from tests.helpers.command_line import TINY, call, refused
 from tests.helpers.full_disk import full_disk
 from tests.helpers.repository import ROOT
@@ -49,7 +50,7 @@ def run(*command, **variables):
 @pytest.mark.skipif(os.name == "nt", reason="the home is found in another way")
 def test_a_home_that_cannot_be_written_is_one_note_and_a_lost_reader_none():
     # below a file: not even root can create it
-    code, messages = run("-m", "stanadapt", "--version", HOME=f"{os.devnull}/home")
+    code, messages = run("-m", "stanadapt", "samplers", HOME=f"{os.devnull}/home")
     (line,) = messages.splitlines()
     assert line.startswith("note: ")
     assert line.endswith("[cache_not_used]")
@@ -80,38 +81,23 @@ def test_no_place_for_temporary_files_is_one_line():
     assert code == 1
 
 
-def test_a_full_disk_is_seen_before_sampling(files, monkeypatch):
-    monkeypatch.setattr("stanadapt.cli.draw.draw_fit", None)  # is not called
+def test_a_full_disk_is_seen_before_the_program_is_read(files):
     with full_disk():
-        printed = refused("not_writable", "sample", "my.stan", "--out", "fit.nc", *TINY)
+        printed = refused("not_writable", "sample", "none.stan", "--out", "fit.nc", *TINY)
     assert os.strerror(errno.EFBIG) in printed
     assert not list(files.glob("*.nc"))
 
 
 @pytest.mark.parametrize("format", ["netcdf", "cmdstan", "zarr"])
-def test_draws_of_a_disk_that_fills_are_kept_elsewhere(files, monkeypatch, format):
+def test_draws_that_cannot_be_written_are_kept_elsewhere(files, monkeypatch, format):
     kept = files / "elsewhere"
     kept.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(kept))
-
-    def full(path):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    usual, out = result_files.partial_path, files / "out"
-
-    def partial_path(path):
-        return full(path) if out in path.parents else usual(path)
-
-    monkeypatch.setattr(result_files, "partial_path", partial_path)
-    monkeypatch.setattr("stanadapt.results.zarr_store.partial_path", partial_path, raising=False)
-    if format == "zarr":
-        monkeypatch.setattr("stanadapt.results.zarr_store._replace_folder", full)
-    arguments = ["my.stan", "--data", "my.json", "--sampler", "rwm", "--format", format, *TINY]
-    printed = refused("not_writable", "sample", *arguments, "--out", out / "fit")
-    assert os.strerror(errno.ENOSPC) in printed
+    with raises("not_writable") as caught:
+        terminal.save(made_up_fits.fit(1), files / "my.stan" / "fit", format=format)
     (file,) = kept.rglob("*.nc")
-    assert str(file) in printed
-    assert sa.load(file).posterior.sizes["draw"] == 40
+    assert str(file) in str(caught.value)
+    assert sa.load(file).posterior.sizes["draw"] == 250
 
 
 def test_cmdstan_is_installed_in_another_folder(monkeypatch, tmp_path):
@@ -147,11 +133,13 @@ def test_names_of_files_that_are_no_text(files):
     assert np.array_equal(sa.resume(f"run-{name}").posterior["x"], fit.posterior["x"])
 
 
-def test_without_a_compiler_the_doctor_says_how_to_install_one(monkeypatch):
+def test_without_compiler_and_cmdstan_the_doctor_says_how_to_install_them(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", "")
+    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.delenv("MAKE", raising=False)
     assert toolchain.compiler() is None
     printed = call("doctor")
     assert "a C++ compiler and make could not be found. To install" in printed
+    assert "stanadapt install-cmdstan" in printed
     assert "backend stanli: ready" in printed

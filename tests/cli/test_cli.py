@@ -6,17 +6,20 @@ from importlib.metadata import version
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.cli import compare as compare_command
+from stanadapt.cli import terminal
 from stanadapt.cli.commands import app
 from stanadapt.engine.settings import as_chosen, declared
 from stanadapt.errors import NOTE, STAGES, VERDICT, StanadaptError, all_codes
 from stanadapt.samplers import registered
 from stanadapt.targets import doctor
-from stanadapt.targets.stan import bundled, toolchain
+from stanadapt.targets.stan import bundled
+from tests.helpers.codes import raises
 from tests.helpers.command_line import PROGRAM, TINY, call, refused
 
 COMMANDS = [
@@ -104,15 +107,6 @@ def test_doctor():
     printed = call("doctor")
     for word in ("stanadapt", "numba", "cache", "auto", "stanli", "cmdstan", "CmdStan", "compiler"):
         assert word in printed
-
-
-def test_doctor_without_anything(monkeypatch):
-    monkeypatch.setattr(toolchain, "cmdstan", lambda: None)
-    monkeypatch.setattr(toolchain, "cmdstan_problem", lambda: "")
-    monkeypatch.setattr(toolchain, "compiler", lambda: None)
-    monkeypatch.setattr(toolchain, "make", lambda: None)
-    printed = call("doctor")
-    assert "stanadapt install-cmdstan" in printed
 
 
 def test_doctor_reports_a_backend_that_fails_its_test(monkeypatch):
@@ -307,17 +301,10 @@ def test_compare_our_nuts_with_stans(files):
 
 
 @pytest.mark.parametrize("lengths", [{}, {"iter_warmup": 70, "iter_sampling": 90}])
-def test_compare_gives_stan_nuts_the_same_lengths(files, monkeypatch, lengths):
-    given = {}
-
-    def stan_nuts(target, **arguments):
-        given.update(arguments)
-        return constructed(interrupted=True)
-
-    monkeypatch.setattr(compare_command, "draw_stan_nuts", stan_nuts)
-    options = [f"--{name.replace('_', '-')}={value}" for name, value in lengths.items()]
-    command = ["compare", "my.stan", "-d", "my.json", "-s", "rwm", "--backend", "stanli", "-q"]
-    call(*command, "--stan-nuts", "stanli", *options, status=130)
+def test_compare_gives_stan_nuts_the_same_lengths(lengths):
+    plan = {"engine": "stanli", "chains": 2, "iter_warmup": None, "iter_sampling": None, **lengths}
+    runs = compare_command.runs_of("a target", {"rwm": {}}, ["nuts"], plan)
+    given = runs["nuts"].keywords
     assert {name: given[name] for name in given if name.startswith("iter_")} == lengths
 
 
@@ -335,31 +322,24 @@ def constructed(interrupted):
     return results.build({"posterior": {"x": x}}, attributes)
 
 
-def test_ctrl_c_ends_the_comparison_not_one_sampler(files, monkeypatch):
-    started = []
-
-    def sample(target, name, **arguments):
-        started.append(name)
-        return constructed(interrupted=True)
-
-    monkeypatch.setattr(compare_command, "draw_fit", sample)
-    call(
-        "compare", "neal", "-s", "gad_mala,rwm", "--stan-nuts", "none", "-o", "r", *TINY, status=130
-    )  # fmt: skip
-    assert started == ["gad_mala"]
-    assert (files / "r" / "gad_mala.nc").is_file()
+def test_ctrl_c_ends_the_comparison_not_one_sampler(tmp_path):
+    runs = {"one": lambda: constructed(interrupted=True), "two": None}
+    fits = compare_command.draw_all(runs, tmp_path, float32=False)
+    assert list(fits) == ["one"]
+    assert (tmp_path / "one.nc").is_file()
+    with pytest.raises(typer.Exit) as end:
+        terminal.end(constructed(interrupted=False), fits["one"])
+    assert end.value.exit_code == 130
 
 
-def test_a_sampler_that_fails_does_not_lose_stan_nuts(files, monkeypatch):
-    def fail(*arguments, **keywords):
-        raise StanadaptError(all_codes()["out_of_range"], "the sampler failed.")
+def test_a_sampler_that_fails_does_not_lose_stan_nuts(tmp_path):
+    def fail():
+        raise StanadaptError("out_of_range", "the sampler failed.")
 
-    monkeypatch.setattr(compare_command, "draw_fit", fail)
-    monkeypatch.setattr(
-        compare_command, "draw_stan_nuts", lambda *a, **k: constructed(interrupted=False)
-    )
-    refused("out_of_range", "compare", "neal", "-s", "gad_mala", "-o", "r", *TINY)
-    assert (files / "r" / "nuts.nc").is_file()
+    runs = {"nuts": lambda: constructed(interrupted=False), "gad_mala": fail}
+    with raises("out_of_range"):
+        compare_command.draw_all(runs, tmp_path, float32=False)
+    assert (tmp_path / "nuts.nc").is_file()
 
 
 def test_compare_hands_settings_to_the_samplers_that_have_them(files):

@@ -5,13 +5,12 @@ import subprocess
 import sys
 
 import pytest
+import typer
 
-from stanadapt.cli import compare as compare_command
-from stanadapt.cli import draw as draw_commands
-from stanadapt.cli import interruption, options, tools
+from stanadapt.cli import interruption
+from stanadapt.cli.terminal import report_errors
 from stanadapt.engine.chain import Chain
-from stanadapt.errors import StanadaptError, all_codes
-from stanadapt.targets.stan import toolchain
+from stanadapt.errors import StanadaptError
 from tests.helpers.command_line import call, refused
 
 # --- messages in place of tracebacks -------------------------------------------------------------
@@ -82,18 +81,9 @@ def test_wrong_arguments_are_found_before_sampling(files, monkeypatch, arguments
     assert not (files / "fit.nc").exists()
 
 
-def test_an_unwritable_file_is_found_before_the_program_is_read(files, monkeypatch):
-    def loaded(*arguments, **keywords):
-        raise AssertionError("the target was made first")
-
-    monkeypatch.setattr(options, "Target", loaded)
-    for command in (
-        ["sample", "neal", "--out", "my.stan/fit.nc"],
-        ["compare", "neal", "--out", "my.stan/r"],
-    ):
-        printed = call(*command, status=1)
-        assert "[not_writable]" in printed
-        assert "my.stan" in printed
+@pytest.mark.parametrize("command", ["sample", "compare"])
+def test_an_unwritable_file_is_found_before_the_program_is_read(files, command):
+    refused("not_writable", command, "none.stan", "--out", "my.stan/fit.nc", facts=["my.stan"])
 
 
 @pytest.mark.parametrize(
@@ -114,17 +104,14 @@ def test_wrong_arguments_of_compare(files, arguments, words):
         assert word in printed
 
 
-def test_wrong_iterations_of_compare_are_found_before_stan_nuts_runs(files, monkeypatch):
-    def ran(*arguments, **keywords):
-        raise AssertionError("Stan's NUTS ran first")
-
-    monkeypatch.setattr(compare_command, "draw_stan_nuts", ran)
-    call("compare", "neal", "--iter-sampling", "0", "--quiet", status=1)
+def test_wrong_iterations_of_compare_are_found_before_the_program_is_read(files):
+    printed = call("compare", "none.stan", "--iter-sampling", "0", "--quiet", status=1)
+    assert "iter_sampling" in printed
 
 
 def test_compare_with_a_missing_cmdstan(files, monkeypatch):
-    monkeypatch.setattr(toolchain, "cmdstan", lambda: None)
-    monkeypatch.setattr(toolchain, "cmdstan_problem", lambda: "")
+    monkeypatch.setenv("CMDSTAN", "")
+    monkeypatch.setenv("HOME", str(files))
     printed = call("compare", "neal", "--stan-nuts", "cmdstan", "--quiet", status=1)
     assert "install-cmdstan" in printed
 
@@ -137,21 +124,18 @@ def test_stans_messages_keep_their_brackets(files):
     assert "\\[" not in printed
 
 
-def test_ctrl_c_during_warmup_is_a_message(files, monkeypatch):
-    def interrupted(*arguments, **keywords):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(draw_commands, "draw_fit", interrupted)
-    printed = call("sample", "my.stan", "-d", "my.json", "--quiet", status=130)
-    assert printed == interruption.NOTHING_WRITTEN
-
-
-def test_a_failed_installation_is_a_message(monkeypatch):
-    def fail(directory):
-        raise StanadaptError(all_codes()["experiments_missing"], "no network [at all].")
-
-    monkeypatch.setattr(tools, "install", fail)
-    refused("experiments_missing", "install-cmdstan", facts=["no network [at all]."])
+@pytest.mark.parametrize(
+    ("error", "code", "text"),
+    [
+        (KeyboardInterrupt(), 130, interruption.NOTHING_WRITTEN),
+        (StanadaptError("cmdstan_missing", "no net [at all]."), 1, "no net [at all]."),
+    ],
+)
+def test_whatever_ends_a_command_is_a_message(capsys, error, code, text):
+    with pytest.raises(typer.Exit) as end, report_errors():
+        raise error
+    assert end.value.exit_code == code
+    assert text in capsys.readouterr().err
 
 
 # --- as a process --------------------------------------------------------------------------------

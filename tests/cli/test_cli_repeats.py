@@ -1,10 +1,12 @@
 """`stanadapt compare --repeats`."""
 
+from types import SimpleNamespace
+
 import pandas as pd
 import pytest
+import typer
 
 from stanadapt.cli import compare
-from stanadapt.studies.repeats import compare_repeats as module
 from tests.helpers.codes import warns
 from tests.helpers.command_line import TINY, call, refused
 from tests.helpers.tiny_posteriordb import NAME, tiny
@@ -59,13 +61,11 @@ def test_options_that_exclude_each_other(files, options, code, fact):
     assert not list(files.glob("r*"))
 
 
-def test_an_interruption_ends_with_the_repeats_so_far(files, monkeypatch):
-    def interrupt(*arguments, **options):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(module, "sample", interrupt)
-    printed = call(*COMPARE, "--repeats", 2, "--out", "r", *TINY, status=130)
-    assert "2 of 2" in printed
+def test_an_interruption_ends_with_the_repeats_so_far(capsys):
+    with pytest.raises(typer.Exit) as end:
+        compare.print_repeats(SimpleNamespace(interrupted=True), None, None)
+    assert end.value.exit_code == 130
+    assert "interrupted" in capsys.readouterr().out
 
 
 def test_reference_draws_that_repeats_do_not_use_are_noted(tmp_path):

@@ -6,6 +6,8 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.cli import draw
+from tests.helpers import made_up_fits
+from tests.helpers.codes import raises
 from tests.helpers.command_line import TINY, call
 
 
@@ -25,11 +27,10 @@ def test_a_run_in_a_folder_is_watched_and_made_longer(files):
     np.testing.assert_array_equal(longer["x"][:, :count], draws["x"])
 
 
-def test_a_run_in_which_nothing_has_moved_yet_is_watched(monkeypatch):
+def test_a_run_in_which_nothing_has_moved_yet_is_watched():
     groups = {"posterior": {"x": np.ones((2, 3))}, "sample_stats": {"lp": np.ones((2, 3))}}
     still = results.build(groups, {})
-    monkeypatch.setattr(draw, "load", lambda run: still)
-    (row,) = zip(*(column.cells for column in draw._row("run", 3, 9, []).columns), strict=True)
+    (row,) = zip(*(column.cells for column in draw._row("3 of 9", [], still).columns), strict=True)
     assert "3 per chain" in row
 
 
@@ -86,18 +87,12 @@ def test_a_run_records_where_the_data_of_its_prior_are(tmp_path, monkeypatch):
         assert "prior_file_changed" in printed or "--prior-data" in printed
 
 
-@pytest.mark.usefixtures("files")
-def test_draws_are_written_whatever_ends_the_prior(monkeypatch):
-    def failing(*arguments, **options):
-        raise RuntimeError("of the prior")
-
-    monkeypatch.setattr(draw, "add_prior", failing)
-    with pytest.raises(RuntimeError, match="of the prior"):
-        call(
-            "sample", "my.stan", "-d", "my.json", "-s", "rwm", "--prior-data", "my.json",
-            "-o", "fit.nc", *TINY,
-        )  # fmt: skip
-    assert results.dataset(sa.load("fit.nc"), "posterior").sizes["draw"] == 40
+def test_draws_are_written_whatever_ends_the_prior(tmp_path):
+    limits = dict.fromkeys(("max_minutes", "parallel_chains", "show_progress"))
+    out = tmp_path / "fit.nc"
+    with raises("not_a_target"):
+        draw.finish(made_up_fits.fit(1), "no target", tmp_path, limits, out, format="netcdf")
+    assert results.dataset(sa.load(out), "posterior").sizes["draw"] == 250
 
 
 @pytest.mark.usefixtures("files")

@@ -24,15 +24,17 @@ def test_a_sampler_is_compiled_once(capsys):
     assert str(cache_root()) in printed
 
 
-def test_an_unknown_sampler_is_refused_before_anything_is_compiled(monkeypatch):
-    monkeypatch.setattr(compile_ahead, "_run", lambda target, sampler: pytest.fail("it ran"))
-    refused("unknown_sampler", "compile", "rwm", "nutz", facts=["nutz", "nuts"])
-
-
-def test_all_samplers_are_compiled_if_none_is_named(monkeypatch):
+def test_an_unknown_sampler_is_refused_before_anything_is_compiled():
     ran = []
-    monkeypatch.setattr(compile_ahead, "_run", lambda target, sampler: ran.append(sampler.name))
-    assert [done.sampler for done in compile_ahead.compile_ahead(show_progress=False)] == ran
+    with raises("unknown_sampler", "nutz", "nuts"):
+        next(compile_ahead.compile_ahead(["rwm", "nutz"], False, lambda *_: ran.append(1)))
+    assert not ran
+
+
+def test_all_samplers_are_compiled_if_none_is_named():
+    ran = []
+    compiled = compile_ahead.compile_ahead((), False, lambda _, sampler: ran.append(sampler.name))
+    assert [done.sampler for done in compiled] == ran
     assert ran == list(registered())
 
 
@@ -47,9 +49,8 @@ def test_a_disk_that_becomes_full(monkeypatch):
         MachineCode.not_kept = True
 
     monkeypatch.setattr(MachineCode, "not_kept", False)
-    monkeypatch.setattr(compile_ahead, "_run", run)
     with raises("cache_not_writable", cache_root()):
-        list(compile_ahead.compile_ahead(["rwm", "am"], show_progress=False))
+        list(compile_ahead.compile_ahead(["rwm", "am"], False, run))
 
 
 RUN = """

@@ -57,8 +57,7 @@ LOST = """
         lost = []
         callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(call)
         callback(None)
-        for _ in range(10_000):  # as LLVM, which comes back to Python now and then
-            time.sleep(0.01)
+        time.sleep(100)
 """
 
 
@@ -105,25 +104,14 @@ def test_while_a_program_is_compiled_no_compiler_is_left(files):
 
 
 @pytest.mark.slow
-def test_while_llvm_does_not_return(files):
-    seconds, code, errors = interrupted(files, WHEN_COMPILING % DEAF, "stanli", after=0.3)
-    assert (code, errors) == (130, NOTHING)
-    assert seconds < SOON
-
-
-@pytest.mark.slow
-def test_a_second_one_leaves_at_once_if_the_first_was_swallowed(files):
-    swallowed = PATIENT + WHEN_COMPILING % SWALLOWED
-    seconds, code, errors = interrupted(files, swallowed, "stanli", after=0.3, presses=2)
-    assert (code, errors) == (130, NOTHING)
-    assert seconds < SOON
-
-
-@pytest.mark.slow
-def test_an_exception_that_a_callback_loses_is_raised_again(files):
-    lost = PATIENT + WHEN_COMPILING % LOST
-    seconds, code, errors = interrupted(files, lost, "stanli", after=0.3)
-    assert (code, errors) == (130, NOTHING)
+@pytest.mark.parametrize("compiling", [DEAF, SWALLOWED, LOST])
+def test_a_second_one_leaves_at_once_whatever_became_of_the_first(files, compiling):
+    """LLVM does not return, or code swallows the exception, or a callback of C loses it."""
+    seconds, code, errors = interrupted(
+        files, PATIENT + WHEN_COMPILING % compiling, "stanli", after=0.3, presses=2
+    )
+    assert code == 130
+    assert errors.endswith(NOTHING)
     assert seconds < SOON
 
 

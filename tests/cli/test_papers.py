@@ -8,6 +8,7 @@ import zipfile
 import pytest
 
 from stanadapt.cli import papers
+from tests.helpers.codes import raises
 from tests.helpers.command_line import call, refused
 from tests.helpers.repository import ROOT
 from workflows.catalogue import EXPERIMENTS, Experiment
@@ -117,54 +118,45 @@ def test_an_unknown_name():
     refused("unknown_experiment", "paper", "gad-logistics", facts=facts)
 
 
-def test_a_package_without_them(tmp_path, monkeypatch):
-    monkeypatch.setattr(papers, "PACKAGE", tmp_path / "stanadapt")
-    refused("experiments_missing", "paper", facts=[tmp_path.name])
+def test_a_package_without_them(tmp_path):
+    with raises("experiments_missing", tmp_path.name):
+        papers._catalogue(tmp_path / "stanadapt")
 
 
-def catalogue_of(*names):
-    return [Experiment(f"made.{name}", "nothing", None, None) for name in names]
+# the second of three experiments fails
+MADE_UP = """
+import sys
+print("working", sys.argv[1:])
+if sys.argv[1] == "made-two":
+    sys.exit("no such data")
+"""
 
 
-@pytest.fixture
-def made_up(monkeypatch, tmp_path):
-    """Three experiments, of which the second fails, in place of those of the papers."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(papers, "_catalogue", lambda: catalogue_of("one", "two", "three"))
-    real, commands = subprocess.run, []
-
-    def run(command, **options):
-        commands.append(command)
-        name = command[command.index("paper") + 1]
-        code = "print('working'); raise SystemExit('no such data')" if "two" in name else "print(1)"
-        return real([*command[: command.index("-m")], "-c", code], **options)
-
-    monkeypatch.setattr(papers.subprocess, "run", run)
-    return commands
+def run_all(folder, *names):
+    catalogue = [Experiment(f"made.{name}", "nothing", None, None) for name in names]
+    words = ["--quick", f"--out={folder}"]
+    return papers._run_all(catalogue, words, [sys.executable, "-u", "-c", MADE_UP])
 
 
 @pytest.mark.slow
-def test_all_continues_after_a_failure_and_ends_with_a_summary(made_up, tmp_path):
-    shown = call("paper", "--all", "--quick", "--out", "there", status=1)
-    assert [command[command.index("paper") + 1] for command in made_up] == [
-        "made-one", "made-two", "made-three",
-    ]  # fmt: skip
-    assert all(command[-1] == "--quick" for command in made_up)
-    assert "made-two: " in shown
+def test_all_continues_after_a_failure_and_ends_with_a_summary(tmp_path, capsys):
+    outcomes = run_all(tmp_path, "one", "two", "three")
+    assert [outcome.name for outcome in outcomes] == ["made-one", "made-two", "made-three"]
+    shown = " ".join(capsys.readouterr().out.split())
     assert "exit code 1: no such data" in shown
     assert "2 of 3 experiments done" in shown
-    assert shown.rstrip().endswith("failed: made-two.")
-    assert (tmp_path / "there/made/two" / papers.LOG).read_text().startswith("working")
+    assert shown.endswith("failed: made-two.")
+    for name in ("one", "two", "three"):
+        folder = tmp_path / "made" / name
+        expected = f"working {[f'made-{name}', '--out', str(folder), '--quick']}"
+        assert (folder / papers.LOG).read_text().startswith(expected)
 
 
-def test_all_succeeds_if_none_fails(made_up, monkeypatch):
-    monkeypatch.setattr(papers, "_catalogue", lambda: catalogue_of("one", "three"))
-    shown = call("paper", "--all")
-    assert "2 of 2 experiments done" in shown
-    assert "--quick" not in made_up[0]
+def test_all_succeeds_if_none_fails(tmp_path, capsys):
+    assert not any(outcome.failure for outcome in run_all(tmp_path, "one", "three"))
+    assert "2 of 2 experiments done" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("words", [["gad-neal"], ["--seed", "3"], ["--out"]])
-def test_all_takes_no_option_of_one_experiment(words, made_up):
+def test_all_takes_no_option_of_one_experiment(words):
     refused("options_conflict", "paper", "--all", *words, facts=[repr(words[0])])
-    assert made_up == []

@@ -6,18 +6,14 @@ A file of its own, since training itself knows no command line.
 from pathlib import Path
 from typing import Any
 
-from stanadapt import results
-from stanadapt.engine.commands import FileCommand, Option, Written, register_command
+from stanadapt.engine.commands import FileCommand, Written
 from stanadapt.samplers.nice.train import train_nice
 from stanadapt.targets.target import Target
 
 
-def write_network(
-    target: Target, path: Path, *, warm_start: Path | None, **options: Any
-) -> Written:
+def write_network(target: Target, path: Path, **options: Any) -> Written:
     """Train a network with options of `train_nice`, and write it."""
-    fit = results.load(warm_start) if warm_start else None
-    network = train_nice(target, warm_start=fit, **options)
+    network = train_nice(target, **options)
     network.save(path)
     about = network.description
     lines = [
@@ -28,19 +24,10 @@ def write_network(
     return Written(lines, about["interrupted"])
 
 
-register_command(
-    FileCommand(
-        "train-nice",
-        r"Train a network for the sampler nice (needs JAX: pip install 'stanadapt\[learn]').",
-        write_network,
-        file="network.npz",
-        file_help="The .npz file to write.",
-        options={
-            "warm_start": Option(
-                Path | None, None, "File of an earlier fit: training begins with its draws."
-            ),
-            "iterations": Option(int, 2000, "Training steps of the generator."),
-            "width": Option(int, 128, "Hidden units of each coupling layer."),
-        },
-    )
+COMMAND = FileCommand(
+    write_network,
+    train_nice,
+    ("warm_start", "iterations", "width", "inits", "seed", "show_progress"),
+    file="network.npz",
+    about_file="The .npz file to write.",
 )

@@ -126,15 +126,15 @@ def compare_repeats(
     require_executor(executor)
     repeats = require_whole("repeats", repeats, 1, MOST_REPEATS)
     settings_by_sampler = _require_settings(samplers)
-    common = {
+    common: dict[str, Any] = {
         "chains": chains, "parallel_chains": parallel_chains, "thin": thin, "inits": inits,
         "show_progress": False,
     }  # fmt: skip
-    lengths = {"iter_warmup": iter_warmup, "iter_sampling": iter_sampling}
-    _require_plan(common, lengths)
+    lengths: dict[str, Any] = {"iter_warmup": iter_warmup, "iter_sampling": iter_sampling}
+    require_plan(seed=None, **common, **lengths)
     described = {name: _all_settings(name, one) for name, one in settings_by_sampler.items()}
     if not is_one_of(engine, {NO_NUTS}):
-        stan_name = _name_of_stan_nuts(settings_by_sampler)
+        stan_name = name_of_stan_nuts(settings_by_sampler)
         described = {stan_name: {"engine": choose_engine(engine)}, **described}
     settings = {**common, **lengths, "inits": _digest(inits), "variables": _sort_names(var_names)}
     del settings["show_progress"]
@@ -182,10 +182,11 @@ def _jobs(
     if engine == NO_NUTS:
         return jobs
     stan_job = _Job(partial(stan_nuts, target, backend=engine, **options), 0.0)
-    return {_name_of_stan_nuts(settings_by_sampler): stan_job, **jobs}
+    return {name_of_stan_nuts(settings_by_sampler): stan_job, **jobs}
 
 
-def _name_of_stan_nuts(samplers: Collection[str]) -> str:
+def name_of_stan_nuts(samplers: Collection[str]) -> str:
+    """Return the name of Stan's NUTS beside these samplers."""
     return "stan_nuts" if "nuts" in samplers else "nuts"  # our sampler has that name too
 
 
@@ -256,12 +257,15 @@ def _require_settings(samplers: Any) -> dict[str, dict[str, Any]]:
     return {name: dict(settings) for name, settings in samplers.items()}
 
 
-def _require_plan(common: dict[str, Any], lengths: dict[str, Any]) -> None:
-    warmup, sampling = lengths["iter_warmup"], lengths["iter_sampling"]
+def require_plan(
+    *, thin: int, iter_warmup: int | None, iter_sampling: int | None, seed: int | None,
+    chains: int, parallel_chains: int | None, **others: Any,
+) -> None:  # fmt: skip
+    """Check the numbers of runs, before the first one; others: arguments that are not numbers."""
     make_plan(
-        chains=common["chains"], parallel_chains=common["parallel_chains"], thin=common["thin"],
-        seed=0, save_warmup=False, show_progress=False, iter_warmup=warmup or 0,
-        iter_sampling=common["thin"] if sampling is None else sampling,
+        chains=chains, parallel_chains=parallel_chains, thin=thin, seed=seed, save_warmup=False,
+        show_progress=False, iter_warmup=iter_warmup or 0,
+        iter_sampling=thin if iter_sampling is None else iter_sampling,
     )  # fmt: skip
 
 
