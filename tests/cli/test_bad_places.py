@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tempfile
 
-import numpy as np
 import pytest
 
 import stanadapt as sa
@@ -116,21 +115,6 @@ def test_cmdstan_is_installed_in_another_folder(monkeypatch, tmp_path):
     printed = call("install-cmdstan", "--directory", tmp_path)
     assert asked == [tmp_path, str(tmp_path / "cmdstan-2.27.0")]
     assert asked[1] in printed
-
-
-@pytest.mark.skipif(os.name == "nt", reason="names of files are text there")
-def test_names_of_files_that_are_no_text(files):
-    """A byte of another encoding: in the names of the program, the run and the result."""
-    name = os.fsdecode(b"pr\xf6")
-    (files / "my.stan").rename(files / f"{name}.stan")
-    target = sa.Target(f"{name}.stan", "my.json")
-    fit = sa.sample(
-        target, "rwm", chains=2, iter_warmup=30, iter_sampling=40, seed=1, run=f"run-{name}",
-        show_progress=False,
-    )  # fmt: skip
-    sa.save(fit, f"{name}.nc")
-    assert sa.load(f"{name}.nc").attrs["model"] == target.name == "pr?"
-    assert np.array_equal(sa.resume(f"run-{name}").posterior["x"], fit.posterior["x"])
 
 
 def test_without_compiler_and_cmdstan_the_doctor_says_how_to_install_them(monkeypatch, tmp_path):
