@@ -89,14 +89,7 @@ def _require_same_variables(fits: Fits) -> None:
 
 
 def counted_variables(fits: Fits, var_names: Collection[str] | None) -> Collection[str] | None:
-    """Return the names of the variables that are compared; None stands for all.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "settings", if no fit has one of `var_names`.
-
-    """
+    """Return the names of the variables that are compared; None stands for all."""
     if var_names is None:
         recorded = [names for names in map(results.parameters, fits.values()) if names]
         return set().union(*recorded) if recorded else None

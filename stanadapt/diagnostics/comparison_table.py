@@ -27,22 +27,11 @@ def show_columns(
     ranks: dict[str, int],
     console: Console,
 ) -> None:
-    """Print rows by name, under the title `head`.
+    """Print rows by name, under the title `head` of the column of names.
 
-    Parameters
-    ----------
-    head
-        Title of the column of names.
-    names
-        Names of the rows.
-    shown
-        Cells by title of their column, in the order of display. A cell may have several lines.
-    ranks
-        Rank by title: without room for all columns, those of the highest rank are left out first;
-        without room for all of rank 0, rows are printed below each other.
-    console
-        The console to print to.
-
+    `shown` has the cells by title of their column, in the order of display; a cell may have several
+    lines. Without room for all columns, those of the highest rank in `ranks` are left out first;
+    without room for all of rank 0, rows are printed below each other.
     """
     first = [head, *names]
     if not console.is_terminal:

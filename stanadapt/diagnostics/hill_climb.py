@@ -54,18 +54,11 @@ def make_frame(draws: np.ndarray, scale: np.ndarray) -> np.ndarray:
 
 
 def climb(evaluate: Evaluate, starts: np.ndarray, frame: np.ndarray) -> Ends:
-    """Climb from every start by L-BFGS-B.
+    """Climb from every start, shape (start, dim), by L-BFGS-B.
 
-    Parameters
-    ----------
-    evaluate
-        Function that returns the log density at a position (-inf if it fails), its gradient, and a
-        message, which is ignored.
-    starts
-        Positions with finite density, shape (start, dim).
-    frame
-        Lower triangle, shape (dim, dim): climbs run in z, position = frame z.
-
+    `evaluate` returns the log density at a position (-inf if it fails), its gradient, and a
+    message, which is ignored; it is finite at the starts. Climbs run in z, position = frame z, with
+    a lower triangle of shape (dim, dim).
     """
     z = solve_triangular(frame, starts.T, lower=True).T
     low, high = z.min(axis=0), z.max(axis=0)

@@ -56,16 +56,10 @@ class Missed(NamedTuple):
 
 
 def missed_share(reference: Columns, fit: Columns, draws: int = DRAWS) -> Missed:
-    """Measure the share of the reference that the fit missed.
+    """Measure the share of the reference that the fit missed, from `draws` of each at most.
 
-    Parameters
-    ----------
-    reference, fit
-        Columns of shape (chain, draw) by name, as from `results.columns`. Columns are used if both
-        have them and they vary in at least one.
-    draws
-        Largest number of draws used from each.
-
+    Columns have shape (chain, draw), as from `results.columns`. Those are used that both have and
+    that vary in at least one.
     """
     return _missed_share(_Described(reference), _Described(fit), draws)
 

@@ -145,16 +145,7 @@ def measure_worst(
 
     If all columns are far from the limits according to the screening, and so are the exact figures
     of the worst by each of its measures, these decide. Otherwise, the `WORST` by each are measured.
-
-    Parameters
-    ----------
-    columns
-        Columns of finite draws, shape (chain, draw), not constant.
-    screened
-        Their screening, if it is known.
-    measure
-        What measures a column.
-
+    Columns, shape (chain, draw), are finite and not constant.
     """
     names, screened = list(columns), screened or screen(list(columns.values()))
     chains = len(columns[names[0]])

@@ -298,11 +298,7 @@ def _describe_regions(table: pd.DataFrame) -> list[Message]:
 def _describe_chains(visited: np.ndarray) -> list[Message]:
     """Report whether chains agree.
 
-    Parameters
-    ----------
-    visited
-        Whether a draw belongs to a mode, shape (mode, chain, draw), NaN for draws left out.
-
+    `visited`, shape (mode, chain, draw): whether a draw belongs to a mode; NaN for draws left out.
     """
     weight = np.nanmean(visited, axis=2)
     modes, chains = weight.shape

@@ -24,13 +24,9 @@ SHORTEST = 8  # draws per chain: ArviZ refuses to estimate from halves of fewer 
 
 
 class Ranked:
-    """The diagnostics of one column, which is sorted once.
+    """The diagnostics of one column, shape (chain, draw), which is sorted once.
 
-    Parameters
-    ----------
-    draws : array of float, shape (chain, draw)
-        Finite draws, at least `SHORTEST` per chain.
-
+    Draws are finite, and at least `SHORTEST` per chain.
     """
 
     def __init__(self, draws: np.ndarray) -> None:

@@ -77,18 +77,8 @@ def load_tree(tree: xr.DataTree) -> xr.DataTree:
 def variables(column_names: list[str], draws: np.ndarray) -> dict[str, np.ndarray]:
     """Split columns into variables in Stan's shapes.
 
-    Parameters
-    ----------
-    column_names
-        Stan's names, "theta.1.2", in Stan's order (column major).
-    draws
-        Shape (chain, draw, column).
-
-    Returns
-    -------
-    dict
-        Arrays of shape (chain, draw, *shape), views of `draws` if possible.
-
+    Columns have Stan's names and order, "theta.1.2", column major; draws have shape (chain, draw,
+    column). The arrays, shape (chain, draw, *shape), are views of `draws` if possible.
     """
     arrays = {}
     for name, variable in stanio.parse_header(",".join(column_names)).items():
@@ -295,8 +285,7 @@ def columns(
 
     """
     scalars = {}
-    leading = ("chain", "draw", PSEUDO) if group == PSEUDO else ("chain", "draw")
-    present = dataset(fit, group).data_vars
+    leading, present = _axes(group), dataset(fit, group).data_vars
     whole = set() if wanted is None else set(wanted) - set(present)
     for name, variable in present.items():
         if wanted is not None and name not in wanted and variable_name(str(name)) not in whole:

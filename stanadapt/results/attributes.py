@@ -34,17 +34,8 @@ def origin_attributes(
 ) -> dict[str, Any]:
     """Return program, data, plan and versions as attributes of a result.
 
-    Parameters
-    ----------
-    model, program_hash, data_hash
-        Name and hash of the Stan program, hash of its data.
-    parameters
-        Names of the parameters, without generated quantities and noise.
-    plan
-        Numbers of iterations, thinning and seed, by the names in `LENGTHS`.
-    stanadapt, versions
-        Versions of the package and of the libraries at the time of the run; default: those here.
-
+    `plan` has the names in `LENGTHS`. `stanadapt` and `versions` are the versions of the package
+    and of the libraries at the time of the run; default: those here.
     """
     return {
         "inference_library": "stanadapt",

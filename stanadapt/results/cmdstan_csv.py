@@ -50,21 +50,9 @@ def save_csv(
 ) -> Path:
     """Write one CSV file per chain into a folder, all of them or none.
 
-    Parameters
-    ----------
-    groups, attributes
-        Those of a fit.
-    folder
-        Path of the folder; it is made if it is missing.
-    overwrite
-        Whether other files of CmdStan in the folder may be removed.
-
-    Raises
-    ------
-    StanadaptError
-        "no_cmdstan_form" if the format cannot hold the draws, "other_csv_files" or "not_writable"
-        if the folder cannot be used.
-
+    A missing folder is made. With `overwrite`, other files of CmdStan in it may be removed. Errors:
+    "no_cmdstan_form" if the format cannot hold the draws, "other_csv_files" or "not_writable" if
+    the folder cannot be used.
     """
     _require_chains(groups, attributes)
     parameters = _parameters(attributes)

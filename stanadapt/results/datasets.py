@@ -19,20 +19,11 @@ def draws_dataset(
     coords: Mapping[str, Any] | None = None,
     leading: tuple[str, ...] = ("chain", "draw"),
 ) -> xr.Dataset:
-    """Return arrays as a dataset, in which every dimension has coordinates.
+    """Return arrays by variable as a dataset, in which every dimension has coordinates.
 
-    Parameters
-    ----------
-    arrays
-        Arrays by name of the variable; each begins with the dimensions `leading`.
-    dims
-        Names of the other dimensions, by variable. Dimension i of a variable without names is
-        called `default_dimension(variable, i)`.
-    coords
-        Labels by dimension; other dimensions are numbered from 0.
-    leading
-        Names of the dimensions that all arrays have.
-
+    Each array begins with the dimensions `leading`. `dims` names the others by variable; dimension
+    i of a variable without names is called `default_dimension(variable, i)`. `coords` has labels by
+    dimension; other dimensions are numbered from 0.
     """
     dims, coords, sizes = dims or {}, coords or {}, dict[str, int]()
     named = {}

@@ -6,7 +6,7 @@ import os
 import shutil
 import stat
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -42,11 +42,7 @@ def select_draws(
 ) -> dict[str, xr.Dataset]:
     """Return every `thin`-th draw, without the variables and groups named in `exclude`.
 
-    Raises
-    ------
-    StanadaptError
-        Stage "settings", if a name is unknown or the posterior would be empty.
-
+    An unknown name, or an empty posterior, is an error of the stage "settings".
     """
     thin = require_whole("thin", thin, 1)
     names = set(require_names("exclude", exclude))
@@ -114,18 +110,8 @@ def _tolerates_rounding(variable: xr.DataArray) -> bool:
 def read_text(path: Path, role: str) -> str:
     """Return the text of a UTF-8 file, with uniform newlines and no byte order mark.
 
-    Parameters
-    ----------
-    path
-        Path of the file.
-    role
-        Noun for the file in messages, such as "Stan program".
-
-    Raises
-    ------
-    StanadaptError
-        Stage "files", if the file is missing, a folder, unreadable or not UTF-8.
-
+    `role` is a noun for the file in messages, such as "Stan program". The error, of the stage
+    "files", says if the file is missing, a folder, unreadable or not UTF-8.
     """
     code = "file_unreadable"
     try:
@@ -197,7 +183,7 @@ def save_netcdf(
     groups = prepare_groups(groups)
     encodings = {name: encoding(name, data, float32, compression) for name, data in groups.items()}
     path = check_writable(path)
-    with report_failures(path), report_refusals(path), replace_file(path) as partial:
+    with report_failures(path), replace_file(path) as partial:
         _require_space(path.parent, groups, float32)
         _write(groups, storable_attributes(attributes), str(partial), encodings)
     return path
@@ -248,7 +234,7 @@ def partial_path(path: Path) -> Path:
 
 @contextlib.contextmanager
 def report_failures(path: Path) -> Iterator[None]:
-    """Turn an OSError of the body into a StanadaptError that names the path."""
+    """Turn an error of the body, of the system or of xarray, into a StanadaptError."""
     try:
         yield
     except OSError as error:
@@ -257,14 +243,11 @@ def report_failures(path: Path) -> Iterator[None]:
             f"{path} could not be written: {reason(error)}. Free some space, or choose another "
             "folder.",
         ) from None
-
-
-@contextlib.contextmanager
-def report_refusals(path: Path) -> Iterator[None]:
-    """Turn an error of xarray, about a thing that no file holds, into a StanadaptError."""
-    try:
-        yield
-    except (ValueError, TypeError, NotImplementedError) as error:
+    except (
+        ValueError,
+        TypeError,
+        NotImplementedError,
+    ) as error:  # about a thing that no file holds
         raise StanadaptError(
             "result_refused",
             f"the fit could not be saved in {path}: {error}. Convert or rename it, or "
@@ -281,12 +264,6 @@ def write_text(path: str | os.PathLike, text: str) -> Path:
     """Write a UTF-8 text file as a whole; see `replace_file`.
 
     Characters that UTF-8 cannot encode, such as unpaired surrogates, become question marks.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "files", if the file cannot be written.
-
     """
     return write_bytes(path, text.encode("utf-8", "replace"))
 
@@ -304,8 +281,13 @@ def load(path: str | os.PathLike) -> Fit:
     path = as_path(path)
     if not os.path.isfile(path):  # also False for names that the system does not allow
         raise StanadaptError("file_missing", f"There is no file at {path}. Check the path.")
+    return read_fit(path, _read)
+
+
+def read_fit(path: Path, read: Callable[[Path], Any]) -> Fit:
+    """Return what `read` reads; StanadaptError if it is damaged, or no fit."""
     try:
-        fit = _read(path)
+        fit = read(path)
     except (OSError, ValueError, TypeError, KeyError, RuntimeError) as error:
         raise StanadaptError(
             "not_a_result", f"{path} is not a result written by stanadapt: {error}."

@@ -16,9 +16,10 @@ import numpy as np
 from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.results.cmdstan_csv import STAN_VARIABLE
-from stanadapt.results.coordinates import as_json, coordinate, storable_text
+from stanadapt.results.coordinates import as_json, coordinate
 from stanadapt.results.datasets import default_dimension, draws_dataset
 from stanadapt.results.files import read_text
+from stanadapt.results.storable import is_storable_name
 
 # by default, a variable y_rep replicates y
 REPLICATED, LOG_LIKELIHOOD = "_rep", "log_lik"
@@ -64,22 +65,10 @@ class Labels(NamedTuple):
 def make_labels(labels: Any, shapes: Shapes, data: str, parameters: Collection[str] = ()) -> Labels:
     """Complete labels, and check them against a program's variables and its data.
 
-    Parameters
-    ----------
-    labels
-        A `Labels`, a mapping with some of its fields, or the path of a JSON file with them.
-    shapes
-        Shapes of the variables in each draw, by name.
-    data
-        The data as JSON text.
-    parameters
-        Names of the variables that are parameters; these stay in the posterior.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "settings" if names are unknown or do not match, "files" if a file cannot be read.
-
+    `labels` is a `Labels`, a mapping with some of its fields, or the path of a JSON file with them.
+    `shapes` has the shapes of the variables in each draw, by name, and `data` is JSON text.
+    Variables in `parameters` stay in the posterior. Errors have the stage "settings" if names are
+    unknown or do not match, "files" if a file cannot be read.
     """
     labels, observed = _as_labels(labels), arrays(data)
     _check_reserved(shapes)
@@ -155,7 +144,7 @@ def _check_observed(labels: Labels) -> None:
 
 def _check_name(where: str, name: Any) -> None:
     """Refuse what is no name, or none that a file can have."""
-    if not isinstance(name, str) or name in ("", ".") or storable_text(name) != name or "/" in name:
+    if not is_storable_name(name):
         raise _error(f"{where}: a name must be text without '/', got {name!r}.")
 
 

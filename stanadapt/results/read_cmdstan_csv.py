@@ -41,14 +41,8 @@ def load_csv(paths: Sequence[Any]) -> Fit:
     """Return the fit, not judged yet, of which each file holds a chain.
 
     Variables and groups have the names that a run without labels gives them. Labels, data and
-    variables without elements are not in such files.
-
-    Raises
-    ------
-    StanadaptError
-        "file_missing"; or "no_chains_in_csv" if a file is not that of a chain, is incomplete, or
-        does not belong to the same run as the others.
-
+    variables without elements are not in such files. "no_chains_in_csv": a file is not that of a
+    chain, is incomplete, or does not belong to the same run as the others.
     """
     chains = sorted((_read(as_path(path)) for path in paths), key=lambda one: _number(one, "id"))
     first = chains[0]

@@ -77,16 +77,7 @@ def rehearse_draws(
 def rehearse(groups: Groups, attributes: Mapping[str, Any]) -> None:
     """Build a result of one draw, and write and read its names, labels and attributes.
 
-    Parameters
-    ----------
-    groups, attributes
-        As for `build`, with one draw.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "settings", if the result of a run could not be built or saved.
-
+    The arguments are those of `build`; the error is "result_refused", with which nothing is lost.
     """
     try:
         fit = build(groups, attributes)

@@ -5,13 +5,14 @@ written, since xarray names neither the variable nor a remedy.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import xarray as xr
 
 from stanadapt.errors import StanadaptError
-from stanadapt.results.coordinates import coordinate
+from stanadapt.results.coordinates import coordinate, storable_text
 
 # kinds of objects that both formats hold, by pandas' names
 STORED_OBJECTS = ("string", "bytes", "integer", "floating", "empty")
@@ -25,7 +26,7 @@ def require_storable(groups: Mapping[str, xr.Dataset]) -> None:
     """
     for group, data in groups.items():
         for name in dict.fromkeys([*data.variables, *data.dims]):
-            if not isinstance(name, str) or name in ("", ".", "..") or "/" in name:
+            if not is_storable_name(name):
                 raise StanadaptError(
                     "result_refused",
                     f"the fit could not be saved: a file cannot contain the name {name!r} in the "
@@ -41,6 +42,12 @@ def require_storable(groups: Mapping[str, xr.Dataset]) -> None:
                     "whose values are neither numbers nor text. Convert it, or leave it out "
                     f"(exclude={left_out!r}).",
                 )
+
+
+def is_storable_name(name: Any) -> bool:
+    """Whether a name is text that files hold, and take for no folder."""
+    is_text = isinstance(name, str) and storable_text(name) == name
+    return is_text and name not in ("", ".", "..") and "/" not in name
 
 
 def _is_storable(variable: xr.DataArray) -> bool:

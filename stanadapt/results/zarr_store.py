@@ -17,15 +17,15 @@ import numpy as np
 import xarray as xr
 
 from stanadapt.errors import StanadaptError
-from stanadapt.results.arviz_object import Fit, arviz_module, is_fit, is_tree, load_tree
+from stanadapt.results.arviz_object import Fit, arviz_module, is_tree, load_tree
 from stanadapt.results.files import (
     as_path,
     check_writable,
     encoding,
     partial_path,
     prepare_groups,
+    read_fit,
     report_failures,
-    report_refusals,
     storable_attributes,
 )
 from stanadapt.results.storable import require_storable
@@ -59,18 +59,11 @@ def save_store(
     float32: bool,
     compression: int,
 ) -> Path:
-    """Write the groups of a fit to a store; an older one is replaced by a complete one.
-
-    Raises
-    ------
-    StanadaptError
-        "zarr_missing" without zarr, "not_writable" if the path cannot be written.
-
-    """
+    """Write the groups of a fit to a store; an older one is replaced by a complete one."""
     require_storable(groups)
     path = check_store(path)
     options: dict[str, Any] = {"mode": "a", "zarr_format": 2, "consolidated": False}
-    with report_failures(path), report_refusals(path), _replace_folder(path) as partial:
+    with report_failures(path), _replace_folder(path) as partial:
         xr.Dataset(attrs=storable_attributes(attributes)).to_zarr(partial, **options)
         for name, data in prepare_groups(groups).items():
             kept = encoding(name, data, float32, compression)
@@ -83,37 +76,29 @@ def save_store(
 
 
 def load_store(path: Path) -> Fit:
-    """Read a fit from a store into memory, as an object of the installed ArviZ.
-
-    Raises
-    ------
-    StanadaptError
-        "zarr_missing" without zarr, "not_a_result" if the store is damaged or holds no fit.
-
-    """
+    """Read a fit from a store into memory, as an object of the installed ArviZ."""
     _require_zarr()
+    return read_fit(path, _read)
+
+
+def _read(path: Path) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of stores without an index, and of damaged ones
             opened = xr.open_datatree(path, engine="zarr")
-        with contextlib.closing(opened):
-            tree = load_tree(opened)
-    except (OSError, ValueError, TypeError, KeyError, RuntimeError, _metadata_error()) as error:
-        raise StanadaptError(
-            "not_a_result", f"{path} is not a result written by stanadapt: {error}."
-        ) from None
+    except _metadata_error() as error:
+        raise ValueError(error) from None
+    with contextlib.closing(opened):
+        tree = load_tree(opened)
     # arrays of numbers are lists in a store
     tree.attrs = {
         name: np.asarray(value) if isinstance(value, list) else value
         for name, value in tree.attrs.items()
     }
-    fit: Any = tree
-    if not is_tree():
-        groups = {name: node.to_dataset() for name, node in tree.children.items()}
-        fit = arviz_module().InferenceData(attrs=dict(tree.attrs), **groups)
-    if not is_fit(fit):
-        raise StanadaptError("not_a_result", f"{path} is not a result: it has no posterior.")
-    return fit
+    if is_tree():
+        return tree
+    groups = {name: node.to_dataset() for name, node in tree.children.items()}
+    return arviz_module().InferenceData(attrs=dict(tree.attrs), **groups)
 
 
 def _require_zarr() -> None:
