@@ -1,9 +1,8 @@
-"""Native models shared by threads and compiled by two processes: same bits, no memory leaks."""
+"""Native models shared by threads: same bits, no memory leaks."""
 
 import gc
 import os
 import resource
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,11 +14,8 @@ from numba import njit
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine.density import FAILED_CALLS, GRADIENT_CALLS, value_and_gradient
-from stanadapt.targets.stan import build_cache, bundled
+from stanadapt.targets.stan import bundled
 from stanadapt.targets.stan.backends import native
-from tests.helpers.compile_cache import own_cache
-
-__all__ = ["own_cache"]  # a fixture
 
 pytestmark = pytest.mark.cmdstan
 
@@ -150,46 +146,6 @@ def test_deleted_targets_free_their_memory():
     before = megabytes()
     construct(20)
     assert megabytes() - before < 5
-
-
-# --- processes -----------------------------------------------------------------------------------
-
-PROCESS = """
-import pathlib, sys, time
-import stanadapt as sa
-
-own, other = map(pathlib.Path, sys.argv[1:])
-own.touch()
-while not other.exists():
-    time.sleep(0.001)
-code = "parameters { real x; } model { x ~ normal(0.25, 1.5); }"
-target = sa.Target(code, backend="cmdstan", show_progress=False)
-value, gradient, message = target.evaluate([0.3])
-print(target.compile_seconds > 0, value.hex(), gradient[0].hex(), message)
-"""
-
-
-@pytest.mark.slow
-def test_two_processes_can_compile_the_same_program_simultaneously(own_cache, tmp_path):
-    signals = [str(tmp_path / name) for name in ("one", "two")]
-    pair = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROCESS, *order],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        for order in (signals, signals[::-1])
-    ]  # fmt: skip
-    outputs = [one.communicate(timeout=1800) for one in pair]
-    assert [one.returncode for one in pair] == [0, 0], outputs
-    assert outputs[0] == outputs[1]
-    compiled, value, gradient = outputs[0][0].split()
-    assert compiled == "True"
-    assert float.fromhex(value) == pytest.approx(-0.5 * (0.05 / 1.5) ** 2)
-    assert float.fromhex(gradient) == pytest.approx(-0.05 / 1.5**2)
-    markers = [path for path in own_cache.glob("*.json") if "parts" not in path.name]
-    assert len(markers) == 1
-    key = markers[0].stem.rsplit("-", 1)[1]
-    assert build_cache.find("program", key)
 
 
 # --- sampling ------------------------------------------------------------------------------------
