@@ -150,20 +150,15 @@ def test_the_density_is_that_of_a_program_without_a_trial(monkeypatch):
 
 
 @pytest.mark.usefixtures("small")
-def test_guards_hold_after_a_trial_and_after_one_that_is_remembered():
-    for _ in range(2):
+@pytest.mark.parametrize("unsafe", [(False, False, True, False), (True, False)])
+def test_guards_hold_in_every_order_of_trials(unsafe):
+    """Also if a trial is remembered, or the checks were omitted before."""
+    for omitted in unsafe:
+        if omitted:
+            assert bound(code=BRANCHES, unsafe=True).dim == 1
+            continue
         with raises("parameter_branches", "if (a > i)"):
             bound(code=BRANCHES)
-    assert bound(code=BRANCHES, unsafe=True).dim == 1
-    with raises("parameter_branches"):
-        bound(code=BRANCHES)
-
-
-@pytest.mark.usefixtures("small")
-def test_the_guards_hold_if_the_checks_were_omitted_before():
-    assert bound(code=BRANCHES, unsafe=True).dim == 1
-    with raises("parameter_branches"):
-        bound(code=BRANCHES)
 
 
 @pytest.mark.usefixtures("small")
