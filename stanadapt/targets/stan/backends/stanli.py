@@ -6,6 +6,7 @@ are minimal examples of two faults, written for this file.
 
 import contextlib
 import importlib.metadata
+import itertools
 import json
 import os
 import tempfile
@@ -80,11 +81,7 @@ def construct(program: Program, data: str, unsafe: bool = False) -> tuple[Any, R
 
     Returns the bridgestan.StanModel, and warnings for the user.
     """
-    _require_version()
-    self_test()
-    binding = Binding(program, data, _translate(program), (True,) if unsafe else (True, False))
-    model = binding.build()
-    require_parameters(program, model.param_unc_num())
+    binding, model = _bound(program, data, (True,) if unsafe else (True, False))
     if unsafe:
         text = "stanli's checks of this program were omitted (unsafe=True)."
         return model, (Message("checks_omitted", text),)
@@ -94,13 +91,18 @@ def construct(program: Program, data: str, unsafe: bool = False) -> tuple[Any, R
 
 def second_opinion(program: Program, data: str) -> Any:
     """Bind a program for a comparison with another backend, which replaces guard 4."""
-    _require_version()
-    self_test()
-    binding = Binding(program, data, _translate(program), (True,))
-    model = binding.build()
-    require_parameters(program, model.param_unc_num())
+    binding, model = _bound(program, data, (True,))
     _refuse_branches(program, binding.regions)
     return model
+
+
+def _bound(program: Program, data: str, passes_off: tuple[bool, ...]) -> tuple["Binding", Any]:
+    _require_version()
+    self_test()
+    binding = Binding(program, data, _translate(program), passes_off)
+    model = binding.build()
+    require_parameters(program, model.param_unc_num())
+    return binding, model
 
 
 def _require_version() -> None:
@@ -216,7 +218,7 @@ def _compare(binding: Binding, model: Any) -> Remarks:
             f"{where} none of {TRIES} random points. Compare it with CmdStan's."
         )
         return (Message("nothing_compared", text),)
-    if all(_agree(model, default, point) for point in points):
+    if all(_agree(model, default, point=point) for point in points):
         return ()
     text = (
         f"stanli's optimizer makes the density of {program.name} wrong; a build without the "
@@ -227,16 +229,10 @@ def _compare(binding: Binding, model: Any) -> Remarks:
 
 def finite_points(model: Any) -> list[np.ndarray]:
     """Return up to three random points with a finite log density and gradient."""
-    rng = np.random.default_rng(19)
-    points: list[np.ndarray] = []
-    for _ in range(TRIES):
-        point = rng.uniform(-RADIUS, RADIUS, model.param_unc_num())
-        value, gradient = evaluate(model, point)
-        if np.isfinite(value) and np.all(np.isfinite(gradient)):
-            points.append(point)
-        if len(points) == POINTS:
-            break
-    return points
+    rng, dim = np.random.default_rng(19), model.param_unc_num()
+    tried = (rng.uniform(-RADIUS, RADIUS, dim) for _ in range(TRIES))
+    finite = (point for point in tried if np.isfinite(np.hstack(evaluate(model, point))).all())
+    return list(itertools.islice(finite, POINTS))
 
 
 def evaluate(model: Any, point: np.ndarray) -> tuple[float, np.ndarray]:
@@ -247,14 +243,9 @@ def evaluate(model: Any, point: np.ndarray) -> tuple[float, np.ndarray]:
         return -np.inf, np.full(point.size, np.nan)
 
 
-def _agree(guarded_model: Any, default: Any, point: np.ndarray) -> bool:
-    (value, gradient), (other, other_gradient) = (
-        evaluate(m, point) for m in (guarded_model, default)
-    )
-    return bool(
-        np.isclose(value, other, rtol=BUILD_TOLERANCE, atol=BUILD_TOLERANCE)
-        and np.allclose(gradient, other_gradient, rtol=BUILD_TOLERANCE, atol=BUILD_TOLERANCE)
-    )
+def _agree(*models: Any, point: np.ndarray) -> bool:
+    ours, theirs = (np.hstack(evaluate(model, point)) for model in models)
+    return np.allclose(ours, theirs, rtol=BUILD_TOLERANCE, atol=BUILD_TOLERANCE)
 
 
 def _check_gradient(program: Program, model: Any, point: np.ndarray, direction: np.ndarray) -> bool:

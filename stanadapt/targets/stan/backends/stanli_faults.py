@@ -53,6 +53,12 @@ REFUSALS = {
         "unsupported_construct",
         "the embedded backend crashes while it binds {name} (exit code {exit_code}). {elsewhere}.",
     ),
+    "limit": (
+        "binding_limit",
+        "{name} {exceeded} in the embedded backend, which unrolls its loops (about {iterations:,} "
+        "iterations). {elsewhere}. Otherwise replace loops with vectorized statements. The "
+        "environment variable {allows}.",
+    ),
     "branches": (
         "parameter_branches",
         "the embedded backend is not trusted with {name}: its control flow may depend on "

@@ -24,7 +24,6 @@ import psutil
 from stanadapt.engine.compiled.cache_folder import cache_root
 from stanadapt.engine.interrupts import released, uninterrupted
 from stanadapt.errors import StanadaptError
-from stanadapt.targets.stan.backends.refusals import elsewhere
 from stanadapt.targets.stan.backends.stanli_faults import refusal
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.stan.unrolled_size import Size, unrolled_size
@@ -186,25 +185,13 @@ def _watch(child: subprocess.Popen, allowed: Limits) -> str:
 
 
 def _over(program: Program, size: Size, by: str, allowed: Limits) -> StanadaptError:
-    gigabytes = allowed.memory / GIGABYTE
     if by == "time":
-        exceeded, variable = (
-            f"was not bound after {allowed.seconds:.3g} s of processor time",
-            SECONDS_VARIABLE,
-        )
-        more = "allows for more seconds"
+        exceeded = f"was not bound after {allowed.seconds:.3g} s of processor time"
+        allows = f"{SECONDS_VARIABLE} allows for more seconds"
     else:
-        exceeded, variable = (
-            f"would take more than {gigabytes:.2g} GB of memory",
-            GIGABYTES_VARIABLE,
-        )
-        more = "allows for more gigabytes, if they are free"
-    return StanadaptError(
-        "binding_limit",
-        f"{program.name} {exceeded} in the embedded backend, which unrolls its loops (about "
-        f"{size.iterations:,} iterations). {elsewhere(program)}. Otherwise replace loops with "
-        f"vectorized statements. The environment variable {variable} {more}.",
-    )
+        exceeded = f"would take more than {allowed.memory / GIGABYTE:.2g} GB of memory"
+        allows = f"{GIGABYTES_VARIABLE} allows for more gigabytes, if they are free"
+    return refusal("limit", program, exceeded=exceeded, allows=allows, iterations=size.iterations)
 
 
 def in_thread(work: Callable[[], Any]) -> Any:
