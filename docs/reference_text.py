@@ -137,11 +137,10 @@ def _settings_table(sampler) -> str:
     defaults = as_chosen(sampler.settings())
     if not defaults:
         return "It has no settings."
-    meanings = explained_settings(inspect.getdoc(sampler.settings) or "")
     rows = ["* - setting\n  - default\n  - values\n  - meaning"]
     for name, setting in declared(sampler.settings).items():
         default = f"``{defaults[name]}``{_when_standardized(sampler, name)}"
-        text = without_substitutions(setting.text or meanings.get(name, ""))
+        text = without_substitutions(setting.text)
         rows.append(f"* - ``{name}``\n  - {default}\n  - {setting.values}\n  - {text}")
     return _table(rows, (20, 16, 16, 48))
 
@@ -165,20 +164,6 @@ def _when_standardized(sampler, name: str) -> str:
     some, many = (f"{sampler.when_standardized[name](dim):.3g}" for dim in (SOME, MANY))
     values = some if some == many else f"{some} of {SOME} parameters, {many} of {MANY}"
     return f"; in standardized coordinates {values}"
-
-
-def explained_settings(docstring: str) -> dict[str, str]:
-    """Return the text on each setting in a docstring: after a line of names, or a colon."""
-    texts: dict[str, str] = {}
-    names: list[str] = []
-    for line in docstring.splitlines():
-        head = re.fullmatch(r"(\w+(?:, \w+)*)(?:: (.*))?", line)
-        if head:
-            names = head[1].split(", ")
-            texts |= dict.fromkeys(names, head[2] or "")
-        elif line.startswith(" "):
-            texts |= {name: f"{texts[name]} {line.strip()}".strip() for name in names}
-    return texts
 
 
 def messages() -> str:

@@ -142,8 +142,8 @@ to the result, and a note that is also a warning.
 
 A setting needs one line. Its comment, beside or above it, is shown by `stanadapt samplers barker`,
 and a value outside its range is an error: `Positive`, `NotNegative`, `Probability`, `Fraction`
-(0 included), `Share` (1 included), `Count` (1, 2, ...) and `CountOrZero`, or any other range,
-`Annotated[int, Between(2, 10, "[]")]`. If two settings may contradict each other, define
+(0 included), `Share` (1 included), `Finite`, `Count` (1, 2, ...), `CountOrZero`, or any other
+range, `Annotated[int, Between(2, 10, "[]")]`. If two settings may contradict each other, define
 `check(settings)`, which raises `setting_error(text)`.
 
 `note` and `setting_error` use codes that all authors share. If other programs have to distinguish
@@ -178,6 +178,7 @@ from stanadapt.engine.settings import (
     Between,
     Count,
     CountOrZero,
+    Finite,
     Fraction,
     NotNegative,
     Numbers,
@@ -196,6 +197,7 @@ __all__ = [
     "CountOrZero",
     "ExtraOutput",
     "Findings",
+    "Finite",
     "Fraction",
     "GradientPoint",
     "Memory",

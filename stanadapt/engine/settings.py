@@ -7,9 +7,10 @@ a default, and a comment that explains it:
         target_accept: Probability = 0.55  # acceptance rate to which the step size is tuned
         leapfrogs: Annotated[int, Between(1, 1000, "[]")] = 10  # steps per iteration
 
-Values are checked and cast as declared, since a value of another type would be compiled for a
-second time; the comment, beside or above the field, is shown with type, range and default by
-`stanadapt samplers NAME` and by the page of samplers.
+The comment, beside or above the field, is shown with range and default by `stanadapt samplers NAME`
+and by the page of samplers; a text within `Annotated` takes its place for a setting that several
+samplers have. Values are checked and cast as declared, since a value of another type would be
+compiled for a second time.
 """
 
 import functools
@@ -49,6 +50,8 @@ class Between(NamedTuple):
 
     def __str__(self) -> str:
         """Name the range, in the words of a message: "between 0 and 1"."""
+        if self == Between(-INFINITY):
+            return "finite"
         if self.ends == "()" and self.high < INFINITY:
             return f"between {self.low:g} and {self.high:g}"
         least = f"at least {self.low:g}" if self.ends[0] == "[" else f"above {self.low:g}"
@@ -58,6 +61,7 @@ class Between(NamedTuple):
         return "positive" if least == "above 0" else least
 
 
+Finite = Annotated[float, Between(-INFINITY)]
 Probability = Annotated[float, Between(0, 1)]
 Fraction = Annotated[float, Between(0, 1, "[)")]
 Share = Annotated[float, Between(0, 1, "(]")]
@@ -94,9 +98,10 @@ def declared(settings: Any) -> dict[str, Setting]:
     for name, hint in hints.items():
         kind, *notes = typing.get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
         ranges = [note for note in notes if isinstance(note, Between)]
+        shared = " ".join(note for note in notes if isinstance(note, str))
         default = settings._field_defaults[name]
         range_ = ranges[0] if ranges else None
-        found[name] = Setting(name, kind, range_, default, comments.get(name, ""))
+        found[name] = Setting(name, kind, range_, default, comments.get(name, shared))
     return found
 
 

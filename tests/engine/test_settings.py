@@ -9,7 +9,8 @@ import pytest
 
 from stanadapt.engine import settings
 from stanadapt.engine.field_comments import field_comments
-from stanadapt.engine.settings import Between, Numbers, declared, typed
+from stanadapt.engine.settings import INFINITY, Between, Numbers, declared, typed
+from stanadapt.samplers import registered
 from tests.helpers.codes import raises
 
 
@@ -32,7 +33,7 @@ class Settings(NamedTuple):
     masses: Annotated[Numbers, Between(0)] = Numbers((1.0, 2.0))
     # one of the two
     color: Color = Color.red  # and its end
-    flag: bool = False
+    flag: Annotated[bool, "a text that several samplers share"] = False
 
 
 def test_declarations_are_read():
@@ -59,8 +60,14 @@ def test_declarations_are_read():
         "count": "",
         "masses": "",
         "color": "one of the two and its end",
-        "flag": "",
+        "flag": "a text that several samplers share",
     }
+
+
+def test_every_setting_of_the_package_is_explained():
+    for sampler in registered().values():
+        for setting in declared(sampler.settings).values():
+            assert len(setting.text) > 10, (sampler.name, setting.name)
 
 
 def test_a_class_without_source_has_no_comments():
@@ -81,9 +88,10 @@ RANGES = [
     (Between(0, 1, "[)"), "at least 0 and below 1", [0.0, 0.5], [-1e-300, 1.0]),
     (Between(0, 1, "(]"), "above 0 and at most 1", [0.5, 1.0], [0.0, 1.1]),
     (Between(1, 12, "[]"), "at least 1 and at most 12", [1, 12], [0, 13]),
-    (Between(0), "positive", [1e-300, 1e300], [0.0, float("inf")]),
+    (Between(0), "positive", [1e-300, 1e300], [0.0, INFINITY]),
+    (Between(-INFINITY), "finite", [-1e300, 1e300], [-INFINITY, INFINITY]),
     (Between(-3), "above -3", [0.0], [-3.0]),
-    (Between(2, ends="[)"), "at least 2", [2, 10**15], [1, float("inf")]),
+    (Between(2, ends="[)"), "at least 2", [2, 10**15], [1, INFINITY]),
 ]
 
 

@@ -156,12 +156,6 @@ def test_every_construct_is_on_the_page_of_densities(reference_text):
         assert re.findall(r"[\d.]+", releases) == [r for r in (row["since"], row["until"]) if r]
 
 
-def test_settings_are_explained_in_either_form(reference_text):
-    docstring = "What.\n\nstep, rate\n    Both\n    > 0.\n\nlast: in one line."
-    texts = {"step": "Both > 0.", "rate": "Both > 0.", "last": "in one line."}
-    assert reference_text.explained_settings(docstring) == texts
-
-
 def test_a_bar_in_a_docstring_is_no_substitution(reference_text):
     text = reference_text.with_blocks(
         "A |x| here:\n\n    |x| + 1\n\n    |y|\n\nand\n---\n|z|", "text"

@@ -17,21 +17,17 @@ resampled from weighted positions.
 """
 
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.protocol import Preset
-from stanadapt.engine.registry import (
-    require_at_least,
-    require_at_most,
-    require_positive,
-    require_probability,
-)
-from stanadapt.errors import Message, StanadaptError
+from stanadapt.engine.settings import Between, Count, CountOrZero, Finite, Positive, Probability
+from stanadapt.errors import StanadaptError
 from stanadapt.samplers.tempering import continuous_path, levels, on_the_path, tours
 from stanadapt.samplers.tempering import coordinate as coordinates
+from stanadapt.samplers.tempering import settings as common
 from stanadapt.samplers.tempering import warmup_rounds as rounds
 from stanadapt.samplers.tempering.evidence import describe_path
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z
@@ -41,7 +37,6 @@ from stanadapt.samplers.tempering.settings import (
     LEAPFROGS,
     RATE_OF_TRAJECTORIES,
     ReferenceFamily,
-    add_common_settings,
 )
 
 LARGEST_ATOM = 0.45
@@ -66,55 +61,40 @@ UNIFORM, GIBBS = int(Spacing.uniform), int(Update.gibbs)
 
 
 # the docstring lists the settings that differ from `settings.COMMON`, which the decorator adds
-@add_common_settings
 class Settings(NamedTuple):
-    """Settings of the sampler.
+    """Settings of the sampler."""
 
-    coordinate
-        barrier: temperatures are spaced by the learned barrier. uniform: the inverse temperature b
-        is the coordinate itself, with log constants b times log_zeta, as published; b hardly moves
-        if modes merge only near b = 0.
-    temperature_update
-        joint: the coordinate moves along each trajectory. gibbs: each trajectory has a fixed
-        temperature; after it, the temperature is drawn given the position.
-    atom
-        Share of the coordinate on which b is 0, and the share on which it is 1; in [0, 0.45]. With
-        0, there are no visits to the target: weighted positions are resampled, and no error of the
-        log evidence is estimated.
-    leapfrogs
-        Largest number of leapfrog steps in a trajectory, at least 1.
-    target_accept
-        Acceptance rate of trajectories, to which their step size is tuned; in (0, 1).
-    coordinate_scale
-        Step of the coordinate, on the logit scale, relative to the step of a parameter of scale 1;
-        > 0. Not used by gibbs.
-    learn_log_zeta, log_zeta
-        For coordinate=uniform: whether log_zeta is the log evidence that the first part of warm-up
-        estimates, and otherwise its value, in nats.
-    levels
-        Number of temperatures of the parallel tempering in warm-up, at least 2; 0: two per unit of
-        the barrier.
-    longest_excursion
-        Largest number of trajectories in an iteration, at least 1. If there is no draw by then, the
-        last one is repeated, and the next iteration continues from the current position.
-    reference_family
-        Family of the reference distribution: gaussian, or student_t (5 degrees of freedom).
-
-    """
-
+    # barrier: temperatures are spaced by the learned barrier. uniform: the inverse temperature
+    # b is the coordinate itself, with log constants b times log_zeta, as published; b hardly
+    # moves if modes merge only near b = 0.
     coordinate: Spacing = Spacing.barrier
+    # joint: the coordinate moves along each trajectory. gibbs: each trajectory has a fixed
+    # temperature; after it, the temperature is drawn given the position.
     temperature_update: Update = Update.joint
-    atom: float = 0.2
-    leapfrogs: int = 20
-    target_accept: float = 0.8
-    coordinate_scale: float = 0.5
+    # Share of the coordinate on which b is 0, and the share on which it is 1. With 0, there
+    # are no visits to the target: weighted positions are resampled, and no error of the log
+    # evidence is estimated.
+    atom: Annotated[float, Between(0, LARGEST_ATOM, "[]")] = 0.2
+    leapfrogs: Count = 20  # largest number of leapfrog steps in a trajectory
+    # acceptance rate of trajectories, to which their step size is tuned
+    target_accept: Probability = 0.8
+    # Step of the coordinate, on the logit scale, relative to the step of a parameter of scale
+    # 1. Not used by gibbs.
+    coordinate_scale: Positive = 0.5
+    # for coordinate=uniform: whether log_zeta is the log evidence that the first part of
+    # warm-up estimates
     learn_log_zeta: bool = True
-    log_zeta: float = 0.0
-    levels: int = 0
-    longest_excursion: int = 10_000
+    log_zeta: Finite = 0.0  # its value otherwise, in nats
+    # number of temperatures of the parallel tempering in warm-up, at least 2; 0: two per unit
+    # of the barrier
+    levels: CountOrZero = 0
+    # Largest number of trajectories in an iteration. If there is no draw by then, the last one
+    # is repeated, and the next iteration continues from the current position.
+    longest_excursion: Count = 10_000
+    # family of the reference distribution: gaussian, or student_t (5 degrees of freedom)
     reference_family: ReferenceFamily = ReferenceFamily.gaussian
-    inflation: float = 0.0
-    step_size: float = 0.1
+    inflation: common.Inflation = 0.0
+    step_size: common.StepSize = 0.1
 
 
 class Info(NamedTuple):
@@ -147,32 +127,21 @@ class Info(NamedTuple):
 
 
 def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
-    require_at_least(settings, 0, "atom", "levels", "inflation")
-    require_at_most(settings, LARGEST_ATOM, "atom")
-    require_at_least(settings, 1, "leapfrogs", "longest_excursion")
-    require_probability(settings, "target_accept")
-    require_positive(settings, "coordinate_scale", "step_size")
-    require_at_least(settings, -1e300, "log_zeta")
-    problems: list[Message] = []
-    if settings.levels == 1:
-        text = "continuous_tempering: levels must be 0 (learned) or at least 2, got 1."
-        problems.append(Message("invalid_setting", text))
+    """Raise StanadaptError for settings that contradict each other."""
+    common.check_levels(settings)
     if settings.reference_family == ReferenceFamily.power:
-        text = (
+        raise StanadaptError(
+            "improper_powers",
             "continuous_tempering: reference_family must be gaussian or student_t, got power: "
-            "close to b = 0 the powers of a density are improper."
+            "close to b = 0 the powers of a density are improper.",
         )
-        problems.append(Message("improper_powers", text))
     has_log_zeta = settings.log_zeta != 0.0 or not settings.learn_log_zeta
     if has_log_zeta and (settings.learn_log_zeta or settings.coordinate != Spacing.uniform):
-        text = (
+        raise StanadaptError(
+            "log_zeta_unused",
             "continuous_tempering: log_zeta must be left out unless coordinate=uniform and "
-            f"learn_log_zeta=false, got {settings.log_zeta}."
+            f"learn_log_zeta=false, got {settings.log_zeta}.",
         )
-        problems.append(Message("log_zeta_unused", text))
-    if problems:
-        raise StanadaptError(problems[0].code, problems[0])
 
 
 def design_of_path(

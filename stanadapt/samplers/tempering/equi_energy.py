@@ -17,7 +17,7 @@ Statistics and Computing 21, on interacting tempering.
 
 """
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -26,13 +26,8 @@ from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.numerics.vectors import copy
 from stanadapt.engine.points import ValuePoint
 from stanadapt.engine.protocol import Memory, Preset
-from stanadapt.engine.registry import (
-    register,
-    require_at_least,
-    require_positive,
-    require_probability,
-)
-from stanadapt.engine.settings import setting_error
+from stanadapt.engine.registry import register
+from stanadapt.engine.settings import Between, Positive, Probability
 from stanadapt.samplers.tempering import energy_walk as engine
 from stanadapt.samplers.tempering.moves import GAIN_OFFSET, GAIN_POWER
 
@@ -43,32 +38,22 @@ EXPLORING, FILING, FROZEN = 0, 1, 2
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler.
+    """Settings of the sampler."""
 
-    levels
-        Number of temperatures, and of energy rings, at least 2. An iteration evaluates the density
-        once per temperature, except for jumps.
-    highest_temperature
-        Temperature of the hottest chain, above 1, at which modes should merge; the temperatures
-        between it and 1 are spaced geometrically.
-    jump_probability
-        Share of moves that are jumps, in (0, 1).
-    file_size
-        Largest number of states kept per hot chain, at least 100, of 8 bytes for each parameter.
-    target_accept
-        Acceptance rate of the random walks, to which their scales are tuned; in (0, 1).
-    step_size
-        Initial standard deviation of the coldest chain's proposals, in units of the unconstrained
-        parameters; > 0.
-
-    """
-
-    levels: int = 5
-    highest_temperature: float = 60.0
-    jump_probability: float = 0.1
-    file_size: int = 50_000
-    target_accept: float = 0.3
-    step_size: float = 0.5
+    # Number of temperatures, and of energy rings, at least 2. An iteration evaluates the
+    # density once per temperature, except for jumps.
+    levels: Annotated[int, Between(2, ends="[)")] = 5
+    # temperature of the hottest chain, at which modes should merge; the temperatures between
+    # it and 1 are spaced geometrically
+    highest_temperature: Annotated[float, Between(1)] = 60.0
+    jump_probability: Probability = 0.1  # share of moves that are jumps
+    # largest number of states kept per hot chain, of 8 bytes for each parameter
+    file_size: Annotated[int, Between(100, ends="[)")] = 50_000
+    # acceptance rate of the random walks, to which their scales are tuned
+    target_accept: Probability = 0.3
+    # initial standard deviation of the coldest chain's proposals, in units of the
+    # unconstrained parameters
+    step_size: Positive = 0.5
 
 
 class State(NamedTuple):
@@ -113,19 +98,6 @@ class Info(NamedTuple):
     n_empty: int
     ring: int
     step_size: float
-
-
-def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
-    require_at_least(settings, 2, "levels")
-    require_at_least(settings, 100, "file_size")
-    require_probability(settings, "jump_probability", "target_accept")
-    require_positive(settings, "highest_temperature", "step_size")
-    if settings.highest_temperature <= 1.0:
-        raise setting_error(
-            "equi_energy: highest_temperature must be above 1, that of the posterior, got "
-            f"{settings.highest_temperature}.",
-        )
 
 
 @rarely_called

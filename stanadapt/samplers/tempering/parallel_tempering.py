@@ -15,15 +15,14 @@ finite integral.
 """
 
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.protocol import Preset, Threading
-from stanadapt.engine.registry import require_at_least, require_at_most
-from stanadapt.engine.settings import Numbers
+from stanadapt.engine.settings import Between, CountOrZero, Numbers
 from stanadapt.samplers.tempering import energy_rings, on_the_path, swaps
 from stanadapt.samplers.tempering import settings as common
 from stanadapt.samplers.tempering import warmup_rounds as rounds
@@ -31,7 +30,6 @@ from stanadapt.samplers.tempering.evidence import describe_path
 from stanadapt.samplers.tempering.moves import MoveKernel, Options, with_worker
 from stanadapt.samplers.tempering.settings import (
     ReferenceFamily,
-    add_common_settings,
     check_tempering,
 )
 
@@ -50,33 +48,27 @@ ENERGY_RINGS = int(Swaps.energy_rings)
 
 
 # the docstring lists the settings that differ from `settings.COMMON`, which the decorator adds
-@add_common_settings
 class Settings(NamedTuple):
-    """Settings of the sampler.
+    """Settings of the sampler."""
 
-    levels
-        Number of temperatures, at least 2; 0: one more than twice the barrier that warm-up learns.
-    swaps
-        neighbors, or energy_rings: after warm-up, one pair of chains, not necessarily neighbors,
-        whose log densities are in the same ring.
-    rings
-        Number of energy rings, 1 to 1000, each with the same number of draws of warm-up. On twenty
-        modes in the plane 5, 8 and 12 were equally good; 1, 2 and 3 had larger errors.
-
-    """
-
-    kernel: MoveKernel = MoveKernel.hmc
-    leapfrogs: int = 0
-    max_treedepth: int = 6
-    target_accept: float = 0.0
-    levels: int = 0
-    inverse_temperatures: Numbers = Numbers()
-    reference_family: ReferenceFamily = ReferenceFamily.gaussian
-    inflation: float = 0.0
-    min_inverse_temperature: float = 0.0
-    step_size: float = 0.1
+    kernel: common.Kernel = MoveKernel.hmc
+    leapfrogs: common.Leapfrogs = 0
+    max_treedepth: common.TreeDepth = 6
+    target_accept: common.TargetAccept = 0.0
+    # number of temperatures, at least 2; 0: one more than twice the barrier that warm-up
+    # learns
+    levels: CountOrZero = 0
+    inverse_temperatures: common.Ladder = Numbers()
+    reference_family: common.Family = ReferenceFamily.gaussian
+    inflation: common.Inflation = 0.0
+    min_inverse_temperature: common.MinInverseTemperature = 0.0
+    step_size: common.StepSize = 0.1
+    # neighbors, or energy_rings: after warm-up, one pair of chains, not necessarily neighbors,
+    # whose log densities are in the same ring
     swaps: Swaps = Swaps.neighbors
-    rings: int = 5
+    # Number of energy rings, each with the same number of draws of warm-up. On twenty modes in
+    # the plane 5, 8 and 12 were equally good; 1, 2 and 3 had larger errors.
+    rings: Annotated[int, Between(1, LARGEST_RINGS, "[]")] = 5
 
 
 class Info(NamedTuple):
@@ -106,10 +98,8 @@ class Info(NamedTuple):
 
 
 def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
+    """Raise StanadaptError for a ladder that is given twice, or is none."""
     check_tempering(settings)
-    require_at_least(settings, 1, "rings")
-    require_at_most(settings, LARGEST_RINGS, "rings")
 
 
 def design_of_path(

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.protocol import ExtraOutput, Preset, Threading
-from stanadapt.engine.registry import require_at_least
+from stanadapt.engine.settings import Count
 from stanadapt.samplers.tempering import levels, on_the_path, swaps
+from stanadapt.samplers.tempering import settings as common
 from stanadapt.samplers.tempering import warmup_rounds as rounds
 from stanadapt.samplers.tempering.evidence import describe_levels
 from stanadapt.samplers.tempering.ladder import B
@@ -27,32 +28,26 @@ from stanadapt.samplers.tempering.moves import TASK_LEVELS, MoveKernel
 from stanadapt.samplers.tempering.path import POSITION, point_of
 from stanadapt.samplers.tempering.settings import (
     ReferenceFamily,
-    add_common_settings,
     check_tempering,
 )
 
 
 # the docstring lists the settings that differ from `settings.COMMON`, which the decorator adds
-@add_common_settings
 class Settings(NamedTuple):
-    """Settings of the sampler.
+    """Settings of the sampler."""
 
-    pseudo_samples
-        Number N of pseudo-samples; each costs as much as a chain. With 1, there is only a chain on
-        the target.
-
-    """
-
-    pseudo_samples: int = 2
-    kernel: MoveKernel = MoveKernel.hmc
-    leapfrogs: int = 0
-    max_treedepth: int = 6
-    target_accept: float = 0.0
-    levels: int = 0
-    reference_family: ReferenceFamily = ReferenceFamily.gaussian
-    inflation: float = 0.0
-    min_inverse_temperature: float = 0.0
-    step_size: float = 0.1
+    # Number N of pseudo-samples; each costs as much as a chain. With 1, there is only a chain
+    # on the target.
+    pseudo_samples: Count = 2
+    kernel: common.Kernel = MoveKernel.hmc
+    leapfrogs: common.Leapfrogs = 0
+    max_treedepth: common.TreeDepth = 6
+    target_accept: common.TargetAccept = 0.0
+    levels: common.Levels = 0
+    reference_family: common.Family = ReferenceFamily.gaussian
+    inflation: common.Inflation = 0.0
+    min_inverse_temperature: common.MinInverseTemperature = 0.0
+    step_size: common.StepSize = 0.1
 
 
 class Info(NamedTuple):
@@ -85,8 +80,7 @@ class Info(NamedTuple):
 
 
 def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
-    require_at_least(settings, 1, "pseudo_samples")
+    """Raise StanadaptError for a path that has no hot end."""
     check_tempering(settings)
 
 

@@ -1,24 +1,24 @@
-"""Settings that samplers which temper share: their documentation, their checks, their use."""
+"""Settings that samplers which temper share: their declarations, their checks, their use."""
 
-import inspect
-import re
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, TypeVar
+from typing import Annotated, Any
 
 import numpy as np
 
 from stanadapt.engine.density import Density
-from stanadapt.engine.nuts_tree import LARGEST_DEPTH
-from stanadapt.engine.registry import (
-    find_name,
-    require_at_least,
-    require_fraction,
-    require_positive,
+from stanadapt.engine.nuts_tree import Depth
+from stanadapt.engine.registry import find_name
+from stanadapt.engine.settings import (
+    CountOrZero,
+    Fraction,
+    NotNegative,
+    Numbers,
+    Positive,
+    setting_error,
 )
-from stanadapt.engine.settings import setting_error
 from stanadapt.errors import StanadaptError
-from stanadapt.samplers.tempering.moves import RANDOM_WALK, Options
+from stanadapt.samplers.tempering.moves import RANDOM_WALK, MoveKernel, Options
 from stanadapt.samplers.tempering.path import DISTRIBUTION, POWER, TemperingPath
 from stanadapt.samplers.tempering.reference_distribution import make_reference
 from stanadapt.samplers.tempering.warmup_rounds import WarmupDesign
@@ -51,67 +51,51 @@ class ReferenceFamily(IntEnum):
 # for compiled code
 STUDENT_T, POWER_ONLY = int(ReferenceFamily.student_t), int(ReferenceFamily.power)
 
-# the documentation of settings that have the same meaning in several samplers, by name
-COMMON = {
-    "kernel": (
-        "Moves at each temperature: hmc (1 to `leapfrogs` leapfrog steps), nuts, or random_walk,\n"
-        "which needs no gradient."
-    ),
-    "leapfrogs": (
-        "Largest number of leapfrog steps in a trajectory of hmc; 0: twice the fourth root of the\n"
-        "dimension. If modes are round, 1 or 2 give more effective draws per gradient."
-    ),
-    "max_treedepth": "Largest depth of a tree of nuts, 1 to 25.",
-    "target_accept": (
-        "Acceptance rate to which the step size at each temperature is tuned, in [0, 1); 0: 0.8,\n"
-        "or 0.3 for random_walk."
-    ),
-    "levels": (
-        "Number of temperatures, at least 2; 0: two and a half times the barrier, but at least 16."
-    ),
-    "inverse_temperatures": (
-        "Your own ladder instead of a learned one: inverse temperatures in strictly decreasing\n"
-        "order, from 1 (the target) to 0 (the reference), or to a number above 0; in that case,\n"
-        "the evidence is not estimated. For temperatures such as 1, 2.8, ..., 60, give 1 divided\n"
-        "by each. Normalizing constants, step sizes and the reference are still learned."
-    ),
-    "reference_family": (
-        "Family of the reference distribution: gaussian, student_t (5 degrees of freedom), or\n"
-        "power, for powers of the target without a reference, which are improper for most\n"
-        "targets."
-    ),
-    "inflation": (
-        "Ratio of the spread of a learned reference to that of the draws from which it is\n"
-        "learned; 0: 2^sqrt(2 / d) in d dimensions, which is 2 in two. Before the last fit of\n"
-        "warm-up, the ratio is at least 4."
-    ),
-    "min_inverse_temperature": (
-        "Smallest inverse temperature, in [0, 1); must be above 0 for the family power. If it is\n"
-        "above 0, the evidence is not estimated."
-    ),
-    "step_size": "Initial step size, in units of the unconstrained parameters; > 0.",
-}
-
-Class = TypeVar("Class", bound=type)
-
-
-def add_common_settings(settings: Class) -> Class:
-    """Add the entries of `COMMON` to the docstring of a Settings class, in the order of fields.
-
-    An entry of the class takes the place of the common one; it may explain several fields.
-    """
-    summary, _, rest = (inspect.getdoc(settings) or "").partition("\n\n")
-    special: dict[str, str] = {}
-    for entry in re.split(r"\n(?=\S)", rest.strip()):
-        names, _, _ = entry.partition("\n")
-        special |= dict.fromkeys(names.split(", "), entry)
-    lines = [summary, ""]
-    for name in settings._fields:  # type: ignore[attr-defined]
-        entry = special.get(name) or f"{name}\n    " + COMMON[name].replace("\n", "\n    ")
-        if entry not in lines:
-            lines.append(entry)
-    settings.__doc__ = "\n".join(lines)
-    return settings
+# settings that have the same meaning in several samplers
+Kernel = Annotated[
+    MoveKernel,
+    "Moves at each temperature: hmc (1 to `leapfrogs` leapfrog steps), nuts, or random_walk, which "
+    "needs no gradient.",
+]
+Leapfrogs = Annotated[
+    CountOrZero,
+    "Largest number of leapfrog steps in a trajectory of hmc; 0: twice the fourth root of the "
+    "dimension. If modes are round, 1 or 2 give more effective draws per gradient.",
+]
+TreeDepth = Annotated[Depth, "largest depth of a tree of nuts"]
+TargetAccept = Annotated[
+    Fraction,
+    "acceptance rate to which the step size at each temperature is tuned; 0: 0.8, or 0.3 for "
+    "random_walk",
+]
+Levels = Annotated[
+    CountOrZero,
+    "number of temperatures, at least 2; 0: two and a half times the barrier, but at least 16",
+]
+Ladder = Annotated[
+    Numbers,
+    "Your own ladder instead of a learned one: inverse temperatures in strictly decreasing order, "
+    "from 1 (the target) to 0 (the reference), or to a number above 0; in that case, the evidence "
+    "is not estimated. For temperatures such as 1, 2.8, ..., 60, give 1 divided by each. "
+    "Normalizing constants, step sizes and the reference are still learned.",
+]
+Family = Annotated[
+    ReferenceFamily,
+    "Family of the reference distribution: gaussian, student_t (5 degrees of freedom), or power, "
+    "for powers of the target without a reference, which are improper for most targets.",
+]
+Inflation = Annotated[
+    NotNegative,
+    "Ratio of the spread of a learned reference to that of the draws from which it is learned; 0: "
+    "2^sqrt(2 / d) in d dimensions, which is 2 in two. Before the last fit of warm-up, the ratio "
+    "is at least 4.",
+]
+MinInverseTemperature = Annotated[
+    Fraction,
+    "Smallest inverse temperature; must be above 0 for the family power. If it is above 0, the "
+    "evidence is not estimated.",
+]
+StepSize = Annotated[Positive, "initial step size, in units of the unconstrained parameters"]
 
 
 def first_path(density: Density, settings: Any) -> TemperingPath:
@@ -162,27 +146,17 @@ def design_of_path(
     return options, design
 
 
-def check_moves(settings: Any) -> None:
-    """Raise StanadaptError for a setting of moves or reference that is out of range."""
-    require_at_least(settings, 1, "max_treedepth")
-    require_fraction(settings, "target_accept")
-    require_at_least(settings, 0, "leapfrogs", "inflation")
-    require_positive(settings, "step_size")
-    name = find_name(settings)
-    if settings.max_treedepth > LARGEST_DEPTH:
-        raise setting_error(
-            f"{name}: max_treedepth must be at most {LARGEST_DEPTH}, got {settings.max_treedepth}.",
-        )
+def check_levels(settings: Any) -> None:
+    """Raise StanadaptError for a ladder of one temperature."""
+    if settings.levels == 1:
+        name = find_name(settings)
+        raise setting_error(f"{name}: levels must be 0 (learned) or at least 2, got 1.")
 
 
 def check_tempering(settings: Any) -> None:
-    """Raise StanadaptError for a setting of a sampler with a ladder that is out of range."""
-    check_moves(settings)
-    require_fraction(settings, "min_inverse_temperature")
-    require_at_least(settings, 0, "levels")
+    """Raise StanadaptError for settings of a sampler with a ladder that contradict each other."""
+    check_levels(settings)
     name, given = find_name(settings), getattr(settings, "inverse_temperatures", ())
-    if settings.levels == 1:
-        raise setting_error(f"{name}: levels must be 0 (learned) or at least 2, got 1.")
     check_ladder(settings, levels=0, min_inverse_temperature=0.0)
     power = settings.reference_family == ReferenceFamily.power
     if power and (given[-1] if given else settings.min_inverse_temperature) == 0:

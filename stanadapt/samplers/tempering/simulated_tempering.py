@@ -19,11 +19,11 @@ from typing import Any, NamedTuple
 
 from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.protocol import Preset
-from stanadapt.engine.registry import require_at_least
-from stanadapt.engine.settings import Numbers
+from stanadapt.engine.settings import CountOrZero, Numbers
 from stanadapt.engine.work_queue import no_queue
 from stanadapt.samplers.tempering import ladder as ladders
 from stanadapt.samplers.tempering import levels, on_the_path, tours
+from stanadapt.samplers.tempering import settings as common
 from stanadapt.samplers.tempering import warmup_rounds as rounds
 from stanadapt.samplers.tempering.evidence import describe_levels
 from stanadapt.samplers.tempering.moves import MoveKernel
@@ -31,7 +31,6 @@ from stanadapt.samplers.tempering.path import point_of
 from stanadapt.samplers.tempering.settings import (
     EQUAL_STEPS,
     ReferenceFamily,
-    add_common_settings,
     check_tempering,
 )
 
@@ -40,31 +39,25 @@ MOVES_PER_LEVEL = 1000
 
 
 # the docstring lists the settings that differ from `settings.COMMON`, which the decorator adds
-@add_common_settings
 class Settings(NamedTuple):
-    """Settings of the sampler.
+    """Settings of the sampler."""
 
-    levels
-        Number of temperatures, at least 2; 0: two and a half times the barrier, but at least 16. An
-        iteration takes about this number of moves.
-    longest_excursion
-        Largest number of moves in an iteration, at least 0; 0: 1000 per temperature. If the chain
-        has not returned to the target by then, the last draw is repeated, and the next iteration
-        continues from the current position.
-
-    """
-
-    kernel: MoveKernel = MoveKernel.hmc
-    leapfrogs: int = 0
-    max_treedepth: int = 6
-    target_accept: float = 0.0
-    levels: int = 0
-    inverse_temperatures: Numbers = Numbers()
-    longest_excursion: int = 0
-    reference_family: ReferenceFamily = ReferenceFamily.gaussian
-    inflation: float = 0.0
-    min_inverse_temperature: float = 0.0
-    step_size: float = 0.1
+    kernel: common.Kernel = MoveKernel.hmc
+    leapfrogs: common.Leapfrogs = 0
+    max_treedepth: common.TreeDepth = 6
+    target_accept: common.TargetAccept = 0.0
+    # Number of temperatures, at least 2; 0: two and a half times the barrier, but at least 16.
+    # An iteration takes about this number of moves.
+    levels: CountOrZero = 0
+    inverse_temperatures: common.Ladder = Numbers()
+    # Largest number of moves in an iteration; 0: 1000 per temperature. If the chain has not
+    # returned to the target by then, the last draw is repeated, and the next iteration
+    # continues from the current position.
+    longest_excursion: CountOrZero = 0
+    reference_family: common.Family = ReferenceFamily.gaussian
+    inflation: common.Inflation = 0.0
+    min_inverse_temperature: common.MinInverseTemperature = 0.0
+    step_size: common.StepSize = 0.1
 
 
 class Info(NamedTuple):
@@ -97,8 +90,7 @@ class Info(NamedTuple):
 
 
 def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
-    require_at_least(settings, 0, "longest_excursion")
+    """Raise StanadaptError for a ladder that is given twice, or is none."""
     check_tempering(settings)
 
 

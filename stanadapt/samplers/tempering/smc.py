@@ -16,12 +16,11 @@ draws are requested.
 """
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.protocol import Memory, Preset, Threading
-from stanadapt.engine.registry import require_at_least, require_positive, require_probability
-from stanadapt.engine.settings import Numbers
+from stanadapt.engine.settings import Between, Count, Numbers, Positive, Probability
 from stanadapt.errors import StanadaptError
 from stanadapt.samplers.tempering import levels, on_the_path, particles, swaps
 from stanadapt.samplers.tempering import settings as common
@@ -33,9 +32,7 @@ from stanadapt.samplers.tempering.path import point_of
 from stanadapt.samplers.tempering.settings import (
     EQUAL_STEPS,
     ReferenceFamily,
-    add_common_settings,
     check_ladder,
-    check_moves,
 )
 
 # share of warm-up that learns the reference
@@ -44,53 +41,40 @@ FEWEST_PARTICLES = 100
 
 
 # the docstring lists the settings that differ from `settings.COMMON`, which the decorator adds
-@add_common_settings
 class Settings(NamedTuple):
-    """Settings of the sampler.
+    """Settings of the sampler."""
 
-    particles
-        Number of particles of a chain, at least 100: more are more accurate. Make the number of
-        draws (iter_sampling) the same: with fewer draws, some particles are left out; with more,
-        draws of the same particle are correlated.
-    threshold
-        Conditional effective sample size of a stage, as a share of the number of particles, in (0,
-        1): the nearer to 1, the more and the smaller the stages.
-    inverse_temperatures
-        Your own stages instead of those that the threshold determines: inverse temperatures in
-        strictly decreasing order, from 1 (the target) to 0 (the reference). Each step takes
-        `sweeps` iterations of the second half of warm-up; if these are too few, the remaining steps
-        are made in the first iteration after it.
-    resample
-        Whether to resample in every stage. If not, particles keep their weights until the last
-        stage has ended, and the weights of all chains together give the error of the log evidence.
-        This error is too small if a few large weights dominate: use more chains to see more of
-        these.
-    sweeps
-        Moves of each particle in a stage, at least 1.
-    reference_family
-        Family of the distribution from which particles are drawn: gaussian, or student_t (5 degrees
-        of freedom).
-    inflation
-        Ratio of the spread of a learned reference to that of the draws from which it is learned; >
-        0. The default is larger than for parallel tempering, because modes in which the reference
-        has no draws are lost.
-    step_size
-        Initial step size of the parallel tempering, in units of the unconstrained parameters; > 0.
-
-    """
-
-    particles: int = 1000
-    threshold: float = 0.5
+    # Number of particles of a chain: more are more accurate. Make the number of draws
+    # (iter_sampling) the same: with fewer draws, some particles are left out; with more, draws
+    # of the same particle are correlated.
+    particles: Annotated[int, Between(FEWEST_PARTICLES, ends="[)")] = 1000
+    # conditional effective sample size of a stage, as a share of the number of particles: the
+    # nearer to 1, the more and the smaller the stages
+    threshold: Probability = 0.5
+    # Your own stages instead of those that the threshold determines: inverse temperatures in
+    # strictly decreasing order, from 1 (the target) to 0 (the reference). Each step takes
+    # `sweeps` iterations of the second half of warm-up; if these are too few, the remaining
+    # steps are made in the first iteration after it.
     inverse_temperatures: Numbers = Numbers()
+    # Whether to resample in every stage. If not, particles keep their weights until the last
+    # stage has ended, and the weights of all chains together give the error of the log
+    # evidence. This error is too small if a few large weights dominate: use more chains to see
+    # more of these.
     resample: bool = True
-    sweeps: int = 8
-    kernel: MoveKernel = MoveKernel.hmc
-    leapfrogs: int = 0
-    max_treedepth: int = 6
-    target_accept: float = 0.0
+    sweeps: Count = 8  # moves of each particle in a stage
+    kernel: common.Kernel = MoveKernel.hmc
+    leapfrogs: common.Leapfrogs = 0
+    max_treedepth: common.TreeDepth = 6
+    target_accept: common.TargetAccept = 0.0
+    # family of the distribution from which particles are drawn: gaussian, or student_t (5
+    # degrees of freedom)
     reference_family: ReferenceFamily = ReferenceFamily.gaussian
-    inflation: float = 3.0
-    step_size: float = 0.1
+    # Ratio of the spread of a learned reference to that of the draws from which it is learned.
+    # The default is larger than for parallel tempering, because modes in which the reference
+    # has no draws are lost.
+    inflation: Positive = 3.0
+    # initial step size of the parallel tempering, in units of the unconstrained parameters
+    step_size: Positive = 0.1
 
 
 class Info(NamedTuple):
@@ -123,12 +107,7 @@ class Info(NamedTuple):
 
 
 def check(settings: Settings) -> None:
-    """Raise StanadaptError for a setting out of range."""
-    require_at_least(settings, FEWEST_PARTICLES, "particles")
-    require_at_least(settings, 1, "sweeps")
-    require_probability(settings, "threshold")
-    require_positive(settings, "inflation")
-    check_moves(settings)
+    """Raise StanadaptError for stages that particles cannot take."""
     if settings.reference_family == ReferenceFamily.power:
         raise StanadaptError(
             "improper_powers",
