@@ -27,8 +27,6 @@ from numba.core.errors import ForceLiteralArg, TypingError
 from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
 
-from stanadapt.engine.compiled.quick_compiler import Quick
-
 
 class Library(JITCodeLibrary):
     """Code of one function and its callees."""
@@ -91,7 +89,7 @@ class OptimizedLibrary(CalleeLibrary):
         JITCodeLibrary._optimize_final_module(self)
 
 
-class Callee(Quick):
+class Callee(Compiler):
     """Compiles for calls from compiled code alone."""
 
     library: type[CalleeLibrary] = CalleeLibrary
@@ -122,7 +120,7 @@ class NumbasCallee(Callee):
     library = OptimizedLibrary
 
 
-class Entry(Quick):
+class Entry(Compiler):
     """Compiles for calls from Python, with the environments of all callees."""
 
     library: type[JITCodeLibrary] = EntryLibrary
