@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))  # for reference_directives
 
 from stanadapt import __name__ as package  # noqa: E402
-from stanadapt.engine.compiled.jit import source_fingerprint  # noqa: E402
+from stanadapt.engine.compiled.dependencies import PACKAGE_KEY  # noqa: E402
 
 # inherited by the kernels that execute pages
 os.environ["STANADAPT_BACKEND"] = "stanli"
@@ -46,7 +46,7 @@ myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 nb_execution_mode = "cache"
 # the output of another version of the package, or of another Python, would be stale
-executed_with = f"{source_fingerprint()}-{sys.version_info.major}.{sys.version_info.minor}"
+executed_with = f"{PACKAGE_KEY}-{sys.version_info.major}.{sys.version_info.minor}"
 nb_execution_cache_path = str(HERE.parent / "output" / "docs" / "executed" / executed_with)
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt.engine.compile_errors import running
-from stanadapt.engine.compiled.jit import jit, jit_with
+from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import write_fields
 from stanadapt.engine.density import (
     FAILED_CALLS,
@@ -224,7 +224,7 @@ class Chain:
         self.sampler, self.settings, self.density = sampler, settings, density
         # for compiled functions; `settings` are as the user gave them
         self.compiled_settings = as_compiled(settings)
-        self._advance = jit_with(_advance, sampler.compiled_parts)
+        self._advance = _advance
         self.plan, self.rng = plan, rng
         self.stat_names = ("lp", "n_evaluations", *sampler.info._fields)
         dim = density.dim if design.keep_unconstrained else 0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from numba.core.errors import NumbaError
 
-from stanadapt.engine.compiled.jit import PACKAGE
+from stanadapt.engine.compiled.dependencies import PACKAGE
 from stanadapt.engine.protocol import Sampler
 from stanadapt.errors import StanadaptError
 

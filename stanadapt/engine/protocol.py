@@ -45,6 +45,7 @@ from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic, overload
 
 from stanadapt.engine.compiled.by_reference import referring, restoring
+from stanadapt.engine.compiled.dependencies import CHOSEN_BY_CLASS
 from stanadapt.engine.compiled.jit import OVERLOAD_OPTIONS, jit
 from stanadapt.engine.compiled.replace import NAMED_TUPLES, shown
 from stanadapt.engine.warmup import Warmup
@@ -332,6 +333,17 @@ class Sampler(NamedTuple):
 
 # samplers by the class of their settings, by which Numba finds their functions
 REGISTRY: dict[type, Sampler] = {}
+
+
+def _chosen_by(kind: type) -> tuple:
+    """Return what is compiled for the settings of a sampler: its code on disk depends on these."""
+    if kind not in REGISTRY:
+        return ()
+    sampler = REGISTRY[kind]
+    return *sampler.compiled_parts, sampler.run_task, sampler.in_place_except
+
+
+CHOSEN_BY_CLASS.append(_chosen_by)
 
 
 # --- dispatch in compiled code --------------------------------------------------------------------

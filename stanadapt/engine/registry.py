@@ -10,8 +10,6 @@ from importlib import import_module
 from typing import Any
 
 from stanadapt.engine.breaches import breaches
-from stanadapt.engine.compiled.jit import remember_sources
-from stanadapt.engine.compiled.sources import remember_class
 from stanadapt.engine.protocol import PARTS, PRESET, REGISTRY, Preset, Sampler
 from stanadapt.engine.settings import Numbers, as_chosen, declared, setting_error, typed
 from stanadapt.errors import StanadaptError, did_you_mean
@@ -54,9 +52,6 @@ def register(sampler: Sampler | str, **options: Any) -> None:
     if problems:
         code = problems[0].code if len(problems) == 1 else "invalid_sampler"
         raise StanadaptError(code, "\n".join(problems))
-    # their files may be edited before they are run
-    remember_class(sampler.settings)
-    remember_sources(sampler.compiled_parts)
     REGISTRY[sampler.settings] = sampler
 
 

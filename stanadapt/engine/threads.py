@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from stanadapt.engine.compiled.jit import jit, jit_with
+from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.density import Density
 from stanadapt.engine.protocol import Sampler, run_task, state_by_reference
 from stanadapt.engine.work_queue import (
@@ -66,7 +66,6 @@ class ThreadPool:
             workers = [make_worker(density, settings, state) for density in densities]
             self._states, self._queue = [worker for worker, _ in workers], workers[0][1]
             self._queue[WORKERS], self._queue[YIELD_ADDRESS] = len(workers), yield_address()
-            self._work = jit_with(_work, (sampler.run_task,))
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -86,7 +85,7 @@ class ThreadPool:
     def _run_worker(self, state: Any) -> float:
         """Run a worker until the queue is closed; return the processor seconds of its thread."""
         began = time.thread_time()
-        self._work(self._settings, state, self._queue)
+        _work(self._settings, state, self._queue)
         return time.thread_time() - began
 
 

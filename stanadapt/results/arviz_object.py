@@ -14,7 +14,7 @@ import stanio
 import xarray as xr
 from stanio.reshape import VariableType
 
-from stanadapt.engine.compiled.cache_folder import environment, stand_in_home
+from stanadapt.engine.compiled.cache_folder import environment
 from stanadapt.errors import Message, StanadaptError, codes_of
 from stanadapt.results.coordinates import storable_text
 from stanadapt.results.datasets import draws_dataset
@@ -48,7 +48,7 @@ def arviz_module() -> Any:
     In 0.23 it computes variances without Numba from then on, which it would use for the first
     R-hat of every process: compilation takes longer than all R-hats of most fits.
     """
-    with stand_in_home(), warnings.catch_warnings():
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # ArviZ 0.23 announces 1.0 at import
         try:
             import arviz  # takes 2.6 s in 0.23, so that it is imported only when needed

@@ -4,19 +4,18 @@ A worker of an executor is sent a `RunSpec`; a run folder keeps it as `run.json`
 and arrays in files next to it.
 """
 
-import inspect
 import json
 import secrets
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
-from hashlib import sha256
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from stanadapt.engine.chain import ChainDesign
-from stanadapt.engine.compiled.sources import hashes_of_class
+from stanadapt.engine.compiled.dependencies import hash_of_sampler
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.settings import as_chosen
@@ -36,6 +35,9 @@ from stanadapt.targets.target import Samplable, Target
 TEXTS = {"code": "program.stan", "data": "data.json", "prior_data": "prior_data.json"}
 # its arrays, which are found before the first iteration, and the file that they are in
 ARRAYS, START = ("location", "factor", "map_rows"), "start.npz"
+# parts of a sampler of which `find` returns those that hold under its settings
+BY_SETTINGS = ("uses_gradient", "adapts_forever", "standardize", "exact")
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 class RunSpec(NamedTuple):
@@ -84,8 +86,7 @@ class RunSpec(NamedTuple):
         Raises
         ------
         StanadaptError
-            "run_mismatch" if it is not registered here, or its file, or one that this imports, has
-            changed.
+            "run_mismatch" if it is not registered here, or its code has changed.
 
         """
         try:
@@ -97,7 +98,7 @@ class RunSpec(NamedTuple):
                 f"{error.message} If it is your own sampler, import its file first; workers must "
                 "import it when they start.",
             ) from None
-        _require_same_files(self.sampler, source_hash(sampler), self.sampler_hash)
+        _require_same_sampler(self.sampler, source_hash(sampler), self.sampler_hash)
         return sampler, settings
 
     def make_design(self, target: Target, plan: Plan | None = None) -> ChainDesign:
@@ -249,25 +250,23 @@ def record_changes(folder: RunFolder, target: Samplable) -> None:
 
 
 def source_hash(sampler: Sampler) -> str:
-    """Hash of a sampler's file: another version of it would continue differently.
+    """Hash of a sampler's code: another version of it would continue differently.
 
-    If a user's file imports others of the user, a colon and a hash of these follow.
+    It begins with the version of Python, of which bytecode is another one in each.
     """
-    hashes = hashes_of_class(sampler.settings)
-    if hashes is not None:  # of a user; the files may have been edited since they were imported
-        return ":".join(one[:16] for one in hashes if one)
-    source = inspect.getsource(inspect.getmodule(sampler.settings))  # type: ignore[arg-type]
-    return sha256(source.encode()).hexdigest()[:16]
+    parts = [
+        part
+        for part in sampler._asdict().items()
+        if part[0] not in BY_SETTINGS and part not in Sampler._field_defaults.items()
+    ]
+    return f"{PYTHON} {hash_of_sampler(sampler.step, parts)[:16]}"
 
 
-def _require_same_files(name: str, now: str, then: str) -> None:
-    """Raise StanadaptError unless the files of a sampler are those of the run."""
-    (own, _, others), (own_then, _, others_then) = now.partition(":"), then.partition(":")
-    require_same(f"file of the sampler {name}", own, own_then)
-    # run folders of earlier versions have none, whatever the sampler imports
-    if others_then:
-        what = f"text of the files that the file of the sampler {name} imports"
-        require_same(what, others, others_then)
+def _require_same_sampler(name: str, now: str, then: str) -> None:
+    """Raise StanadaptError unless the code of a sampler is that of the run, if it can be known."""
+    python = then.partition(" ")[0]
+    if python == PYTHON or not python.startswith("3."):
+        require_same(f"code of the sampler {name}", now, then)
 
 
 def require_sendable(target: Samplable, spec: RunSpec) -> None:

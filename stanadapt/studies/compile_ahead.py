@@ -14,9 +14,8 @@ from typing import Any, NamedTuple, cast
 
 from stanadapt.engine.chain import compiled_functions
 from stanadapt.engine.compilation_progress import compiling
-from stanadapt.engine.compiled import jit
 from stanadapt.engine.compiled.cache_folder import cache_root, is_temporary
-from stanadapt.engine.compiled.machine_code import MachineCode
+from stanadapt.engine.compiled.machine_code import MachineCode, own_folder
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import find, registered
 from stanadapt.engine.starts import START_OPTIONS
@@ -144,7 +143,7 @@ def _functions(sampler: Sampler) -> list[Callable]:
 
 def _require_kept() -> None:
     """Raise StanadaptError if compiled code is lost with this process."""
-    if is_temporary(jit.CACHE) or MachineCode.not_kept:
+    if is_temporary(own_folder()) or MachineCode.not_kept:
         raise StanadaptError(
             "cache_not_writable",
             f"compiled code is kept in {cache_root()}, which cannot be written to or is full. Free "

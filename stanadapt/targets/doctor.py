@@ -5,7 +5,7 @@ A file of its own, because it reads the backends, which import the toolchain.
 
 import os
 
-from stanadapt.engine.compiled import jit
+from stanadapt.engine.compiled import machine_code
 from stanadapt.engine.compiled.cache_folder import cache_root, problem_of_cache
 from stanadapt.engine.compiled.shared_cache import SETTING, problem_of, shared_folder, shared_root
 from stanadapt.errors import StanadaptError
@@ -37,7 +37,8 @@ def _shared_cache() -> list[str]:
     problem = problem_of(root)
     if problem:
         return [f"shared cache: {root}: NOT USED: {problem}"]
-    has_code = shared_folder(f"{jit.CACHE.parent.name}/{jit.CACHE.name}") is not None
+    folder = shared_folder(machine_code.FOLDER)
+    has_code = folder is not None and machine_code.has_code(folder)
     state = "" if has_code else ", but it has no code of this version of stanadapt"
     return [f"shared cache: {root}{state}"]
 

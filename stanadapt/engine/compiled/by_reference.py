@@ -29,6 +29,11 @@ class ByReference(types.Type):
         super().__init__(name=f"ByReference({kind})")
 
     @property
+    def key(self) -> Any:
+        """What Numba compares: classes may have one name."""
+        return self.kind
+
+    @property
     def instance_class(self) -> type:
         """Class of the tuple, which overloads use to choose functions."""
         return self.kind.instance_class

@@ -1,14 +1,13 @@
 """The folder that keeps compiled code between processes, or a temporary one in its place.
 
-A folder that cannot be written to (a home that is missing, a read-only image) costs time, but does
-not stop the run. A folder that another user could write to is not read either, since machine code
-in it would run with our rights. Some libraries look for the user's home while they are imported:
-`stand_in_home` provides one if it is missing. Many write temporary files:
-`provide_temporary_folder` finds a place for them if the usual ones are full, missing or read-only.
+A folder that cannot be written to (a full disk, a read-only image) costs time, but does not stop
+the run. A folder that another user could write to is not read either, since machine code in it
+would run with our rights: `why_not_trusted` has the rule, for this cache and for shared ones.
 """
 
 import atexit
 import contextlib
+import functools
 import os
 import shutil
 import stat
@@ -16,23 +15,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from stanadapt.errors import Message, StanadaptError, warn
+from stanadapt.errors import Message, warn
 
 PROBE = 4096  # bytes: on a full disk, an empty file can be created, and a larger one cannot
-MEMORY = Path("/dev/shm")  # on Linux
+CAN_CHECK_OWNERS = hasattr(os, "getuid")
 _stand_ins: dict[Path, Path] = {}
 _problems: dict[Path, str] = {}  # of caches with a temporary folder in their place
-
-
-# --- the user's home ------------------------------------------------------------------------------
-
-
-def home() -> Path | None:
-    """Return the user's home; None for a user without one, as in a container."""
-    try:
-        return Path.home()
-    except RuntimeError:
-        return None
 
 
 @contextlib.contextmanager
@@ -50,55 +38,13 @@ def environment(**values: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-@contextlib.contextmanager
-def stand_in_home() -> Iterator[None]:
-    """Provide a home for libraries that cannot be imported without one.
-
-    It is not a folder, so that nothing can be written to it.
-    """
-    with environment(**({} if home() else {"HOME": os.devnull})):
-        yield
-
-
-# --- temporary files ------------------------------------------------------------------------------
-
-
-def provide_temporary_folder() -> None:
-    """Let this process and its children use the cache, if no usual temporary folder can be written.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "files", if the cache cannot be written either.
-
-    """
-    try:
-        tempfile.gettempdir()
-    except OSError:
-        own = cache_root() / "temporary"
-        for folder in (MEMORY, own):
-            if (folder == own or folder.is_dir()) and _not_writable(folder) is None:
-                tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
-                return
-        raise StanadaptError(
-            "no_temporary_folder",
-            f"no temporary file can be written: the usual folders and {cache_root()} are full, "
-            "missing or read-only. Set the environment variable TMPDIR to a folder with some space "
-            "in which you can write.",
-        ) from None
-
-
-# --- the cache ------------------------------------------------------------------------------------
-
-
 def cache_root() -> Path:
     """Return the folder for all that is kept between runs: `STANADAPT_CACHE`, or the user's."""
     setting = os.environ.get("STANADAPT_CACHE")
     if setting:
         return Path(os.path.expanduser(setting))
-    cache, user = os.environ.get("XDG_CACHE_HOME"), home()
-    # without a home, nothing is kept
-    return Path(cache or (user / ".cache" if user else os.devnull)) / "stanadapt"
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "stanadapt"
 
 
 @atexit.register
@@ -117,7 +63,7 @@ def writable_folder(name: str) -> Path:
     if root not in _stand_ins:
         folder = root / name
         problem = _problem(folder)
-        if problem is None:
+        if not problem:
             return folder
         _stand_ins[root] = Path(tempfile.mkdtemp(prefix="stanadapt-"))
         _problems[root] = problem
@@ -143,28 +89,7 @@ def readable_folders(name: str) -> list[Path]:
     """Return the folders to read: the temporary one, and the cache if no other user writes it."""
     root = cache_root()
     folders = [_stand_ins[root] / name] if root in _stand_ins else []
-    return folders if others_write(root / name) else [*folders, root / name]
-
-
-def others_write(folder: Path) -> bool:
-    """Whether another user than root could change a folder, or the cache that it is in."""
-    if not hasattr(os, "getuid"):  # Windows protects the folders of a user
-        return False
-    for place in (folder, cache_root()):
-        try:
-            status = place.stat()
-        except OSError:  # missing: nothing is loaded from it
-            continue
-        if can_be_changed_by_others(status, os.getuid()):
-            return True
-    return False
-
-
-def can_be_changed_by_others(status: os.stat_result, user: int) -> bool:
-    """Whether another user than root owns a folder or can write to it, maybe as one of a group."""
-    shared_group = status.st_mode & stat.S_IWGRP and status.st_gid not in (0, status.st_uid)
-    writable = status.st_mode & stat.S_IWOTH or shared_group
-    return bool(status.st_uid not in (0, user) or writable)
+    return folders if _others_write(root / name) else [*folders, root / name]
 
 
 def problem_of_cache() -> str:
@@ -173,22 +98,44 @@ def problem_of_cache() -> str:
     return _problems[root] if root in _stand_ins else ""
 
 
-def _problem(folder: Path) -> str | None:
-    problem = _not_writable(folder)
-    if problem is None and others_write(folder):
-        return f"Other users can write to {folder}"
-    return problem
-
-
-def _not_writable(folder: Path) -> str | None:
-    """Return why no file can be written to a folder; None if one can."""
+def _problem(folder: Path) -> str:
+    """Return why a folder of the cache is not written to; "" if it is."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o755)
         with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
             file.write(bytes(PROBE))
     except OSError as error:
         return f"Nothing can be written to {folder} ({error.strerror})"
-    return None
+    return f"Other users can write to {folder}" if _others_write(folder) else ""
 
 
-provide_temporary_folder()
+# --- who can write --------------------------------------------------------------------------------
+
+
+def why_not_trusted(place: Path, status: os.stat_result) -> str:
+    """Return why machine code in a folder or file is not run; "" if it is.
+
+    Only root, this user and the owner of the package, who have code running here in any case, may
+    be able to change it; or a group of which this user is the only one, as on many systems.
+    """
+    if status.st_uid not in trusted_owners():
+        return f"{place} belongs to a user other than you or root (number {status.st_uid})"
+    own_group = status.st_uid == status.st_gid == os.getuid()
+    if status.st_mode & (stat.S_IWOTH if own_group else stat.S_IWOTH | stat.S_IWGRP):
+        return f"users other than its owner can write to {place}"
+    return ""
+
+
+@functools.cache
+def trusted_owners() -> frozenset[int]:
+    """Return the numbers of users who have code running here."""
+    return frozenset({0, os.getuid(), Path(__file__).stat().st_uid})
+
+
+def _others_write(folder: Path) -> bool:
+    """Whether another user could change a folder of the cache, or the cache that it is in."""
+    for place in (folder, cache_root()) if CAN_CHECK_OWNERS else ():
+        with contextlib.suppress(OSError):  # missing: nothing is loaded from it
+            if why_not_trusted(place, place.stat()):
+                return True
+    return False

@@ -8,24 +8,33 @@ callees, at all levels, and the whole is optimized and emitted once.
 
 A function of `jit` may have both: see `EntryDispatcher`. On disk, a callee is kept as LLVM bitcode.
 What Numba compiles of its own for them (array indexing, generators) is not emitted either.
+
+This changes parts of Numba that are not public: see `own_way`.
 """
 
 import contextlib
 import gc
+import pickle
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 from llvmlite import binding as llvm
 from numba import types
 from numba.core import config, event
-from numba.core.caching import CompileResultCacheImpl
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler, CompileResult
+from numba.core.compiler import Compiler, compile_result
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import ForceLiteralArg, TypingError
 from numba.core.registry import CPUDispatcher
+from numba.core.serialize import dumps
 from numba.core.sigutils import normalize_signature
+from numba.extending import overload
+
+from stanadapt.engine.compiled.compilations import HISTORY
+from stanadapt.engine.compiled.machine_code import MachineCode
+from stanadapt.engine.compiled.own_way import own_way_works
 
 
 class Library(JITCodeLibrary):
@@ -96,6 +105,8 @@ class Callee(Compiler):
 
     def compile_extra(self, func: Any) -> Any:
         """Compile a Python function without machine code."""
+        if not own_way_works(_try):
+            return super().compile_extra(func)
         state = self.state
         state.library = self.library(state.targetctx.codegen(), func.__qualname__)
         state.flags.no_compile = True
@@ -127,6 +138,8 @@ class Entry(Compiler):
 
     def compile_extra(self, func: Any) -> Any:
         """Compile a Python function; a C wrapper, which optimizes it once more, is not needed."""
+        if not own_way_works(_try):
+            return super().compile_extra(func)
         codegen = self.state.targetctx.codegen()
         self.state.library = self.library(codegen, func.__qualname__)
         self.state.library.enable_object_caching()
@@ -165,13 +178,13 @@ class _Garbage:
 
 
 class UnoptimizedLibrary(Library):
-    """Code of which each function is optimized, but not the whole: none becomes part of another."""
+    """Code that is optimized function by function, without inlining."""
 
     def _optimize_final_module(self) -> None:
         """Save what takes longest."""
 
 
-class SeldomEntry(Entry):
+class RareEntry(Entry):
     """Compiles for a few calls from Python in a run, in less time, to code that takes longer."""
 
     library = UnoptimizedLibrary
@@ -242,65 +255,94 @@ class EntryDispatcher(CPUDispatcher):
     @property
     def _numba_type_(self) -> types.Dispatcher:
         # a recursive function calls itself, as it is being compiled
-        return types.Dispatcher(self if self.is_compiling else self.callee)
+        itself = self.is_compiling or not own_way_works(_try)
+        return types.Dispatcher(self if itself else self.callee)
 
 
-class CalleeCacheImpl(CompileResultCacheImpl):
-    """Loads callees from disk without emitting them."""
-
-    def rebuild(self, target_context: Any, payload: Any) -> Any:
-        """Return the result of an earlier compilation."""
-        (name, _, bitcode), fndesc, environment, signature, objectmode, lifted, *rest = payload
-        annotation, reload_init, environments = rest
-        for function in reload_init:
-            function()
-        library = CalleeLibrary(target_context.codegen(), name)
-        library._final_module = llvm.parse_bitcode(bitcode)
-        library._finalize_final_module()
-        return CompileResult(
-            target_context=target_context, typing_context=target_context.typing_context,
-            library=library, environment=environment, entry_point=_placeholder(), fndesc=fndesc,
-            type_annotation=annotation, signature=signature, objectmode=objectmode, lifted=lifted,
-            typing_error=None, call_helper=None, metadata=None, reload_init=reload_init,
-            referenced_envs=environments,
-        )  # fmt: skip
+def rebuilt_callee(target_context: Any, *payload: Any) -> Any:
+    """Return the result of an earlier compilation from its parts on disk, without emitting it."""
+    (name, _, bitcode), description, environment, signature, *_, reload_init, environments = payload
+    for function in reload_init:
+        function()
+    library = CalleeLibrary(target_context.codegen(), name)
+    library._final_module = llvm.parse_bitcode(bitcode)
+    library._finalize_final_module()
+    return compile_result(
+        target_context=target_context, typing_context=target_context.typing_context,
+        library=library, environment=environment, entry_point=_placeholder(), fndesc=description,
+        signature=signature, objectmode=False, lifted=(), reload_init=reload_init,
+        referenced_envs=environments,
+    )  # fmt: skip
 
 
-class _NumbasOwn(event.Listener):
-    """Makes callees of the functions that Numba compiles for ours: implementations of NumPy's.
+def _try() -> None:
+    """Compile a function that calls another, and one of Numba's; then load its callee."""
 
-    Events come one after the other, since Numba compiles under a lock. `numba.typed` has functions
-    for Python.
+    def doubled(x):
+        """Only for compiled code."""
+
+    def called(vector, i):
+        return vector[i] + 1.0
+
+    def of_numba(x):
+        return 2.0 * x
+
+    of_numba.__module__ = "numba.trial"
+    overload(doubled)(lambda x: of_numba)
+    callee = dispatcher(called, {}, rarely=False)
+    entry = dispatcher(lambda vector: doubled(callee(vector, 0)), {}, rarely=False)
+    if entry(np.array([3.0])) != 8.0:
+        raise ValueError("wrong numbers")
+    (made,) = callee.callee.overloads.values()
+    rebuilt_callee(made.target_context, *pickle.loads(dumps(made._reduce())))
+
+
+# --- around a compilation -------------------------------------------------------------------------
+
+
+def dispatcher(function: Callable, options: Any, rarely: bool) -> EntryDispatcher:
+    """Return a compiled function, optimized as a whole unless it is called rarely."""
+    pipeline = RareEntry if rarely else Entry
+    compiled = EntryDispatcher(function, {}, {**options, "nopython": True}, pipeline)
+    compiled.callee = CalleeDispatcher(function, {}, {**options, "nopython": True}, Callee)
+    compiled._cache = MachineCode(function, (pipeline.__name__, options))
+    compiled.callee._cache = MachineCode(function, ("callee", options), rebuilt_callee)
+    return compiled
+
+
+class _Events(event.Listener):
+    """Adds functions to the history, and makes callees of those that Numba compiles for ours.
+
+    Such are implementations of NumPy's functions. Events come one after the other, callees within
+    callers, since Numba compiles under a lock. `numba.typed` has functions for Python.
     """
 
     depth = 0  # of our compilations
 
     def on_start(self, event: Any) -> None:
         """Change how a function of Numba's is compiled, before it is."""
-        compiler = _compiler_of(event)
-        if is_ours(event):
-            self.depth += 1
-        elif self.depth and getattr(compiler, "pipeline_class", None) is Compiler:
-            module = event.data["dispatcher"].py_func.__module__ or ""
+        function = event.data["dispatcher"].py_func
+        if self.depth and _pipeline(event) is Compiler:
+            module = function.__module__ or ""
             if module.startswith("numba.") and not module.startswith("numba.typed"):
-                compiler.pipeline_class = NumbasCallee
-                self.depth += 1
+                event.data["dispatcher"]._compiler.pipeline_class = NumbasCallee
+        self.depth += _is_ours(event)
+        if self.depth:
+            HISTORY.append(function)
 
     def on_end(self, event: Any) -> None:
         """Leave one level."""
-        if is_ours(event):
-            self.depth -= 1
+        self.depth -= _is_ours(event)
 
 
-def _compiler_of(event: Any) -> Any:
+def _pipeline(event: Any) -> Any:
     """Return the compiler of the function; loops in object mode have none."""
-    return getattr(event.data["dispatcher"], "_compiler", None)
+    return getattr(getattr(event.data["dispatcher"], "_compiler", None), "pipeline_class", None)
 
 
-def is_ours(event: Any) -> bool:
-    """Whether an event is about a function that is compiled as one of ours."""
-    pipeline = getattr(_compiler_of(event), "pipeline_class", Compiler)
-    return issubclass(pipeline, (Callee, Entry))
+def _is_ours(event: Any) -> bool:
+    pipeline = _pipeline(event)
+    return isinstance(pipeline, type) and issubclass(pipeline, (Callee, Entry))
 
 
-event.register("numba:compile", _NumbasOwn())
+event.register("numba:compile", _Events())

@@ -1,40 +1,17 @@
-"""What is compiled in this process for the package: functions one after the other.
+"""Functions that were compiled in this process for the package, and those that may be.
 
-Numba compiles under a lock, so that its events come one after the other, callees within callers.
-What is loaded from a cache gives no event. Functions that other packages compile for themselves,
+What is loaded from a cache is not compiled. Functions that other packages compile for themselves,
 such as ArviZ, do not count.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from types import CodeType, ModuleType
-from typing import Any
+from collections.abc import Callable, Iterable
 
-from numba.core import event
 from numba.core.dispatcher import Dispatcher
 
-from stanadapt.engine.compiled.callees import is_ours
+from stanadapt.engine.compiled.dependencies import named_values
 
 # in order; a function may be compiled for several types
 HISTORY: list[Callable] = []
-
-
-class _Compilations(event.Listener):
-    """Appends each function to the history when its compilation begins."""
-
-    depth = 0  # of our functions
-
-    def on_start(self, event: Any) -> None:
-        """Add the function, if it is ours, or compiled for one of ours."""
-        self.depth += is_ours(event)
-        if self.depth:
-            HISTORY.append(event.data["dispatcher"].py_func)
-
-    def on_end(self, event: Any) -> None:
-        """Leave one level."""
-        self.depth -= is_ours(event)
-
-
-event.register("numba:compile", _Compilations())
 
 
 def reachable(functions: Iterable[Callable]) -> set[Callable]:
@@ -48,24 +25,6 @@ def reachable(functions: Iterable[Callable]) -> set[Callable]:
         function = pending.pop()
         if function not in found:
             found.add(function)
-            pending += [callee.py_func for callee in named_by(function)]
+            named = (value for _, value in named_values(function))
+            pending += [value.py_func for value in named if isinstance(value, Dispatcher)]
     return found
-
-
-def named_by(function: Callable) -> Iterator[Dispatcher]:
-    """Yield the compiled functions that a function names, directly or as module.name."""
-    names = names_in(function.__code__)
-    for name in names & function.__globals__.keys():
-        value = function.__globals__[name]
-        members = vars(value) if isinstance(value, ModuleType) else {name: value}
-        yield from (
-            member
-            for name, member in members.items()
-            if name in names and isinstance(member, Dispatcher)
-        )
-
-
-def names_in(code: CodeType) -> set[str]:
-    """Return the names of globals and attributes in a code object and those within it."""
-    inner = (names_in(constant) for constant in code.co_consts if isinstance(constant, CodeType))
-    return set(code.co_names).union(*inner)

@@ -1,10 +1,8 @@
 """Compiled code that one user made for many: `STANADAPT_SHARED_CACHE`, read and never written.
 
-An administrator, or the author of an image, fills a cache once (`stanadapt compile`). The machine
-code in it runs with the rights of the user who loads it. Therefore a folder or file is read if only
-root, this user, or the owner of the package itself can change it. The last has code running here
-in any case. The same is required of each folder above, down from the root of the file system, since
-a user who can rename one of them can put another in its place.
+An administrator, or the author of an image, fills a cache once (`stanadapt compile`). Folders
+and files of it are read by the rule of `why_not_trusted`, which also holds for each folder above:
+who can rename one of them can put another in its place.
 """
 
 import functools
@@ -12,12 +10,15 @@ import os
 import stat
 from pathlib import Path
 
-from stanadapt.engine.compiled.cache_folder import cache_root, problem_of_cache
+from stanadapt.engine.compiled.cache_folder import (
+    CAN_CHECK_OWNERS,
+    cache_root,
+    problem_of_cache,
+    why_not_trusted,
+)
 from stanadapt.errors import Message, warn
 
 SETTING = "STANADAPT_SHARED_CACHE"
-OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
-CAN_CHECK_OWNERS = hasattr(os, "getuid")
 # a link in place of a file may point anywhere
 OPENING = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 # caches about which the user was warned
@@ -50,9 +51,8 @@ def shared_folder(name: str) -> Path | None:
 
 @functools.cache
 def _trusted_folder(root: Path, name: str) -> Path | None:
-    folder = root.joinpath(*name.split("/"))
-    below = [*reversed([place for place in folder.parents if root in place.parents]), folder]
-    problem = problem_of(root) or next(filter(None, map(_problem_of_folder, below)), "")
+    folder = root / name
+    problem = problem_of(root) or _problem_of_folder(folder)
     if problem:
         _refuse(problem)
     return None if problem or not folder.is_dir() else folder
@@ -64,29 +64,8 @@ def problem_of(root: Path) -> str:
         return "on this system, it cannot be checked who can write to it"
     if not root.is_dir():
         return "there is no such folder"
-    for place in (root, *root.parents):
-        problem = _problem_of_folder(place, above=place != root)
-        if problem:
-            return problem
-    return ""
-
-
-def read_trusted(path: Path) -> bytes:
-    """Return the contents of a file of a shared folder.
-
-    Raises
-    ------
-    OSError
-        If it cannot be read, or if others could have written it, of which the user is warned once.
-
-    """
-    file = os.open(path, OPENING)
-    with open(file, "rb") as opened:
-        problem = _problem(path, os.fstat(file))
-        if problem:
-            _refuse(problem)
-            raise PermissionError(problem)
-        return opened.read()
+    problems = (_problem_of_folder(place, place != root) for place in (root, *root.parents))
+    return next(filter(None, problems), "")
 
 
 def _problem_of_folder(place: Path, above: bool = False) -> str:
@@ -100,21 +79,25 @@ def _problem_of_folder(place: Path, above: bool = False) -> str:
     # as in /tmp: others can add files, but replace none
     if above and status.st_mode & stat.S_ISVTX and status.st_uid == 0:
         return ""
-    return _problem(place, status)
+    return why_not_trusted(place, status)
 
 
-def _problem(place: Path, status: os.stat_result) -> str:
-    if status.st_uid not in trusted_owners():
-        return f"{place} belongs to a user other than you or root (number {status.st_uid})"
-    if status.st_mode & OTHERS_MAY_WRITE:
-        return f"users other than its owner can write to {place}"
-    return ""
+def read_trusted(path: Path) -> bytes:
+    """Return the contents of a file of a shared folder.
 
+    Raises
+    ------
+    OSError
+        If it cannot be read, or if others could have written it, of which the user is warned once.
 
-@functools.cache
-def trusted_owners() -> frozenset[int]:
-    """Return the numbers of users who have code running here: root, we, the package's owner."""
-    return frozenset({0, os.getuid(), Path(__file__).stat().st_uid})
+    """
+    file = os.open(path, OPENING)
+    with open(file, "rb") as opened:
+        problem = why_not_trusted(path, os.fstat(file))
+        if problem:
+            _refuse(problem)
+            raise PermissionError(problem)
+        return opened.read()
 
 
 def _refuse(problem: str) -> None:

@@ -9,10 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from stanadapt.engine.compiled import cache_folder
-from tests.helpers.codes import raises, warns
+from tests.helpers.codes import warns
 from tests.helpers.full_disk import full_disk
-
-USER, OTHER = 1000, 1001
 
 
 @pytest.fixture(autouse=True)
@@ -46,23 +44,6 @@ def test_a_full_disk_is_a_warning_only(root, monkeypatch, tmp_path):
     assert cache_folder.readable_folders("builds") == [stand_in, root / "builds"]
 
 
-def test_the_cache_has_temporary_files_if_no_usual_folder_can(root, monkeypatch):
-    def nowhere():
-        raise FileNotFoundError("no usable temporary directory")
-
-    monkeypatch.setattr(cache_folder.tempfile, "gettempdir", nowhere)
-    monkeypatch.setattr(cache_folder.tempfile, "tempdir", None)
-    monkeypatch.setattr(cache_folder, "MEMORY", root / "missing")
-    monkeypatch.setenv("TMPDIR", "/missing")
-    with full_disk(), raises("no_temporary_folder", root):
-        cache_folder.provide_temporary_folder()
-    assert os.environ["TMPDIR"] == "/missing"
-    cache_folder.provide_temporary_folder()
-    assert cache_folder.tempfile.tempdir == os.environ["TMPDIR"] == str(root / "temporary")
-    assert (root / "temporary").is_dir()
-    assert not (root / "missing").exists()
-
-
 def test_code_that_others_could_have_written_is_not_loaded(root):
     (root / "builds").mkdir(parents=True)
     (root / "builds").chmod(0o777)
@@ -78,32 +59,36 @@ def test_code_in_a_cache_with_folders_that_others_could_replace_is_not_loaded(ro
     assert cache_folder.readable_folders("builds") == []
 
 
+USER, PACKAGES, OTHER = 1000, 900, 1001
+
+
 @pytest.mark.parametrize(
-    ("owner", "group", "mode", "changed_by_others"),
+    ("owner", "group", "mode", "trusted"),
     [
-        (USER, USER, 0o755, False),
-        (USER, USER, 0o775, False),  # the group of this user alone, as on many systems
-        (USER, 50, 0o775, True),
-        (USER, 50, 0o755, False),
-        (USER, USER, 0o757, True),
-        (0, 0, 0o755, False),  # owned by an administrator, readable by all
-        (OTHER, OTHER, 0o755, True),
+        (USER, USER, 0o755, True),
+        (USER, USER, 0o775, True),  # the group of this user alone, as on many systems
+        (USER, 50, 0o755, True),
+        (USER, 50, 0o775, False),
+        (USER, USER, 0o757, False),
+        (USER, USER, 0o1777, False),
+        (0, 0, 0o755, True),  # owned by an administrator, readable by all
+        (0, 0, 0o775, False),  # a list of rights shows as those of the group
+        (PACKAGES, PACKAGES, 0o755, True),  # who installed the package has code running here
+        (PACKAGES, PACKAGES, 0o775, False),
+        (OTHER, OTHER, 0o755, False),
+        (OTHER, OTHER, 0o700, False),
     ],
 )
-def test_who_can_change_a_folder(owner, group, mode, changed_by_others):
+def test_whom_we_trust(monkeypatch, owner, group, mode, trusted):
+    monkeypatch.setattr(cache_folder, "trusted_owners", lambda: {0, USER, PACKAGES})
+    monkeypatch.setattr(os, "getuid", lambda: USER)
     status = SimpleNamespace(st_uid=owner, st_gid=group, st_mode=stat.S_IFDIR | mode)
-    assert cache_folder.can_be_changed_by_others(status, USER) is changed_by_others
+    assert (cache_folder.why_not_trusted("x", status) == "") is trusted
 
 
-def test_a_user_without_a_home_has_no_cache(monkeypatch):
-    def homeless():
-        raise RuntimeError("Could not determine home directory.")
-
-    for name in ("STANADAPT_CACHE", "XDG_CACHE_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(cache_folder.Path, "home", homeless)
-    with warns("cache_not_used"):
-        assert cache_folder.writable_folder("builds").is_dir()
+def test_trusted_are_root_this_user_and_the_owner_of_the_package():
+    package = os.stat(cache_folder.__file__).st_uid
+    assert cache_folder.trusted_owners() == {0, os.getuid(), package}
 
 
 def test_the_stand_in_is_deleted_with_the_process(root):
