@@ -42,7 +42,7 @@ class Progress(NamedTuple):
     """
 
     ceiling: int  # largest number of iterations
-    then: str  # the stage that follows, unless `learn` chooses another one
+    then: str  # the stage that follows, unless `learn` chooses another one with `to`
     stage: str = END  # the stage at hand
     label: str = ""  # what it is for
     block: int = 0  # its number of iterations; 0 after warm-up
@@ -60,12 +60,17 @@ class Progress(NamedTuple):
         """Return the progress with some fields of `learned` replaced."""
         return self._replace(learned=self.learned._replace(**changes))
 
+    def to(self, stage: str, **changes: Any) -> "Progress":
+        """Return the progress with this stage to follow, and some fields of `learned` replaced."""
+        return (self.learning(**changes) if changes else self)._replace(then=stage)
 
-# (settings, progress, states) -> (progress, states)
-Change = Callable[[Any, Progress, list], tuple[Progress, list]]
+
+States = list[Any]
+Result = tuple[Progress, States]
+Change = Callable[[Any, Progress, States], Result]  # (settings, progress, states) -> both of these
 
 
-def unchanged(settings: Any, progress: Progress, states: list) -> tuple[Progress, list]:
+def unchanged(settings: Any, progress: Progress, states: States) -> Result:
     """Return progress and states as they are."""
     return progress, states
 
@@ -82,7 +87,7 @@ class Stage(NamedTuple):
     length: int | Callable[[Any, Progress], int]  # iterations; or (settings, progress) -> that
     set_up: Change = unchanged  # prepares the states before a block
     learn: Change = unchanged  # learns from the states after it
-    then: str = END  # name of the stage that follows; `learn` may replace `progress.then`
+    then: str = END  # name of the stage that follows, unless `learn` returns `progress.to(another)`
 
 
 class Warmup(NamedTuple):
@@ -106,17 +111,17 @@ class Warmup(NamedTuple):
     # (settings, before, progress, states) -> progress: as `revise`, for a sampler that learns
     # `location`, shape (dim,), and `metric`, a `FisherMetric`, for other samplers, too: it ends
     # warm-up as soon as these are in `learned`
-    for_scales: Callable[[Any, Progress, Progress, list], Progress] | None = None
+    for_scales: Callable[[Any, Progress, Progress, States], Progress] | None = None
     # changes `progress.then`, given the progress before and after `learn`
-    revise: Callable[[Any, Progress, Progress, list], Progress] | None = None
+    revise: Callable[[Any, Progress, Progress, States], Progress] | None = None
 
-    def start(self, settings: Any, states: list, iter_warmup: int) -> tuple[Progress, list]:
+    def start(self, settings: Any, states: States, iter_warmup: int) -> Result:
         """Set up the first block."""
         progress = Progress(iter_warmup, self.first)
         progress, states = self.begin(settings, progress, states)
         return self._enter(settings, self._next(settings, progress), states)
 
-    def after_block(self, settings: Any, progress: Progress, states: list) -> tuple[Progress, list]:
+    def after_block(self, settings: Any, progress: Progress, states: States) -> Result:
         """Learn from a block, and set up the next one."""
         before = progress._replace(used=progress.used + progress.block)
         progress, states = self.stages[progress.stage].learn(settings, before, states)
@@ -141,7 +146,7 @@ class Warmup(NamedTuple):
                 return begun._replace(block=min(length, progress.left))
         return progress._replace(stage=END, label="done", then=END, block=0, window=0)
 
-    def _enter(self, settings: Any, progress: Progress, states: list) -> tuple[Progress, list]:
+    def _enter(self, settings: Any, progress: Progress, states: States) -> Result:
         change = self.stages[progress.stage].set_up if progress.block else self.finish
         return change(settings, progress, states)
 

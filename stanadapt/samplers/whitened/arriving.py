@@ -34,7 +34,8 @@ import numpy as np
 
 from stanadapt.engine import metric_factor
 from stanadapt.engine.one_blas_thread import one_blas_thread
-from stanadapt.engine.warmup import Progress
+from stanadapt.engine.warmup import Progress, Result, States
+from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.arrival import (
     Arrival,
     Newton,
@@ -49,18 +50,6 @@ from stanadapt.samplers.whitened.choice import Trajectory
 from stanadapt.samplers.whitened.choose_metric import LARGEST_COMPOSED, WHILE_TRAVELING
 from stanadapt.samplers.whitened.climb import DEEP, no_climb
 from stanadapt.samplers.whitened.fisher_metric import FisherMetric, Metric, diagonal_metric
-from stanadapt.samplers.whitened.stage_parts import (
-    CLIMB,
-    FIND_STEP,
-    FIRST_METRIC,
-    SURVEY,
-    TRAVEL,
-    Alone,
-    States,
-    learn_metric,
-    own_scales,
-    window_of,
-)
 
 # length and largest depth of the first window, which shows how far away the chains are
 FIRST_LENGTH, FIRST_DEPTH = 5, 3
@@ -98,15 +87,13 @@ LEAST_SCALE, MOST_SCALE = 1e-4, 1e2
 # --- windows of NUTS ------------------------------------------------------------------------------
 
 
-def learn_first_window(
-    settings: Any, progress: Progress, states: States
-) -> tuple[Progress, States]:
+def learn_first_window(settings: Any, progress: Progress, states: States) -> Result:
     """Let chains climb if one of them is far away; otherwise learn a first metric, and travel."""
-    window = window_of(progress, states)
+    window = parts.window_of(progress, states)
     dim, half = window.positions.shape[2], window.log_density.shape[1] // 2
     before, later = window.part(slice(half)), window.part(slice(half, None))
     far = later.still_moving(before.log_density.mean(axis=1), dim)
-    progress = learn_metric(settings, progress, window, WHILE_TRAVELING)
+    progress = parts.learn_metric(settings, progress, window, WHILE_TRAVELING)
     progress = _on_levels(progress, later)
     if not far:
         return progress, states
@@ -137,25 +124,25 @@ def travel_depth(progress: Progress) -> int:
     return min(TRAVEL_DEPTH + later, DEEPEST)
 
 
-def learn_travel(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+def learn_travel(settings: Any, progress: Progress, states: States) -> Result:
     """Continue until the log density has stopped changing, within and between chains."""
     window, former, travel = (
-        window_of(progress, states), progress.chains.level, progress.learned.travel,
+        parts.window_of(progress, states), progress.chains.level, progress.learned.travel,
     )  # fmt: skip
     dim = window.positions.shape[2]
     settled, moving = window.settled(former, dim), window.still_moving(former, dim)
     far_below = window.far_below(dim)
     quiet = 0 if moving else travel.quiet + 1
     travel = travel._replace(quiet=quiet, windows=travel.windows + 1)
-    progress = learn_metric(settings, progress, window, WHILE_TRAVELING, far_below)
+    progress = parts.learn_metric(settings, progress, window, WHILE_TRAVELING, far_below)
     progress = _on_levels(progress.learning(settled=settled, travel=travel), window)
     if settled or progress.used > TRAVEL_SHARE * progress.ceiling or quiet == MOST_TRAVEL:
         return _arrive(settings, progress, window), states
     if moving and travel.rounds < MOST_ROUNDS and not travel.restarted:
         return to_climb(settings, progress, states), states
     if settings.straighten and quiet == SURVEY_AFTER and not far_below.any():
-        return progress._replace(then=SURVEY), states
-    progress = progress._replace(then=TRAVEL)
+        return progress.to(parts.SURVEY), states
+    progress = progress.to(parts.TRAVEL)
     stuck = window.stuck(former, dim)
     if stuck.any() and quiet > SURVEY_AFTER and not travel.restarted:
         return _restart(progress, stuck), states
@@ -166,8 +153,8 @@ def learn_travel(settings: Any, progress: Progress, states: States) -> tuple[Pro
         # the scales at the next.
         own = [np.ones((1, dim))] * len(states)
         if travel.windows % 2:
-            own = own_scales(states, window, [state.leapfrog.factor for state in states])
-        plans = (Alone(own[k]) if alone[k] else None for k in range(len(states)))
+            own = parts.own_scales(states, window, [state.leapfrog.factor for state in states])
+        plans = (parts.Alone(own[k]) if alone[k] else None for k in range(len(states)))
         progress = progress.learning(alone=tuple(plans))
     return progress, states
 
@@ -183,9 +170,9 @@ def _restart(progress: Progress, stuck: np.ndarray) -> Progress:
     return progress.learning(travel=travel, alone=tuple(plans))
 
 
-def _back_to(position: np.ndarray) -> Alone:
+def _back_to(position: np.ndarray) -> parts.Alone:
     """Let a chain return to a position, shape (n,), before its next iteration, without a climb."""
-    return Alone(climb=no_climb()._replace(begin=position))
+    return parts.Alone(climb=no_climb()._replace(begin=position))
 
 
 def _arrive(settings: Any, progress: Progress, window: Window) -> Progress:
@@ -195,7 +182,7 @@ def _arrive(settings: Any, progress: Progress, window: Window) -> Progress:
     enough = draws >= ENOUGH_DRAWS * window.positions.shape[2]
     enough |= learned.travel.rounds > 0 and learned.metric.kind == "dense"
     fixed = learned.settled and enough and settings.trajectory != Trajectory.nuts
-    return progress._replace(then=FIND_STEP if fixed else FIRST_METRIC)
+    return progress.to(parts.FIND_STEP if fixed else parts.FIRST_METRIC)
 
 
 # --- climbs ---------------------------------------------------------------------------------------
@@ -224,12 +211,12 @@ def to_climb(
             plans.append(_pursuit(state, shared, arrival.level, begin))
         else:
             factor = None if own is None else metric_factor.twofold(own.root)
-            plan = Alone(factor)
+            plan = parts.Alone(factor)
             if arrival is None or not arrival.near[k]:
                 newton = metric.kind == "dense" or own is not None
                 plan = _climb(state, factor, newton=newton, dense=dense)
             plans.append(plan)
-    return progress.learning(travel=travel, alone=tuple(plans))._replace(then=CLIMB)
+    return progress.to(parts.CLIMB, travel=travel, alone=tuple(plans))
 
 
 def differences_are_made(settings: Any, progress: Progress) -> bool:
@@ -238,7 +225,7 @@ def differences_are_made(settings: Any, progress: Progress) -> bool:
     return few and settings.metric == Metric.automatic
 
 
-def _climb(state: Any, factor: np.ndarray | None, *, newton: bool, dense: bool) -> Alone:
+def _climb(state: Any, factor: np.ndarray | None, *, newton: bool, dense: bool) -> parts.Alone:
     n, most = len(state.current.position), MOST_GRADIENTS
     if state.current.log_density < DEEP:
         # the curvature there says nothing about that at the mode
@@ -247,17 +234,17 @@ def _climb(state: Any, factor: np.ndarray | None, *, newton: bool, dense: bool) 
     sides = _sides(n) if dense else 0
     # the log density of a Gaussian is n / 2 below its maximum, on average
     plan = no_climb()._replace(gradients=most, enough=max(n, 4) / 2, newton=newton, sides=sides)
-    return Alone(factor, plan)
+    return parts.Alone(factor, plan)
 
 
-def _pursuit(state: Any, factor: np.ndarray, level: float, begin: np.ndarray) -> Alone:
+def _pursuit(state: Any, factor: np.ndarray, level: float, begin: np.ndarray) -> parts.Alone:
     """Let a chain climb to the level of the others, in their coordinates."""
     dim = len(state.current.position)
     plan = no_climb()._replace(
         gradients=PURSUIT, begin=begin, level=level, highest=highest_allowed(level, dim),
         sides=_sides(dim),
     )  # fmt: skip
-    return Alone(factor, plan)
+    return parts.Alone(factor, plan)
 
 
 def _sides(dim: int) -> int:
@@ -285,12 +272,12 @@ def _abandon(progress: Progress, k: int, state: Any, arrival: Arrival) -> Progre
     return progress._replace(chains=chains._replace(abandoned=abandoned, abandoned_mass=mass))
 
 
-def learn_climb(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+def learn_climb(settings: Any, progress: Progress, states: States) -> Result:
     """Let chains that are not near the typical set climb again; in the end, let all travel.
 
     The metric of all chains is the inverse of their mean precision matrix.
     """
-    window, former = window_of(progress, states), progress.chains.level
+    window, former = parts.window_of(progress, states), progress.chains.level
     dim, progress = window.positions.shape[2], _on_levels(progress, window)
     means = progress.chains.level
     with one_blas_thread():
@@ -312,10 +299,10 @@ def learn_climb(settings: Any, progress: Progress, states: States) -> tuple[Prog
             plan = _back_to(chains.starts[k])
             travel = travel._replace(returned=travel.returned + 1)
         elif own is not None and not arrival.near[k]:
-            plan = Alone(metric_factor.twofold(own.root))
+            plan = parts.Alone(metric_factor.twofold(own.root))
         plans.append(plan)
     progress = progress.learning(metric=metric, travel=travel, alone=tuple(plans))
-    return progress._replace(then=TRAVEL), states
+    return progress.to(parts.TRAVEL), states
 
 
 def _most_rounds(arrival: Arrival, rises: np.ndarray, dim: int) -> int:

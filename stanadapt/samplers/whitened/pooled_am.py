@@ -27,7 +27,7 @@ a weight that counts one effective draw per AUTOCORRELATION * dim iterations.
 
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,7 +46,7 @@ from stanadapt.engine.points import (
 )
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import Probability
-from stanadapt.engine.warmup import END, Progress, Stage, Warmup, all_left
+from stanadapt.engine.warmup import END, Progress, Result, Stage, States, Warmup, all_left
 from stanadapt.samplers.whitened.block import (
     ACCEPTANCE,
     LOG_DENSITY,
@@ -178,7 +178,6 @@ def adapt(density, settings, state, info, t, iter_warmup):
 # --- stages of warm-up ----------------------------------------------------------------------------
 
 SWEEPS, WALK, TUNE = "sweeps", "walk", "tune"
-States = list[Any]
 
 
 class Learned(NamedTuple):
@@ -196,7 +195,7 @@ class Chains(NamedTuple):
     level: np.ndarray  # mean log density in the last block of SWEEPS, shape (chain,)
 
 
-def begin(settings: Settings, progress: Progress, states: States) -> tuple[Progress, States]:
+def begin(settings: Settings, progress: Progress, states: States) -> Result:
     """Begin with scales of 1."""
     dim = len(states[0].scales)
     location = np.mean([state.current.position[:dim] for state in states], axis=0)
@@ -213,9 +212,7 @@ def sweeps_length(settings: Settings, progress: Progress) -> int:
     return 0 if over else length
 
 
-def set_up_sweeps(
-    settings: Settings, progress: Progress, states: States
-) -> tuple[Progress, States]:
+def set_up_sweeps(settings: Settings, progress: Progress, states: States) -> Result:
     """Let each parameter move alone."""
     sweeps = progress.block // len(progress.learned.location)
     return progress, [
@@ -223,18 +220,16 @@ def set_up_sweeps(
     ]
 
 
-def learn_scales(settings: Settings, progress: Progress, states: States) -> tuple[Progress, States]:
+def learn_scales(settings: Settings, progress: Progress, states: States) -> Result:
     """Pool the scales of single moves, until the log density has settled."""
     window, dim = make_window(states), len(progress.learned.location)
     scales = np.exp(np.mean([np.log(state.scales) for state in states], axis=0))
     settled = window.settled(progress.chains.level, dim)
-    learned = Learned(
-        scales_alone(scales / SINGLE_OVER_SD), window.pooled[0].mean(axis=0), progress.left, settled
-    )
-    return progress._replace(
-        learned=learned, chains=Chains(window.log_density.mean(axis=1)),
-        then=WALK if settled else SWEEPS,
-    ), states  # fmt: skip
+    progress = progress.to(
+        WALK if settled else SWEEPS, metric=scales_alone(scales / SINGLE_OVER_SD),
+        location=window.pooled[0].mean(axis=0), left=progress.left, settled=settled,
+    )  # fmt: skip
+    return progress._replace(chains=Chains(window.log_density.mean(axis=1))), states
 
 
 def walk_length(settings: Settings, progress: Progress) -> int:
@@ -243,7 +238,7 @@ def walk_length(settings: Settings, progress: Progress) -> int:
     return max(int(part * WALKS[progress.window]), 1)
 
 
-def set_up_walk(settings: Settings, progress: Progress, states: States) -> tuple[Progress, States]:
+def set_up_walk(settings: Settings, progress: Progress, states: States) -> Result:
     """Let all parameters move together; draws are recorded if they are learned from."""
     factor, dim = np.ascontiguousarray(progress.learned.metric.factor), len(states[0].scales)
     scale, room = RANDOM_WALK_SCALE / np.sqrt(dim), progress.block if progress.stage == WALK else 0
@@ -255,9 +250,7 @@ def set_up_walk(settings: Settings, progress: Progress, states: States) -> tuple
     ]
 
 
-def learn_covariance(
-    settings: Settings, progress: Progress, states: States
-) -> tuple[Progress, States]:
+def learn_covariance(settings: Settings, progress: Progress, states: States) -> Result:
     """Learn the covariance of proposals from the draws of all chains."""
     positions, dim = make_window(states).pooled[0], len(progress.learned.location)
     location, former = positions.mean(axis=0), progress.learned.metric.scales
@@ -273,10 +266,10 @@ def learn_covariance(
             factor = np.linalg.cholesky(matrix) * scales[:, None]
         metric = FisherMetric(np.ascontiguousarray(factor), "dense", dim, np.empty(0, int))
     then = WALK if progress.window + 1 < len(WALKS) else TUNE
-    return progress.learning(metric=metric, location=location)._replace(then=then), states
+    return progress.to(then, metric=metric, location=location), states
 
 
-def finish(settings: Settings, progress: Progress, states: States) -> tuple[Progress, States]:
+def finish(settings: Settings, progress: Progress, states: States) -> Result:
     """Pool the scales of moves, and end warm-up."""
     scale = float(np.exp(np.mean([np.log(state.scale) for state in states])))
     return progress, [
@@ -288,7 +281,7 @@ def for_scales(
     settings: Settings, before: Progress, progress: Progress, states: States
 ) -> Progress:
     """Stop once metric and location are known, for another sampler."""
-    return progress._replace(then=END) if progress.then == TUNE else progress
+    return progress.to(END) if progress.then == TUNE else progress
 
 
 STAGES = {

@@ -34,105 +34,76 @@ from typing import Any
 
 import numpy as np
 
-from stanadapt.engine.warmup import END, Progress, Stage, Warmup, all_left
+from stanadapt.engine.warmup import END, Progress, Result, Stage, States, Warmup, all_left
 from stanadapt.samplers.whitened import arriving, tuning
+from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.block import make_room
 from stanadapt.samplers.whitened.choice import UNDECIDED
 from stanadapt.samplers.whitened.climb import climb_if_due
 from stanadapt.samplers.whitened.fisher_metric import Metric, scales_alone
-from stanadapt.samplers.whitened.stage_parts import (
-    CLIMB,
-    FAR_CENTER,
-    FIND_STEP,
-    FIRST_METRIC,
-    FIRST_STEP,
-    FIRST_WINDOW,
-    JUDGE_MAP,
-    METRIC,
-    NUTS_METRIC,
-    NUTS_PILOT,
-    NUTS_STEP,
-    PILOT,
-    REST,
-    STRAIGHTEN,
-    SURVEY,
-    TRAVEL,
-    TUNE_STEP,
-    Chains,
-    Fixed,
-    Learned,
-    States,
-    fitting,
-    nuts_block,
-    two_stage_block,
-    window_of,
-)
 
 MOVING, LEARNING = "moving to the typical set", "learning the metric"
 STRAIGHTENING, TUNING_NUTS = "straightening the posterior", "tuning the step size of NUTS"
+fit, nuts = parts.fitting, parts.nuts_block
 STAGES = {
-    FIRST_WINDOW: Stage(
-        MOVING, fitting(arriving.FIRST_LENGTH), nuts_block(arriving.FIRST_DEPTH, FAR_CENTER),
-        arriving.learn_first_window, TRAVEL,
+    parts.FIRST_WINDOW: Stage(
+        MOVING, fit(arriving.FIRST_LENGTH), nuts(arriving.FIRST_DEPTH, parts.FAR_CENTER),
+        arriving.learn_first_window, parts.TRAVEL,
     ),
-    CLIMB: Stage(
-        MOVING, fitting(arriving.CLIMB_LENGTH), nuts_block(arriving.CLIMB_DEPTH),
-        arriving.learn_climb,
+    parts.CLIMB: Stage(
+        MOVING, fit(arriving.CLIMB_LENGTH), nuts(arriving.CLIMB_DEPTH), arriving.learn_climb
     ),
-    TRAVEL: Stage(
-        MOVING, fitting(arriving.TRAVEL_LENGTH), nuts_block(arriving.travel_depth),
-        arriving.learn_travel,
+    parts.TRAVEL: Stage(
+        MOVING, fit(arriving.TRAVEL_LENGTH), nuts(arriving.travel_depth), arriving.learn_travel
     ),
-    SURVEY: Stage(
-        MOVING, fitting(arriving.SURVEY_LENGTH), nuts_block(arriving.TRAVEL_DEPTH),
-        tuning.learn_survey,
+    parts.SURVEY: Stage(
+        MOVING, fit(arriving.SURVEY_LENGTH), nuts(arriving.TRAVEL_DEPTH), tuning.learn_survey
     ),
-    FIRST_METRIC: Stage(
-        LEARNING, fitting(arriving.FIRST_METRIC_LENGTH), nuts_block(arriving.DEEPEST),
+    parts.FIRST_METRIC: Stage(
+        LEARNING, fit(arriving.FIRST_METRIC_LENGTH), nuts(arriving.DEEPEST),
         tuning.learn_first_metric,
     ),
-    FIND_STEP: Stage(
-        LEARNING, fitting(tuning.FIND_LENGTH), tuning.set_up_find_step, tuning.learn_find_step,
-        METRIC,
+    parts.FIND_STEP: Stage(
+        LEARNING, fit(tuning.FIND_LENGTH), tuning.set_up_find_step, tuning.learn_find_step,
+        parts.METRIC,
     ),
-    METRIC: Stage(
-        LEARNING, fitting(tuning.metric_length), two_stage_block(learns=True),
-        tuning.learn_from_fixed,
+    parts.METRIC: Stage(
+        LEARNING, fit(tuning.metric_length), tuning.set_up_metric, tuning.learn_from_fixed
     ),
-    STRAIGHTEN: Stage(
-        STRAIGHTENING, fitting(tuning.straighten_length), nuts_block(), tuning.learn_map
+    parts.STRAIGHTEN: Stage(
+        STRAIGHTENING, fit(tuning.straighten_length), nuts(), tuning.learn_map
     ),
-    JUDGE_MAP: Stage(STRAIGHTENING, fitting(tuning.JUDGE_LENGTH), nuts_block(), tuning.judge_map),
-    TUNE_STEP: Stage(
-        "tuning the step size", fitting(tuning.TUNE_LENGTH), two_stage_block(learns=False),
-        tuning.learn_step,
+    parts.JUDGE_MAP: Stage(STRAIGHTENING, fit(tuning.JUDGE_LENGTH), nuts(), tuning.judge_map),
+    parts.TUNE_STEP: Stage(
+        "tuning the step size", fit(tuning.TUNE_LENGTH), tuning.set_up_fixed, tuning.learn_step
     ),
-    PILOT: Stage(
-        "pilot run", tuning.pilot_length, two_stage_block(learns=False), tuning.learn_from_pilot
+    parts.PILOT: Stage(
+        "pilot run", tuning.pilot_length, tuning.set_up_fixed, tuning.learn_from_pilot
     ),
-    NUTS_METRIC: Stage(
-        "learning the metric for NUTS", fitting(tuning.nuts_length, stretched=False), nuts_block(),
+    parts.NUTS_METRIC: Stage(
+        "learning the metric for NUTS", fit(tuning.nuts_length, stretched=False), nuts(),
         tuning.learn_from_nuts,
     ),
-    NUTS_STEP: Stage(TUNING_NUTS, tuning.nuts_step_length, nuts_block(), tuning.keep_steps),
-    NUTS_PILOT: Stage(
+    parts.NUTS_STEP: Stage(TUNING_NUTS, tuning.nuts_step_length, nuts(), tuning.keep_steps),
+    parts.NUTS_PILOT: Stage(
         "pilot run of NUTS", tuning.NUTS_PILOT_LENGTH, tuning.set_up_nuts_pilot,
         tuning.shorten_steps,
     ),
-    REST: Stage(TUNING_NUTS, all_left, tuning.set_up_rest, tuning.keep_steps),
+    parts.REST: Stage(TUNING_NUTS, all_left, tuning.set_up_rest, tuning.keep_steps),
 }  # fmt: skip
 
 
-def begin(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+def begin(settings: Any, progress: Progress, states: States) -> Result:
     """Pool the scales that chains found in their gradients."""
     logs = np.log([state.leapfrog.factor[0] for state in states])
     starts = np.array([state.current.position for state in states])
-    learned = Learned(
+    learned = parts.Learned(
         metric=scales_alone(np.exp(logs.mean(axis=0))), location=starts.mean(axis=0),
-        stretch=max(1.0, 4.0 / len(states)), fixed=Fixed(FIRST_STEP, 1, settings.target_accept),
+        stretch=max(1.0, 4.0 / len(states)),
+        fixed=parts.Fixed(parts.FIRST_STEP, 1, settings.target_accept),
     )  # fmt: skip
     nowhere, unknown = np.full_like(starts, np.nan), np.full(len(states), np.nan)
-    chains = Chains(starts, nowhere, np.full(len(states), -np.inf), unknown)
+    chains = parts.Chains(starts, nowhere, np.full(len(states), -np.inf), unknown)
     return progress._replace(learned=learned, chains=chains), states
 
 
@@ -144,22 +115,22 @@ def for_scales(settings: Any, before: Progress, progress: Progress, states: Stat
     sampler may need more iterations to learn them than it has. If only scales are required, modes
     may be on different levels.
     """
-    window = window_of(before, states)
+    window = parts.window_of(before, states)
     apart = settings.metric == Metric.automatic and window.levels_differ(window.positions.shape[2])
-    if before.stage == NUTS_METRIC and not apart and progress.then != STRAIGHTEN:
-        return progress.learning(settled=True)._replace(then=END)
-    if progress.then == TUNE_STEP and apart:
+    if before.stage == parts.NUTS_METRIC and not apart and progress.then != parts.STRAIGHTEN:
+        return progress.to(END, settled=True)
+    if progress.then == parts.TUNE_STEP and apart:
         return tuning.to_nuts(progress, UNDECIDED.reason)
-    known = progress.then in (TUNE_STEP, NUTS_STEP, REST)
-    return progress._replace(then=END) if known else progress
+    known = progress.then in (parts.TUNE_STEP, parts.NUTS_STEP, parts.REST)
+    return progress.to(END) if known else progress
 
 
-def finish(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+def finish(settings: Any, progress: Progress, states: States) -> Result:
     """Give the memory of blocks back."""
     return progress, [make_room(state, 0) for state in states]
 
 
 WARMUP = Warmup(
-    STAGES, FIRST_WINDOW, begin, finish, without_room=REST, prepare=climb_if_due,
+    STAGES, parts.FIRST_WINDOW, begin, finish, without_room=parts.REST, prepare=climb_if_due,
     for_scales=for_scales,
 )  # fmt: skip

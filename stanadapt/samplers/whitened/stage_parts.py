@@ -12,7 +12,7 @@ import numpy as np
 from stanadapt.engine import adaptation, metric_factor
 from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.triangular_map import with_memory
-from stanadapt.engine.warmup import Progress
+from stanadapt.engine.warmup import Change, Progress, Result, States
 from stanadapt.samplers.whitened.block import Window, make_room, make_window
 from stanadapt.samplers.whitened.choice import UNDECIDED, Choice
 from stanadapt.samplers.whitened.choose_metric import choose_metric, draws_of
@@ -37,8 +37,6 @@ FIRST_STEP = 1.2
 # dual averaging of NUTS and of two-stage steps is centered at these multiples of the first step;
 # that of NUTS far away is centered higher
 NUTS_CENTER, FAR_CENTER, TWO_STAGE_CENTER = 2.0, 10.0, 1.3
-
-States = list[Any]
 
 
 # --- memory ---------------------------------------------------------------------------------------
@@ -183,13 +181,13 @@ def fitting(length: int | Callable[[Progress], int], *, stretched: bool = True) 
 
 def nuts_block(
     depth: int | Callable[[Progress], int] | None = None, center: float = NUTS_CENTER
-) -> Callable[[Any, Progress, States], tuple[Progress, States]]:
+) -> Change:
     """Return a function that sets up NUTS: each chain searches for its step size, and tunes it.
 
     `depth` is the largest depth of trees, by default that of the settings.
     """
 
-    def set_up(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+    def set_up(settings: Any, progress: Progress, states: States) -> Result:
         most = depth(progress) if callable(depth) else depth
         alone = progress.learned.alone or (None,) * len(states)
         prepared = [
@@ -204,10 +202,10 @@ def nuts_block(
     return set_up
 
 
-def two_stage_block(*, learns: bool) -> Callable[[Any, Progress, States], tuple[Progress, States]]:
+def two_stage_block(*, learns: bool) -> Change:
     """Return a function that sets up two-stage trajectories with the steps in `Fixed`."""
 
-    def set_up(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+    def set_up(settings: Any, progress: Progress, states: States) -> Result:
         fixed = progress.learned.fixed
         averaging = as_python(adaptation.centered)(fixed.step_size, TWO_STAGE_CENTER)
         return progress, [

@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 
 from stanadapt.engine.triangular_map import TriangularMap
-from stanadapt.engine.warmup import END, Progress
+from stanadapt.engine.warmup import END, Progress, Result, States
+from stanadapt.samplers.whitened import choice as pilots
+from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.block import (
     DIVERGING,
     JUDGED_FROM,
@@ -25,46 +27,12 @@ from stanadapt.samplers.whitened.block import (
     make_room,
     make_window,
 )
-from stanadapt.samplers.whitened.choice import (
-    ASKED_FOR,
-    CUT_SHORT,
-    UNDECIDED,
-    Choice,
-    Trajectory,
-    choose,
-    is_doubtful,
-    steps_too_short,
-)
+from stanadapt.samplers.whitened.choice import ASKED_FOR, CUT_SHORT, UNDECIDED, Choice, Trajectory
 from stanadapt.samplers.whitened.choose_metric import LATER
 from stanadapt.samplers.whitened.fisher_metric import (
     scales_alone,
     unbounded,
     use_standard_deviations,
-)
-from stanadapt.samplers.whitened.stage_parts import (
-    FAR_CENTER,
-    FIND_STEP,
-    FIRST_STEP,
-    JUDGE_MAP,
-    METRIC_WINDOWS,
-    NUTS_CENTER,
-    NUTS_METRIC,
-    NUTS_PILOT,
-    NUTS_STEP,
-    PILOT,
-    STRAIGHTEN,
-    TRAVEL,
-    TUNE_STEP,
-    Alone,
-    Nuts,
-    States,
-    fitting,
-    learn_metric,
-    nuts_block,
-    own_scales,
-    shrunk,
-    two_stage_block,
-    window_of,
 )
 from stanadapt.samplers.whitened.straighten import UNCHANGED, in_coordinates_of, straighten
 
@@ -100,23 +68,24 @@ NUTS_LAST, NUTS_PILOT_LENGTH = 50, 100
 SHORTER = 0.95
 
 
+set_up_fixed, set_up_metric = (parts.two_stage_block(learns=each) for each in (False, True))
+
+
 # --- the metric -----------------------------------------------------------------------------------
 
 
-def learn_first_metric(
-    settings: Any, progress: Progress, states: States
-) -> tuple[Progress, States]:
+def learn_first_metric(settings: Any, progress: Progress, states: States) -> Result:
     """Learn the metric again, and find the step size, unless NUTS is asked for."""
-    progress = _learn_metric(settings, progress, window_of(progress, states))
+    progress = _learn_metric(settings, progress, parts.window_of(progress, states))
     if settings.trajectory == Trajectory.nuts:
         return to_nuts(progress, ASKED_FOR), states
-    return progress._replace(then=FIND_STEP), states
+    return progress.to(parts.FIND_STEP), states
 
 
 def _learn_metric(settings: Any, progress: Progress, window: Window) -> Progress:
-    progress = learn_metric(settings, progress, window, LATER)
+    progress = parts.learn_metric(settings, progress, window, LATER)
     metric = progress.learned.metric
-    if progress.stage == NUTS_METRIC and metric.kind == "diagonal":
+    if progress.stage == parts.NUTS_METRIC and metric.kind == "diagonal":
         # if curvature varies, gradients are large in narrow regions, and scales learned from
         # them small; NUTS then crosses the wide regions slowly
         metric = use_standard_deviations(metric, window.pooled[0])
@@ -128,14 +97,14 @@ def _fixed(progress: Progress, **changes: Any) -> Progress:
     return progress.learning(fixed=progress.learned.fixed._replace(**changes))
 
 
-def set_up_find_step(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+def set_up_find_step(settings: Any, progress: Progress, states: States) -> Result:
     """Let all chains find the size of one two-stage step on the present metric."""
-    step_size = min(progress.learned.fixed.step_size, FIRST_STEP)
+    step_size = min(progress.learned.fixed.step_size, parts.FIRST_STEP)
     progress = _fixed(progress, step_size=step_size, n_steps=1)
-    return two_stage_block(learns=True)(settings, progress, states)
+    return set_up_metric(settings, progress, states)
 
 
-def learn_find_step(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+def learn_find_step(settings: Any, progress: Progress, states: States) -> Result:
     """Choose the number of steps of that size."""
     step_size = min(_pooled_step(states), settings.trajectory_length)
     n_steps = min(_steps(settings, step_size), MOST_STEPS)
@@ -157,12 +126,12 @@ def metric_length(progress: Progress) -> int:
     return progress.learned.fixed.windows[progress.learned.fixed.done]
 
 
-def learn_from_fixed(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+def learn_from_fixed(settings: Any, progress: Progress, states: States) -> Result:
     """Learn the metric, and a map if one straightens the posterior; continue with more windows."""
-    window, fixed = window_of(progress, states), progress.learned.fixed
+    window, fixed = parts.window_of(progress, states), progress.learned.fixed
     step_size = min(_pooled_step(states), settings.trajectory_length)
     windows, done = fixed.windows, fixed.done + 1
-    extra = len(windows) - len(METRIC_WINDOWS)
+    extra = len(windows) - len(parts.METRIC_WINDOWS)
     longer = (*windows, 2 * windows[-1])
     if done == len(windows) and step_size < GOOD_STEP and extra < MOST_EXTRA:
         windows = longer
@@ -170,14 +139,14 @@ def learn_from_fixed(settings: Any, progress: Progress, states: States) -> tuple
     progress = _fixed(progress, step_size=step_size, windows=windows, done=done)
     progress = progress.learning(divergences=window.divergences)
     if done < len(windows):
-        return progress._replace(then=FIND_STEP), states
+        return progress.to(parts.FIND_STEP), states
     progress = _straighten(settings, progress, states, FAR_FROM_GAUSSIAN)
     straightened = progress.learned.straightened
     if straightened.map_is_used:
         return _to_straighten(settings, progress, states), states
     # it is infinite if it was not measured
     if not extra and NEARLY_GAUSSIAN < straightened.distance < np.inf:
-        return _fixed(progress, windows=longer)._replace(then=FIND_STEP), states
+        return _fixed(progress, windows=longer).to(parts.FIND_STEP), states
     return _to_tune_step(progress), states
 
 
@@ -221,23 +190,23 @@ def _with_metric_of_map(settings: Any, progress: Progress, states: States) -> Pr
     """
     former = progress.learned.metric
     progress = progress.learning(metric=scales_alone(former.scales, former.flat))
-    return _learn_metric(settings, progress, window_of(progress, states))
+    return _learn_metric(settings, progress, parts.window_of(progress, states))
 
 
 def _to_straighten(settings: Any, progress: Progress, states: States) -> Progress:
     """Run NUTS on the map that was found, with a metric of the same draws."""
     progress = _with_metric_of_map(settings, progress, states)
     # drifts that were seen along a curved ridge are no sign of an improper posterior
-    return progress.learning(unbounded=np.empty(0, int))._replace(then=STRAIGHTEN)
+    return progress.to(parts.STRAIGHTEN, unbounded=np.empty(0, int))
 
 
-def learn_survey(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+def learn_survey(settings: Any, progress: Progress, states: States) -> Result:
     """Begin a map if one straightens the posterior; otherwise continue to travel.
 
     The search is not counted: better draws may show a map that these did not.
     """
-    level = window_of(progress, states).log_density.mean(axis=1)
-    progress = progress._replace(chains=progress.chains._replace(level=level), then=TRAVEL)
+    level = parts.window_of(progress, states).log_density.mean(axis=1)
+    progress = progress.to(parts.TRAVEL)._replace(chains=progress.chains._replace(level=level))
     found = _straighten(settings, progress, states, FAR_FROM_GAUSSIAN)
     if found.learned.straightened.map_is_used:
         return _to_straighten(settings, found, states), states
@@ -249,32 +218,32 @@ def straighten_length(progress: Progress) -> int:
     return STRAIGHTEN_WINDOWS[progress.window]
 
 
-def learn_map(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+def learn_map(settings: Any, progress: Progress, states: States) -> Result:
     """Learn the map again from better draws."""
     progress = _straighten(settings, progress, states)
     progress = _with_metric_of_map(settings, progress, states)
     if not progress.learned.straightened.map_is_used:  # better draws do not support it
         if settings.trajectory == Trajectory.nuts:
             return to_nuts(progress, ASKED_FOR), states
-        return _fixed(progress, windows=METRIC_WINDOWS, done=0)._replace(then=FIND_STEP), states
+        return _fixed(progress, windows=parts.METRIC_WINDOWS, done=0).to(parts.FIND_STEP), states
     draws, dim = np.shape(make_window(states).pooled[0])
     enough = progress.learned.straightened.confirmed and draws >= DRAWS_PER_DIMENSION * dim
     last = enough or progress.window + 1 == len(STRAIGHTEN_WINDOWS)
-    return progress._replace(then=JUDGE_MAP if last else STRAIGHTEN), states
+    return progress.to(parts.JUDGE_MAP if last else parts.STRAIGHTEN), states
 
 
-def judge_map(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+def judge_map(settings: Any, progress: Progress, states: States) -> Result:
     """Decide between fixed trajectories and NUTS on the map, as far as the map decides it.
 
     A location that is slightly wrong, or a member of a group that was overlooked, cuts off the neck
     of a funnel, and neither R-hat nor ESS shows it: trajectories that diverge there do.
     """
-    window = window_of(progress, states)
+    window = parts.window_of(progress, states)
     # the first steps of a window may be too long
     judged = window.numbers[:, window.numbers.shape[1] // JUDGED_FROM :, DIVERGING]
     divergences = int(judged.sum()) if judged.mean() > ADAPTING_SHARE else 0
     progress = _learn_metric(settings, progress, window)
-    progress = _fixed(progress, step_size=FIRST_STEP, target_accept=settings.target_accept)
+    progress = _fixed(progress, step_size=parts.FIRST_STEP, target_accept=settings.target_accept)
     nuts = progress.learned.nuts._replace(steep_share=window.steep_share)
     progress = progress.learning(divergences=divergences, settled=True, nuts=nuts)
     if settings.trajectory == Trajectory.nuts:
@@ -290,12 +259,16 @@ def judge_map(settings: Any, progress: Progress, states: States) -> tuple[Progre
 
 
 def _to_tune_step(progress: Progress) -> Progress:
-    return _fixed(progress, n_steps=1)._replace(then=TUNE_STEP)
+    return _fixed(progress, n_steps=1).to(parts.TUNE_STEP)
 
 
-def learn_step(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+def learn_step(settings: Any, progress: Progress, states: States) -> Result:
     """Adjust the step toward its target; half way, decide on the number of steps."""
-    window, fixed, done = window_of(progress, states), progress.learned.fixed, progress.window + 1
+    window, fixed, done = (
+        parts.window_of(progress, states),
+        progress.learned.fixed,
+        progress.window + 1,
+    )
     half, length = TUNE_BLOCKS // 2, settings.trajectory_length
     excess = float(window.acceptance.mean()) - fixed.target_accept
     change = np.clip(TUNE_GAIN * excess / np.sqrt(1.0 + progress.window % half), -1.0, 1.0)
@@ -311,11 +284,11 @@ def learn_step(settings: Any, progress: Progress, states: States) -> tuple[Progr
             fixed = fixed._replace(n_steps=n_steps, step_size=min(step_size, length / n_steps))
     progress = progress.learning(fixed=fixed._replace(piloted=np.empty(0)))
     if done < TUNE_BLOCKS:
-        return progress._replace(then=TUNE_STEP), states
-    reason = steps_too_short(fixed.step_size, fixed.n_steps)
+        return progress.to(parts.TUNE_STEP), states
+    reason = pilots.steps_too_short(fixed.step_size, fixed.n_steps)
     if reason and settings.trajectory == Trajectory.chosen:
         return to_nuts(progress, reason), states
-    return progress._replace(then=PILOT), states
+    return progress.to(parts.PILOT), states
 
 
 def _pilot_proposals(progress: Progress) -> int:
@@ -324,27 +297,31 @@ def _pilot_proposals(progress: Progress) -> int:
     return PILOT_PROPOSALS * (1 if progress.learned.fixed.n_steps == 1 else 2) // 4
 
 
-pilot_length = fitting(_pilot_proposals)
+pilot_length = parts.fitting(_pilot_proposals)
 
 
-def learn_from_pilot(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+def learn_from_pilot(settings: Any, progress: Progress, states: States) -> Result:
     """Choose the kernel; in case of doubt, continue once if there are iterations left for it."""
-    window, fixed, learned = window_of(progress, states), progress.learned.fixed, progress.learned
+    window, fixed, learned = (
+        parts.window_of(progress, states),
+        progress.learned.fixed,
+        progress.learned,
+    )
     acceptance = np.append(fixed.piloted, window.acceptance)
     divergences, continued = learned.divergences + window.divergences, fixed.piloted.size > 0
     progress = progress.learning(divergences=divergences)
-    choice = choose(
+    choice = pilots.choose(
         settled=learned.settled, divergences=divergences, step_size=fixed.step_size,
         n_steps=fixed.n_steps, acceptance=acceptance, continued=continued,
     )  # fmt: skip
     if settings.trajectory == Trajectory.fixed:
         choice = Choice(True, ASKED_FOR)
-    elif choice.two_stage and not continued and is_doubtful(acceptance):
-        more = _fixed(progress, piloted=acceptance)._replace(then=PILOT)
+    elif choice.two_stage and not continued and pilots.is_doubtful(acceptance):
+        more = _fixed(progress, piloted=acceptance).to(parts.PILOT)
         if pilot_length(settings, more._replace(window=1)):
             return more, states
     if choice.two_stage:
-        return progress.learning(choice=choice)._replace(then=END), states
+        return progress.to(END, choice=choice), states
     return to_nuts(progress, choice.reason), states
 
 
@@ -357,7 +334,7 @@ def to_nuts(progress: Progress, reason: str) -> Progress:
     progress = progress.learning(choice=Choice(False, reason), nuts=nuts)
     # a map was learned in long windows of NUTS
     mapped = progress.learned.straightened.map_is_used
-    return progress._replace(then=NUTS_STEP if mapped else NUTS_METRIC)
+    return progress.to(parts.NUTS_STEP if mapped else parts.NUTS_METRIC)
 
 
 def nuts_length(progress: Progress) -> int:
@@ -365,14 +342,14 @@ def nuts_length(progress: Progress) -> int:
     return progress.learned.nuts.windows[-1]
 
 
-def learn_from_nuts(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+def learn_from_nuts(settings: Any, progress: Progress, states: States) -> Result:
     """Lengthen the window until chains agree, or the ceiling of this stage is reached.
 
     Chains on different levels of the log density have not all arrived: some may be in a mode that
     they will leave, and nothing should be learned there. Then iter_warmup is the only ceiling, and
     each chain has its own scales: scales pooled over several modes are too wide for each of them.
     """
-    window = window_of(progress, states)
+    window = parts.window_of(progress, states)
     progress = _straighten(settings, progress, states)
     if progress.learned.straightened.map_is_used:
         return _to_straighten(settings, progress, states), states
@@ -386,24 +363,24 @@ def learn_from_nuts(settings: Any, progress: Progress, states: States) -> tuple[
     apart = not agree and window.levels_differ(window.positions.shape[2])
     if apart and progress.used + last + NUTS_LAST <= progress.ceiling:
         common = progress.learned.metric.scales[None]
-        own = own_scales(states, window, [common] * len(states))
-        return _more_nuts(progress.learning(alone=tuple(map(Alone, own))), nuts, last), states
-    return progress.learning(nuts=nuts)._replace(then=NUTS_STEP), states
+        own = parts.own_scales(states, window, [common] * len(states))
+        return _more_nuts(progress.learning(alone=tuple(map(parts.Alone, own))), nuts, last), states
+    return progress.to(parts.NUTS_STEP, nuts=nuts), states
 
 
-def _more_nuts(progress: Progress, nuts: Nuts, length: int) -> Progress:
+def _more_nuts(progress: Progress, nuts: parts.Nuts, length: int) -> Progress:
     nuts = nuts._replace(windows=(*nuts.windows, length))
-    return progress.learning(nuts=nuts)._replace(then=NUTS_METRIC)
+    return progress.to(parts.NUTS_METRIC, nuts=nuts)
 
 
 def nuts_step_length(settings: Any, progress: Progress) -> int:
     """Return the length of the window in which each chain finds its step size."""
-    return max(shrunk(NUTS_LAST, progress), 1)
+    return max(parts.shrunk(NUTS_LAST, progress), 1)
 
 
-def keep_steps(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+def keep_steps(settings: Any, progress: Progress, states: States) -> Result:
     """Keep each chain's step: a pooled one is too long for a chain in the neck of a funnel."""
-    window, nuts = window_of(progress, states), progress.learned.nuts
+    window, nuts = parts.window_of(progress, states), progress.learned.nuts
     steps = [float(np.exp(state.tuning.averaging.log_mean)) for state in states]
     states = [
         state._replace(tuning=state.tuning._replace(step_size=step_size, learns_step=False))
@@ -414,29 +391,29 @@ def keep_steps(settings: Any, progress: Progress, states: States) -> tuple[Progr
     lower = settings.nuts_target_accept < SHORTER
     may_be_shorter = settings.shorten and lower and room and not nuts.shortened
     if may_be_shorter and max(nuts.steep_share, window.steep_share) > 0.0:
-        progress = progress._replace(then=NUTS_PILOT)
+        progress = progress.to(parts.NUTS_PILOT)
     return progress, states
 
 
-def set_up_nuts_pilot(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+def set_up_nuts_pilot(settings: Any, progress: Progress, states: States) -> Result:
     """Record further draws with the steps as they are."""
     return progress, [make_room(state, progress.block) for state in states]
 
 
-def shorten_steps(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+def shorten_steps(settings: Any, progress: Progress, states: States) -> Result:
     """Tune the steps once more, to a higher acceptance rate, if trajectories diverged."""
-    if not window_of(progress, states).numbers[:, :, STEEP].any():
+    if not parts.window_of(progress, states).numbers[:, :, STEEP].any():
         return progress, states
     progress = progress.learning(nuts=progress.learned.nuts._replace(shortened=True))
     states = [
         state._replace(tuning=state.tuning._replace(nuts_target_accept=SHORTER)) for state in states
     ]
-    return progress._replace(then=NUTS_STEP), states
+    return progress.to(parts.NUTS_STEP), states
 
 
-def set_up_rest(settings: Any, progress: Progress, states: States) -> tuple[Progress, States]:
+def set_up_rest(settings: Any, progress: Progress, states: States) -> Result:
     """Let each chain find its step size in all iterations that are left."""
     if progress.learned.choice == UNDECIDED:
         progress = progress.learning(choice=CUT_SHORT)
-    center = NUTS_CENTER if progress.used else FAR_CENTER
-    return nuts_block(center=center)(settings, progress.learning(alone=()), states)
+    center = parts.NUTS_CENTER if progress.used else parts.FAR_CENTER
+    return parts.nuts_block(center=center)(settings, progress.learning(alone=()), states)
