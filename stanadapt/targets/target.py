@@ -89,36 +89,22 @@ class Samplable(ABC):
     """A distribution that `sample` can draw from: a `Target`, or one that is built from it.
 
     Positions are unconstrained, of shape (dim,), in the coordinates of the object.
-
-    Attributes
-    ----------
-    name, dim
-        Name of the program; number of unconstrained coordinates.
-    evaluations_per_call
-        Number of evaluations of the target's density per call of this one.
-    description
-        Entries in a result's attributes.
-    moves_parameters
-        Whether positions begin with the unconstrained parameters of the program, so that scales
-        and draws of the program can be used.
-    in_batches
-        Whether the density is that of a batch of rows, which the sampler has to draw; see
-        `Sampler.samples_batches`.
-    location, factor
-        Standardized coordinates z have positions location + factor z; None otherwise.
-    map_rows
-        Rows of the `TriangularMap` of which these are the coordinates; None otherwise.
-
     """
 
-    name: str
-    dim: int
-    evaluations_per_call = 1
-    description: Mapping[str, Any] = MappingProxyType({})
+    name: str  # of the program
+    dim: int  # number of unconstrained coordinates
+    evaluations_per_call = 1  # of the target's density per call of this one
+    description: Mapping[str, Any] = MappingProxyType({})  # entries in a result's attributes
+    # whether positions begin with the unconstrained parameters of the program, so that scales and
+    # draws of the program can be used
     moves_parameters: bool = False
+    # whether the density is that of a batch of rows, which the sampler has to draw; see
+    # `Sampler.samples_batches`
     in_batches: bool = False
+    # standardized coordinates z have positions location + factor z; None otherwise
     location: np.ndarray | None = None
     factor: np.ndarray | None = None
+    # of the `TriangularMap` of which these are the coordinates; None otherwise
     map_rows: np.ndarray | None = None
 
     @property
