@@ -53,18 +53,13 @@ def project(declared: Sequence[Declaration], values: Mapping[str, Any]) -> dict[
     return projected
 
 
-def _simplex(x: np.ndarray) -> np.ndarray:
+def _stochastic(x: np.ndarray) -> np.ndarray:
     positive = np.maximum(x, 0.0)
-    return positive / positive.sum()
-
-
-def _row_stochastic(x: np.ndarray) -> np.ndarray:
-    positive = np.maximum(x, 0.0)
-    return positive / positive.sum(axis=1, keepdims=True)
+    return positive / positive.sum(axis=-1, keepdims=True)
 
 
 def _column_stochastic(x: np.ndarray) -> np.ndarray:
-    return _row_stochastic(x.T).T
+    return _stochastic(x.T).T
 
 
 def _unit(x: np.ndarray) -> np.ndarray:
@@ -124,13 +119,13 @@ def _correlation(x: np.ndarray) -> np.ndarray:
 
 # by type: the nearest value that satisfies the constraint, and the number of its dimensions
 NEAREST: dict[str, tuple[Callable[[np.ndarray], np.ndarray], int]] = {
-    "simplex": (_simplex, 1),
+    "simplex": (_stochastic, 1),
     "unit_vector": (_unit, 1),
     "sum_to_zero_vector": (_centered, 1),
     "ordered": (_ordered, 1),
     "positive_ordered": (_positive_ordered, 1),
     "sum_to_zero_matrix": (_centered, 2),
-    "row_stochastic_matrix": (_row_stochastic, 2),
+    "row_stochastic_matrix": (_stochastic, 2),
     "column_stochastic_matrix": (_column_stochastic, 2),
     "cholesky_factor_corr": (_cholesky_of_correlations, 2),
     "cholesky_factor_cov": (_cholesky, 2),
