@@ -32,15 +32,15 @@ class BundledProgram(NamedTuple):
     data: dict[str, Path]
 
 
-def available() -> dict[str, BundledProgram]:
+def available(root: Path = ROOT) -> dict[str, BundledProgram]:
     """Return the bundled programs by name, sorted."""
-    paths = [folder / f"{folder.name}.stan" for folder in sorted(ROOT.glob("*/"))]
+    paths = [folder / f"{folder.name}.stan" for folder in sorted(root.glob("*/"))]
     return {path.stem: _program(path) for path in paths if path.is_file()}
 
 
-def require(name: str) -> BundledProgram:
+def require(name: str, root: Path = ROOT) -> BundledProgram:
     """Return the bundled program of a name."""
-    programs = available()
+    programs = available(root)
     if name not in programs:
         raise StanadaptError(
             "unknown_bundled_program",
@@ -50,13 +50,13 @@ def require(name: str) -> BundledProgram:
     return programs[name]
 
 
-def find(name: str, data: str | None = None) -> tuple[Path, Path | None]:
+def find(name: str, data: str | None = None, root: Path = ROOT) -> tuple[Path, Path | None]:
     """Return the paths of a bundled program and of one of its data sets.
 
     The name of the data set is optional for a program with at most one. The second path is None for
     a program without data.
     """
-    program = require(name)
+    program = require(name, root)
     if data is None and len(program.data) <= 1:
         return program.path, next(iter(program.data.values()), None)
     if data not in program.data:

@@ -84,14 +84,13 @@ def test_find_returns_the_named_or_the_only_data_set(names, file):
     assert (program.name, data.name) == (f"{names[0]}.stan", f"{file}.json")
 
 
-def test_find_returns_none_for_a_program_without_data(monkeypatch, tmp_path):
+def test_find_returns_none_for_a_program_without_data(tmp_path):
     folder = tmp_path / "bare"
     folder.mkdir()
     (folder / "bare.stan").write_text("parameters { real x; }\n")
-    monkeypatch.setattr(bundled, "ROOT", tmp_path)
-    assert bundled.find("bare") == (folder / "bare.stan", None)
+    assert bundled.find("bare", root=tmp_path) == (folder / "bare.stan", None)
     with raises("unknown_data_set", "'bare'"):
-        bundled.find("bare", "some")
+        bundled.find("bare", "some", tmp_path)
 
 
 @pytest.mark.parametrize(

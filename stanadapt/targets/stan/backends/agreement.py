@@ -10,6 +10,7 @@ says so: a check at no point is no check.
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,14 @@ Answer = tuple[float, np.ndarray]
 
 
 @np.errstate(all="ignore")  # differences that are not finite are disagreements
-def check(program: Program, data: str, native: Any, name: str, version: str) -> str:
+def check(
+    program: Program,
+    data: str,
+    native: Any,
+    name: str,
+    version: str,
+    bind: Callable[[Program, str], Any] = stanli.second_opinion,
+) -> str:
     """Compare the density of a native model with that of the embedded backend.
 
     `native` is bound to the data (JSON text); `name` is that of its backend, with its version, and
@@ -63,7 +71,7 @@ def check(program: Program, data: str, native: Any, name: str, version: str) -> 
     # the embedded backend also computes generated quantities, which may throw, with parameters
     without = program._replace(code=without_blocks(program.code, ["generated quantities"]))
     try:
-        embedded = stanli.second_opinion(without, data)
+        embedded = bind(without, data)
     except StanadaptError as error:
         return f"not compared: the embedded backend does not bind the program ({error.code})"
     points = stanli.finite_points(embedded)
@@ -125,11 +133,13 @@ def _other_coordinates(native: Any, embedded: Any, points: list[np.ndarray]) -> 
     return "" if same else differ
 
 
-def _isolated(library: str, data: str, points: list[np.ndarray]) -> list[Answer] | None:
+def _isolated(
+    library: str, data: str, points: list[np.ndarray], child: str = CHILD
+) -> list[Answer] | None:
     """Evaluate in another process; None if a signal ended it, OSError if it failed."""
     job = {"library": library, "data": data, "points": [point.tolist() for point in points]}
     done = subprocess.run(
-        [sys.executable, "-c", CHILD], input=json.dumps(job), text=True, capture_output=True,
+        [sys.executable, "-c", child], input=json.dumps(job), text=True, capture_output=True,
         timeout=CHILD_SECONDS, check=False,
     )  # fmt: skip
     line = next((x for x in done.stdout.splitlines() if x.startswith("answers")), None)

@@ -68,9 +68,9 @@ class Limits(NamedTuple):
     memory: float
 
 
-def limits() -> Limits:
+def limits(available: float | None = None) -> Limits:
     """Return the limits: the user's or the default ones, and no more memory than is free."""
-    free = FREE_SHARE * psutil.virtual_memory().available
+    free = FREE_SHARE * (available or psutil.virtual_memory().available)
     memory = GIGABYTE * _positive(GIGABYTES_VARIABLE, GIGABYTES)
     return Limits(_positive(SECONDS_VARIABLE, SECONDS), min(memory, free))
 

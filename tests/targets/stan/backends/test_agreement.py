@@ -174,18 +174,22 @@ def test_a_program_that_the_embedded_backend_refuses_is_not_compared():
 
 @pytest.mark.parametrize(("loops", "n", "large"), [(0, 9999, 0), (1, 400, 0), (1, 600, 1),
                                                   (2, 20, 0), (2, 30, 1)])  # fmt: skip
-def test_programs_with_large_loops_are_not_bound_a_second_time(monkeypatch, loops, n, large):
-    code = "data { int N; } " + NORMAL.replace("x ~", "for (i in 1:N) " * loops + "x ~")
-    monkeypatch.setattr(stanli, "second_opinion", lambda *a: pytest.fail("bound") if large else 1)
-    monkeypatch.setattr(stanli, "finite_points", lambda model: [])
-    outcome = agreement.check(program(code), json.dumps({"N": n}), bound(NORMAL), "", "2.99.0")
-    assert ("large" in outcome) == bool(large)
+def test_programs_with_large_loops_are_not_bound_a_second_time(loops, n, large):
+    code, times = "data { int N; } " + NORMAL.replace("x ~", "for (i in 1:N) " * loops + "x ~"), []
+
+    def bind(*arguments):
+        times.append(arguments)
+        return bound(NORMAL)
+
+    data = json.dumps({"N": n})
+    outcome = agreement.check(program(code), data, bound(NORMAL), "", "2.99.0", bind)
+    assert ("large" in outcome) == bool(large) == (not times)
 
 
-def test_large_data_are_not_bound_a_second_time(monkeypatch):
-    monkeypatch.setattr(stanli, "second_opinion", lambda *a: pytest.fail("bound"))
+def test_large_data_are_not_bound_a_second_time():
     data = json.dumps({"y": [0.5] * agreement.MOST_CHARACTERS})
-    assert "large" in agreement.check(program(NORMAL), data, bound(NORMAL), "", "2.99.0")
+    outcome = agreement.check(program(NORMAL), data, bound(NORMAL), "", "2.99.0", pytest.fail)
+    assert "large" in outcome
 
 
 # --- known faults --------------------------------------------------------------------------------
@@ -262,13 +266,13 @@ def test_the_reason_for_a_faulty_release_is_the_refusal_of_the_other(computer, r
     ("child", "error"),
     [("import os; os.kill(os.getpid(), 9)", None), ("raise SystemExit(3)", OSError)],
 )
-def test_another_process_that_dies_is_told_from_one_that_fails(monkeypatch, child, error):
-    monkeypatch.setattr(agreement, "CHILD", child)
+def test_another_process_that_dies_is_told_from_one_that_fails(child, error):
+    arguments = ("library", "{}", [np.zeros(2)], child)
     if error:
         with pytest.raises(error):
-            agreement._isolated("library", "{}", [np.zeros(2)])
+            agreement._isolated(*arguments)
     else:
-        assert agreement._isolated("library", "{}", [np.zeros(2)]) is None
+        assert agreement._isolated(*arguments) is None
 
 
 # --- the embedded backend by itself --------------------------------------------------------------

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import threading
 import time
-from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -19,6 +18,9 @@ from stanadapt.targets.stan import backends
 from stanadapt.targets.stan.backends import trial
 from stanadapt.targets.stan.program import Program
 from tests.helpers.codes import raises
+from tests.helpers.fake_cmdstan import computer
+
+__all__ = ["computer"]  # a fixture
 
 LOOP = """
 data { int N; } parameters { real a; real<lower=0> s; }
@@ -33,9 +35,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarni
 @pytest.fixture(autouse=True)
 def cache(monkeypatch, tmp_path):
     """Remember no trial from one test to the next."""
-    backends.stanli.self_test()
-    monkeypatch.setattr(backends.stanli, "self_test", lambda: None)
     monkeypatch.setenv("STANADAPT_CACHE", str(tmp_path / "cache"))
+    backends.stanli.self_test()
     monkeypatch.delenv(trial.SECONDS_VARIABLE, raising=False)
     monkeypatch.delenv(trial.GIGABYTES_VARIABLE, raising=False)
 
@@ -108,10 +109,9 @@ def test_a_limit_is_a_positive_number(monkeypatch, variable, value):
 def test_no_more_memory_than_is_free(monkeypatch):
     monkeypatch.setenv("STANADAPT_BIND_GB", "1e9")
     assert trial.limits().memory < psutil.virtual_memory().total
-    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=2e9))
-    assert trial.limits().memory == trial.FREE_SHARE * 2e9
+    assert trial.limits(2e9).memory == trial.FREE_SHARE * 2e9
     monkeypatch.setenv("STANADAPT_BIND_GB", "0.5")
-    assert trial.limits() == (60.0, 0.5e9)
+    assert trial.limits(2e9) == (60.0, 0.5e9)
 
 
 # --- within limits -------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def test_where_no_process_can_be_started_the_program_is_bound(monkeypatch):
     assert bound().dim == 2
 
 
-@pytest.mark.usefixtures("small")
+@pytest.mark.usefixtures("small", "computer")
 def test_a_compiler_takes_over(monkeypatch):
     """As with a release that has a known fault in the program, which comes second."""
     plain = bound(3, unsafe=True)
@@ -194,7 +194,6 @@ def test_a_compiler_takes_over(monkeypatch):
     native = backends.Backend("cmdstan", lambda *a: loaded, True, lambda: (True, ""))
     monkeypatch.setenv("STANADAPT_BIND_SECONDS", "0.001")
     choices = [(backends.BACKENDS["stanli"], ""), (native, "")]
-    monkeypatch.setattr(backends, "without_faults_first", lambda choices, program: choices)
     first = backends.load_first(
         choices, Program("p", LOOP, None, ()), {"N": 9000}, False, lambda text: None
     )
