@@ -144,7 +144,7 @@ class LazyGroup(TyperGroup):
         return list(entries())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command; None if there is none of this name."""
+        """Return the command of a name, or None."""
         if cmd_name not in entries():
             return None
         return LazyCommand(cmd_name, help=entries()[cmd_name].help)

@@ -201,13 +201,7 @@ def _prior_of_run(
 ) -> tuple[Target | None, Path | None, list[Message]]:
     """Return the target of a run that is to get a prior, the data of that, and notes.
 
-    Parameters
-    ----------
-    folder, data
-        The run, and the file that the user gave; None: the one that the run recorded, if any.
-    show_progress
-        Whether to show that the program is compiled.
-
+    The data are the file that the user gave, or the one that the run recorded, if any.
     """
     if data is None and folder.manifest.get("prior") is None:
         return None, None, []

@@ -45,7 +45,7 @@ Options = dict[str, Declared]  # by argument
 def documented(function: Any) -> dict[str, str]:
     """Return the first paragraph of each entry of a docstring, by argument.
 
-    An entry is a line without indentation, with an indented text below, in whatever section. If it
+    An entry is a line without indentation, with an indented text below, in any section. If it
     begins "As for `sample`", the entry of that function is returned, if the module imports it.
     """
     entries: dict[str, str] = {}
@@ -66,18 +66,7 @@ def documented(function: Any) -> dict[str, str]:
 def declare(
     function: Any, take: Collection[str], leave_out: Collection[str], differ: Mapping[str, Option]
 ) -> Options:
-    """Return options for the arguments of a function.
-
-    Parameters
-    ----------
-    function
-        The function, or a class.
-    take, leave_out
-        Arguments that become options, in this order; if empty, all but those left out.
-    differ
-        What differs from the arguments, by argument.
-
-    """
+    """Return options for the arguments to take from a function, or for all but those left out."""
     arguments = inspect.signature(function, eval_str=True).parameters
     texts = documented(function)
     named = take or [n for n, a in arguments.items() if a.kind is not a.VAR_KEYWORD]

@@ -114,19 +114,8 @@ def _import_writer() -> None:
 def require_writable(paths: Iterable[Path], force: bool, format: str = "netcdf") -> list[Path]:
     """Check before any computation that files can be written; ask before replacing one.
 
-    Parameters
-    ----------
-    paths
-        Files that the command will write.
-    force
-        Whether existing files may be replaced without a question.
-    format
-        That of fits, "netcdf" for other files as well.
-
-    Returns
-    -------
-    list of Path
-        The same files, with the user's home expanded.
+    Returns the same files, with the user's home expanded. With `force`, existing ones may be
+    replaced without a question. The format is that of fits, "netcdf" for other files as well.
 
     Raises
     ------

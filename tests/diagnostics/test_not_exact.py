@@ -13,8 +13,9 @@ from stanadapt.engine.breaches import breaches
 from stanadapt.engine.checks import INVARIANCE, checks_of
 from stanadapt.errors import codes_of
 from stanadapt.samplers import find, registered
+from stanadapt.studies.report.assessment import assess
 from stanadapt.studies.report.conclusion import conclude
-from stanadapt.studies.report.fits import assess, collect, representatives
+from stanadapt.studies.report.fits import collect, representatives
 from stanadapt.studies.report.table import table_lines
 from tests.helpers import made_up_fits
 

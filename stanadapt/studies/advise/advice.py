@@ -81,14 +81,7 @@ class Advice:
     def command(
         self, model: str, data: str | None = None, posteriordb: PathLike | None = None
     ) -> str:
-        """Return the command that runs the recommendation.
-
-        Parameters
-        ----------
-        model, data, posteriordb
-            The arguments of the command `stanadapt advise`.
-
-        """
+        """Return the command that runs the recommendation; arguments as for `stanadapt advise`."""
         parts = ["stanadapt", "sample", model]
         parts += ["--data", data] if data else []
         parts += ["--posteriordb", str(posteriordb)] if posteriordb else []

@@ -48,13 +48,7 @@ class Candidate(NamedTuple):
 def first_candidates(target: Target, gradient_problem: str) -> list[Candidate]:
     """List samplers in the order of their trials.
 
-    Parameters
-    ----------
-    target
-        The target of the trials.
-    gradient_problem
-        Why the gradient cannot be used; "" if it can.
-
+    `gradient_problem` is why the gradient cannot be used; "" if it can.
     """
     if target.noise:
         names = ["am", "kameleon", "rwm"]
@@ -99,18 +93,9 @@ def separate_modes(target: Target, fit: Any, gradient_problem: str = "") -> int:
     Chains that have not converged also lie apart, each in a region that misses most of the others.
     The log density is therefore climbed from some of their draws. A region counts if it has its own
     maximum, separated from the others by a dip of the density, and the largest share of the draws
-    of a chain. A region without a maximum, as in the neck of a funnel, does not count.
-
-    Parameters
-    ----------
-    target
-        A target without noise.
-    fit
-        Draws of several chains.
-    gradient_problem
-        Why the gradient cannot be used; "" if it can. Without gradient there is no climb, and
-        regions count if the halves of every chain agree: a chain that is still moving drifts.
-
+    of a chain. A region without a maximum, as in the neck of a funnel, does not count. Without
+    gradient there is no climb, and regions count if the halves of every chain agree: a chain that
+    is still moving drifts.
     """
     columns = results.columns(fit, wanted=results.parameters(fit))
     regions = separate_regions(columns)
@@ -201,20 +186,8 @@ def run_trial(
 ) -> Trial:
     """Run a sampler with its default lengths, and stop it after a time.
 
-    Parameters
-    ----------
-    target, candidate
-        The target, and the sampler with its settings.
-    seconds
-        Processor time over the number of cores in use; by wall time at most BUSY times as long.
-    chains, seed, show_progress
-        As for `sample`.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        After Ctrl-C, with or without draws.
-
+    Seconds are processor time over the number of cores in use; by wall time it is at most BUSY
+    times as long. KeyboardInterrupt is raised after Ctrl-C, with or without draws.
     """
     took, stopped, cores = 0.0, False, min(chains, usable_cores())
 

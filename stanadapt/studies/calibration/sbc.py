@@ -213,15 +213,7 @@ class Task(NamedTuple):
 def simulate(task: Task, number: int, seeds: tuple[int, int]) -> dict[str, Any]:
     """Return the ranks of the true values by name, or the reason of a failure as "failed".
 
-    Parameters
-    ----------
-    task
-        What to simulate.
-    number
-        Number of the simulation.
-    seeds
-        Seeds of the generator and of the sampler.
-
+    The seeds are those of the generator and of the sampler.
     """
     try:
         return {"number": number, **_rank_truth(task, *seeds)}

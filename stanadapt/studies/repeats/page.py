@@ -53,20 +53,7 @@ def repeats_page(
     command: str,
     origin: dict[str, Any],
 ) -> str:
-    """Return the page as HTML.
-
-    Parameters
-    ----------
-    rows, summary
-        See `summarize`.
-    heading
-        Lines on targets, version and seed.
-    command
-        The command that made the comparison; "" from Python.
-    origin
-        Settings and versions, as plain values.
-
-    """
+    """Return the page as HTML; the heading has lines on targets, version and seed."""
     figure = draw_repeats(rows, summary, for_page=True)
     with report_style():
         svg = as_svg(figure, "repeats", DESCRIPTION)

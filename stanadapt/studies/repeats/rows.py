@@ -67,18 +67,8 @@ def make_row(
 ) -> dict[str, Any]:
     """Draw with one seed, and return the row of the tidy table.
 
-    Parameters
-    ----------
-    name, repeat, seed
-        The sampler, the number of the repeat, and its seed.
-    draw
-        Takes a seed, and returns a fit.
-    var_names
-        As for `compare`.
-    compiled_before
-        Seconds of compilation that the fit records although they were spent earlier.
-    quiet
-        Whether to suppress warnings other than verdicts, which are in the row in any case.
+    `compiled_before` are seconds of compilation that the fit records although they were spent
+    earlier; `quiet` suppresses warnings other than verdicts, which are in the row in any case.
 
     Raises
     ------
@@ -136,14 +126,8 @@ ROW = ("target", *COLUMNS)
 class StoredRows:
     """Rows of a comparison, written to a folder after each repeat if there is a folder.
 
-    Parameters
-    ----------
-    run
-        The folder; None keeps rows in memory only.
-    origin
-        Versions, settings, targets and the samplers' settings, as plain values.
-    force
-        Whether to start over, whatever the folder holds.
+    The origin has versions, settings, targets and the samplers' settings, as plain values. With
+    `force`, the rows begin anew, whatever the folder holds.
 
     Raises
     ------

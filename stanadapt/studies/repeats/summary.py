@@ -24,27 +24,8 @@ def summarize(
 ) -> pd.DataFrame:
     """Return medians and intervals over the repeats of each sampler, on each target.
 
-    Parameters
-    ----------
-    rows
-        One row per sampler and repeat (1, 2, ...): `sampler`, `repeat`, `verdict`, `failure` ("" if
-        there is a fit) and `MEASURES`; `target`, if there are several.
-    samplers
-        Names in the order of the summary.
-    repeats
-        Number of repeats; later ones are left out.
-    targets
-        Names in the order of the summary, if there are several.
-
-    Returns
-    -------
-    pandas.DataFrame
-        One row per sampler, or per (target, sampler) if there are several targets: `asked`;
-        `repeats`, those that gave a fit; `failed`; `fine`, those with that verdict; `interval`,
-        the kind of `*_low` and `*_high`: from the 10th to the 90th percentile (linear
-        interpolation), or the range if fewer than five repeats gave a fit; `chains`, and `draws` of
-        each. Medians have the names of the measures. Values that are not finite are left out.
-
+    Rows and columns are described at `RepeatedComparison`. The lines are in the order of targets
+    and samplers; repeats with a later number, and values that are not finite, are left out.
     """
     lines = {}
     several = len(targets) > 1

@@ -29,16 +29,7 @@ SPECIAL = {
 
 
 def summary_text(summary: pd.DataFrame, messages: list[Message], width: int | None = None) -> str:
-    """Return a summary as text with messages below.
-
-    Parameters
-    ----------
-    summary, messages
-        See `summarize` and `describe`.
-    width
-        Characters per line; default: the width of the terminal.
-
-    """
+    """Return a summary as text with messages below; default width: that of the terminal."""
     stream = io.StringIO()
     # in a notebook, rich would display text that is printed to any stream
     plain: Any = {"force_terminal": True, "force_jupyter": False, "color_system": None}

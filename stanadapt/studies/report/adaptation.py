@@ -4,34 +4,25 @@ from typing import Any
 
 import numpy as np
 
-from stanadapt.studies.report.canvas import (
-    MUTED,
-    Picture,
-    as_svg,
-    hue,
-    label_iterations,
-    label_log_axis,
-    new_figure,
-    shorten,
-)
+from stanadapt.studies.report import canvas
 from stanadapt.studies.report.fits import ReportedFit, statistics
 
 BLOCKS = 60  # means per phase that are drawn
 FAINTEST = 0.4  # opacity of the last chain
 
 
-def draw(runs: list[ReportedFit], places: dict[str, int]) -> Picture | None:
+def draw(runs: list[ReportedFit], places: dict[str, int]) -> canvas.Picture | None:
     """Draw a row per run with acceptance rates or step sizes; return None if no run has any."""
     shown = [run for run in runs if {"acceptance_rate", "step_size"} & run.statistics.keys()]
     if not shown:
         return None
-    figure = new_figure(0.5 + 1.15 * len(shown))
+    figure = canvas.new_figure(0.5 + 1.15 * len(shown))
     grid = figure.subplots(len(shown), 2, squeeze=False)
     for (left, right), run in zip(grid, shown, strict=True):
-        color = hue(places[run.name])
+        color = canvas.hue(places[run.name])
         _draw_panel(left, run, "acceptance_rate", color)
         left.set_ylim(0, 1.02)
-        left.set_title(f"{shorten(run.label)}: acceptance rate")
+        left.set_title(f"{canvas.shorten(run.label)}: acceptance rate")
         if "step_size" in run.statistics:
             _draw_panel(right, run, "step_size", color)
             right.set_title("step size")
@@ -41,7 +32,7 @@ def draw(runs: list[ReportedFit], places: dict[str, int]) -> Picture | None:
         axes.set_xlabel("iteration; sampling begins after 0")
     caption = _caption(runs, shown)
     description = "Acceptance rates and step sizes along the iterations, by sampler"
-    return Picture("Adaptation", caption, as_svg(figure, "adaptation", description))
+    return canvas.picture(figure, "adaptation", "Adaptation", caption, description)
 
 
 def _draw_panel(axes: Any, run: ReportedFit, name: str, color: str) -> None:
@@ -62,14 +53,14 @@ def _draw_panel(axes: Any, run: ReportedFit, name: str, color: str) -> None:
         for c, row in enumerate(blocks):
             strength = 1 - (1 - FAINTEST) * c / max(len(blocks) - 1, 1)
             axes.plot(at, row, color=color, lw=0.9, alpha=strength)
-    label_iterations(axes.xaxis)
+    canvas.label_iterations(axes.xaxis)
     if warmup.shape[1]:
-        axes.axvline(0, color=MUTED, lw=0.8, ls=(0, (3, 2)))
+        axes.axvline(0, color=canvas.MUTED, lw=0.8, ls=(0, (3, 2)))
     if name == "step_size":
         positive = np.concatenate([b[np.isfinite(b) & (b > 0)] for b in drawn])
         if len(positive) and positive.max() > 20 * positive.min():
             axes.set_yscale("log")
-            label_log_axis(axes.yaxis)
+            canvas.label_log_axis(axes.yaxis)
 
 
 def _caption(runs: list[ReportedFit], shown: list[ReportedFit]) -> str:

@@ -126,15 +126,9 @@ def label_iterations(axis: Any) -> None:
 
 
 def as_svg(figure: Any, name: str, title: str) -> str:
-    """Return the figure as an element of a page.
+    """Return the figure as an element of a page; the title is read aloud by screen readers.
 
-    Parameters
-    ----------
-    name
-        Prefix that makes the identifiers of its parts unique on the page.
-    title
-        Description for screen readers.
-
+    The name is a prefix that makes the identifiers of its parts unique on the page.
     """
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
@@ -150,3 +144,8 @@ def as_svg(figure: Any, name: str, title: str) -> str:
     box = re.search(r'viewBox="([^"]+)"', body)
     inner = body[body.index(">", body.index("<svg")) + 1 :]
     return f'<svg viewBox="{box[1] if box else ""}" role="img" aria-label="{escape(title)}">{inner}'
+
+
+def picture(figure: Any, name: str, title: str, caption: str, description: str) -> Picture:
+    """Return a figure as a picture of a page, with a description for screen readers."""
+    return Picture(title, caption, as_svg(figure, name, description))

@@ -5,14 +5,15 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.errors import Message
-from stanadapt.studies.report.fits import Assessment, ReportedFit
+from stanadapt.studies.report.assessment import Assessment
+from stanadapt.studies.report.fits import ReportedFit
 
 # with one run each, smaller ratios of ESS per second may be due to the seed
 CLEARLY_AHEAD = 1.25
 
 
 class Conclusion(NamedTuple):
-    """Two messages, and the name of the sampler to use; None if there is none."""
+    """Two messages, and the recommended sampler, or None."""
 
     trust: Message
     choice: Message
@@ -70,13 +71,7 @@ def choose(
 ) -> tuple[Message, str | None]:
     """Return a message on the fastest of the usable samplers, and its name.
 
-    Parameters
-    ----------
-    seconds, gradients
-        Smallest ESS per second and per gradient, by sampler.
-    alone
-        Whether there was one sampler from the start.
-
+    Smallest ESS per second and per gradient are given by sampler; `alone`: from the start.
     """
     ranked = sorted(
         (name for name, cost in seconds.items() if np.isfinite(cost.median)),

@@ -4,29 +4,15 @@ from typing import Any
 
 import numpy as np
 
-from stanadapt.studies.report.canvas import (
-    MUTED,
-    Picture,
-    as_svg,
-    hue,
-    label_log_axis,
-    new_figure,
-    shorten,
-)
+from stanadapt.studies.report import canvas
 from stanadapt.studies.report.conclusion import Cost, number, per_gradient, per_second
 from stanadapt.studies.report.fits import ReportedFit
 
 
-def draw(runs: list[ReportedFit], refused: list[str]) -> Picture | None:
-    """Draw a row per name and a panel per cost; return None if no cost was recorded.
+def draw(runs: list[ReportedFit], refused: list[str]) -> canvas.Picture | None:
+    """Draw a row per name and a panel per cost, or nothing if no cost was recorded.
 
-    Parameters
-    ----------
-    runs
-        All runs of the report.
-    refused
-        Names that cannot be used: their marks are hollow.
-
+    Marks of names that are refused are hollow.
     """
     names = list(dict.fromkeys(run.name for run in runs))
     costs = {
@@ -35,14 +21,14 @@ def draw(runs: list[ReportedFit], refused: list[str]) -> Picture | None:
     }
     if not any(np.isfinite(cost.median) for panel in costs.values() for cost in panel):
         return None
-    figure = new_figure(0.75 + 0.3 * len(names))
+    figure = canvas.new_figure(0.75 + 0.3 * len(names))
     panels = figure.subplots(1, 2, sharey=True)
     for axes, (title, panel) in zip(panels, costs.items(), strict=True):
         _draw_panel(axes, title, panel, [name in refused for name in names])
-    panels[0].set_yticks(range(len(names)), [shorten(name) for name in names])
+    panels[0].set_yticks(range(len(names)), [canvas.shorten(name) for name in names])
     panels[0].set_ylim(len(names) - 0.5, -0.5)
     description = "Smallest effective sample size per second and per gradient, by sampler"
-    return Picture("Cost", _caption(runs, refused), as_svg(figure, "costs", description))
+    return canvas.picture(figure, "costs", "Cost", _caption(runs, refused), description)
 
 
 def _draw_panel(axes: Any, title: str, costs: list[Cost], hollow: list[bool]) -> None:
@@ -56,18 +42,18 @@ def _draw_panel(axes: Any, title: str, costs: list[Cost], hollow: list[bool]) ->
     # room for the numbers on the right
     span = max(high / low, 10.0)
     axes.set_xlim(low / span**0.15, high * span**0.35)
-    label_log_axis(axes.xaxis)
+    canvas.label_log_axis(axes.xaxis)
     for i, cost in enumerate(costs):
         if not cost.median > 0:
             axes.text(
-                0.02, i, "not counted", color=MUTED, va="center",
+                0.02, i, "not counted", color=canvas.MUTED, va="center",
                 transform=axes.get_yaxis_transform(),
             )  # fmt: skip
             continue
-        fill = "none" if hollow[i] else hue(i)
+        fill = "none" if hollow[i] else canvas.hue(i)
         if cost.highest > cost.lowest:
-            axes.plot([cost.lowest, cost.highest], [i, i], color=hue(i), lw=2)
-        axes.plot(cost.median, i, "o", ms=6, mfc=fill, mec=hue(i), mew=1.5)
+            axes.plot([cost.lowest, cost.highest], [i, i], color=canvas.hue(i), lw=2)
+        axes.plot(cost.median, i, "o", ms=6, mfc=fill, mec=canvas.hue(i), mew=1.5)
         axes.annotate(
             number(cost.median), (cost.highest, i), (8, 0), textcoords="offset points", va="center"
         )

@@ -6,7 +6,7 @@ import numpy as np
 
 from stanadapt.diagnostics.compare import disagreement
 from stanadapt.diagnostics.mixing import Efficiency
-from stanadapt.studies.report.canvas import MUTED, Picture, as_svg, dash, hue, new_figure, shorten
+from stanadapt.studies.report import canvas
 from stanadapt.studies.report.fits import ReportedFit, parameters
 
 MOST = 16  # parameters
@@ -38,7 +38,9 @@ def _select(run: ReportedFit, name: str) -> Efficiency:
     return Efficiency(names[i : i + 1], *(values[i : i + 1] for values in measures))
 
 
-def draw(runs: list[ReportedFit], reference: ReportedFit, places: dict[str, int]) -> Picture | None:
+def draw(
+    runs: list[ReportedFit], reference: ReportedFit, places: dict[str, int]
+) -> canvas.Picture | None:
     """Draw a row per parameter and a line per run; return None if no parameter can be drawn."""
     ordered = most_different(runs, reference)
     most = set(ordered[:MOST])
@@ -46,30 +48,29 @@ def draw(runs: list[ReportedFit], reference: ReportedFit, places: dict[str, int]
     if not names:
         return None
     step = 0.8 / len(runs)
-    figure = new_figure(0.8 + len(names) * max(0.24, 0.11 * len(runs)))
+    figure = canvas.new_figure(0.8 + len(names) * max(0.24, 0.11 * len(runs)))
     axes = figure.subplots()
     for j in range(len(names)):
         if j % 2:
-            axes.axhspan(j - 0.5, j + 0.5, color=MUTED, alpha=0.1, lw=0)
+            axes.axhspan(j - 0.5, j + 0.5, color=canvas.MUTED, alpha=0.1, lw=0)
     for k, run in enumerate(runs):
         for j, name in enumerate(names):
             if name in run.columns and np.isfinite(run.columns[name]).all():
                 points = _standardize(run, name, reference)
                 at = j - 0.4 + step * (k + 0.5)
-                _draw_interval(axes, points, at, hue(places[run.name]), dash(places[run.name]))
+                _draw_interval(
+                    axes, points, at, canvas.hue(places[run.name]), canvas.dash(places[run.name])
+                )
     for value in (-1.645, 0.0, 1.645):
-        axes.axvline(value, color=MUTED, lw=0.7, ls=(0, (3, 2)), zorder=0)
+        axes.axvline(value, color=canvas.MUTED, lw=0.7, ls=(0, (3, 2)), zorder=0)
     left, right = axes.get_xlim()
     axes.set_xlim(max(left, -WIDEST), min(right, WIDEST))
-    axes.set_yticks(range(len(names)), [shorten(name) for name in names])
+    axes.set_yticks(range(len(names)), [canvas.shorten(name) for name in names])
     axes.set_ylim(len(names) - 0.5, -0.5)
     axes.set_xlabel("distance from the mean of the reference, in its standard deviations")
     caption = _caption(len(names), len(ordered))
-    return Picture(
-        "Posterior by each sampler",
-        caption,
-        as_svg(figure, "forest", "Medians and intervals of each parameter by each sampler"),
-    )
+    description = "Medians and intervals of each parameter by each sampler"
+    return canvas.picture(figure, "forest", "Posterior by each sampler", caption, description)
 
 
 def _standardize(run: ReportedFit, name: str, reference: ReportedFit) -> np.ndarray:

@@ -4,16 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from stanadapt.studies.report.canvas import (
-    INK,
-    MUTED,
-    WIDTH,
-    Picture,
-    as_svg,
-    hue,
-    new_figure,
-    shorten,
-)
+from stanadapt.studies.report import canvas
 from stanadapt.studies.report.fits import ReportedFit
 from stanadapt.studies.report.forest import most_different
 
@@ -23,7 +14,9 @@ FEWEST_POINTS = 100
 FARTHEST = 12.0  # standard deviations of the reference
 
 
-def draw(runs: list[ReportedFit], reference: ReportedFit, places: dict[str, int]) -> Picture | None:
+def draw(
+    runs: list[ReportedFit], reference: ReportedFit, places: dict[str, int]
+) -> canvas.Picture | None:
     """Draw a panel per run over draws of the reference; return None if a panel lacks an axis."""
     names = most_different(runs, reference)[:2]
     able = [run for run in runs if all(_is_finite(run, name) for name in names)]
@@ -31,7 +24,7 @@ def draw(runs: list[ReportedFit], reference: ReportedFit, places: dict[str, int]
         return None
     columns = 2 if len(able) in (2, 4) else min(len(able), PER_ROW)
     rows = -(-len(able) // columns)
-    figure = new_figure(0.4 + rows * WIDTH / max(columns, 2) * 0.85)
+    figure = canvas.new_figure(0.4 + rows * canvas.WIDTH / max(columns, 2) * 0.85)
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     for axes in grid.flat[len(able) :]:
         axes.set_axis_off()
@@ -39,20 +32,20 @@ def draw(runs: list[ReportedFit], reference: ReportedFit, places: dict[str, int]
     for axes, run in zip(grid.flat, able, strict=False):
         if run is not reference:
             x, y, _ = _points(reference, names, share // 2)
-            axes.plot(x, y, ".", ms=3, color=MUTED, alpha=0.5, mew=0)
+            axes.plot(x, y, ".", ms=3, color=canvas.MUTED, alpha=0.5, mew=0)
         x, y, diverging = _points(run, names, share)
-        axes.plot(x, y, ".", ms=3.5, color=hue(places[run.name]), alpha=0.6, mew=0)
+        axes.plot(x, y, ".", ms=3.5, color=canvas.hue(places[run.name]), alpha=0.6, mew=0)
         _draw_divergences(axes, run, names, diverging)
-        axes.set_title(shorten(run.label))
+        axes.set_title(canvas.shorten(run.label))
     for axes in grid.flat[max(0, len(able) - columns) : len(able)]:
         axes.tick_params(labelbottom=True)
     cut = _limit_axes(grid[0, 0], reference, names)
-    figure.supxlabel(shorten(names[0]), fontsize=9)
-    figure.supylabel(shorten(names[1]), fontsize=9)
+    figure.supxlabel(canvas.shorten(names[0]), fontsize=9)
+    figure.supylabel(canvas.shorten(names[1]), fontsize=9)
     caption = _caption(runs, reference, able) + cut
     description = f"Draws of {names[0]} and {names[1]}, a panel per sampler"
-    return Picture(
-        "The two parameters that differ most", caption, as_svg(figure, "pairs", description)
+    return canvas.picture(
+        figure, "pairs", "The two parameters that differ most", caption, description
     )
 
 
@@ -75,7 +68,7 @@ def _draw_divergences(axes: Any, run: ReportedFit, names: list[str], at: np.ndar
         return
     at = at[np.linspace(0, len(at) - 1, min(len(at), MOST_DIVERGENCES)).round().astype(int)]
     x, y = (run.columns[name].reshape(-1)[at] for name in names)
-    axes.plot(x, y, "x", ms=4, mew=1.1, color=INK)
+    axes.plot(x, y, "x", ms=4, mew=1.1, color=canvas.INK)
 
 
 def _limit_axes(axes: Any, reference: ReportedFit, names: list[str]) -> str:

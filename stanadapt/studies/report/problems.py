@@ -6,7 +6,8 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.errors import Message
-from stanadapt.studies.report.fits import Assessment, ReportedFit, largest_z
+from stanadapt.studies.report.assessment import Assessment, largest_z
+from stanadapt.studies.report.fits import ReportedFit
 
 # mean acceptance rate below which the steps of a chain are too large, whatever its target is
 SMALLEST_RATE = 0.05

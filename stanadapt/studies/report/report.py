@@ -22,18 +22,17 @@ from stanadapt.studies.report import (
     straightening,
     traces,
 )
+from stanadapt.studies.report.assessment import Assessment, assess
 from stanadapt.studies.report.canvas import Picture, report_style
 from stanadapt.studies.report.conclusion import conclude
 from stanadapt.studies.report.fits import (
-    Assessment,
     ReportedFit,
-    assess,
     collect,
     list_repeats,
     parameters,
-    reduce_columns,
     representatives,
 )
+from stanadapt.studies.report.many_columns import reduce_columns
 from stanadapt.studies.report.page import origin, render
 from stanadapt.studies.report.problems import problems
 from stanadapt.studies.report.table import TITLES, table_lines

@@ -4,16 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from stanadapt.studies.report.canvas import (
-    MUTED,
-    Picture,
-    as_svg,
-    dash,
-    hue,
-    label_log_axis,
-    new_figure,
-    shorten,
-)
+from stanadapt.studies.report import canvas
 from stanadapt.studies.report.fits import ReportedFit, parameters
 
 POINTS = 80  # of a line
@@ -52,7 +43,7 @@ def evaluations(run: ReportedFit) -> tuple[float, float]:
 
 def draw(
     runs: list[ReportedFit], reference: ReportedFit, sound: bool, places: dict[str, int]
-) -> Picture | None:
+) -> canvas.Picture | None:
     """Draw a line per run with counted evaluations; return None if there is no such run."""
     shown = [
         run
@@ -61,7 +52,7 @@ def draw(
     ]
     if not shown:
         return None
-    figure = new_figure(3.4)
+    figure = canvas.new_figure(3.4)
     axes = figure.subplots()
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -69,7 +60,14 @@ def draw(
     for run in shown:
         x, y = running_error(run, reference)
         place = places[run.name]
-        axes.plot(x, y, color=hue(place), ls=dash(place), lw=1.6, label=shorten(run.label))
+        axes.plot(
+            x,
+            y,
+            color=canvas.hue(place),
+            ls=canvas.dash(place),
+            lw=1.6,
+            label=canvas.shorten(run.label),
+        )
         if run is reference or not np.isfinite(through[0]):
             through = (float(x[-1]), float(y[-1]))
     _draw_slope(axes, through)
@@ -80,7 +78,7 @@ def draw(
     axes.legend(fontsize=8)
     caption = _caption(runs, shown, reference, sound)
     description = "Largest error of the means against gradients spent, a line per sampler"
-    return Picture("Error of the means", caption, as_svg(figure, "error", description))
+    return canvas.picture(figure, "error", "Error of the means", caption, description)
 
 
 def _draw_slope(axes: Any, through: tuple[float, float]) -> None:
@@ -89,11 +87,11 @@ def _draw_slope(axes: Any, through: tuple[float, float]) -> None:
     left, right = axes.get_xlim()
     low, high = axes.get_ylim()
     at = np.geomspace(left, right, 50)
-    axes.plot(at, y * np.sqrt(x / at), color=MUTED, lw=0.9, ls=(0, (4, 3)), zorder=0)
+    axes.plot(at, y * np.sqrt(x / at), color=canvas.MUTED, lw=0.9, ls=(0, (4, 3)), zorder=0)
     axes.set_xlim(left, right)
     axes.set_ylim(low, high)
-    label_log_axis(axes.xaxis)
-    label_log_axis(axes.yaxis)
+    canvas.label_log_axis(axes.xaxis)
+    canvas.label_log_axis(axes.yaxis)
 
 
 def _caption(

@@ -1,7 +1,4 @@
-"""The picture of a funnel or curved ridge that a sampler straightened, before and after.
-
-A file of its own, as every picture of a report.
-"""
+"""The picture of a funnel or curved ridge that a sampler straightened, before and after."""
 
 from typing import Any
 
@@ -9,7 +6,7 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.samplers.straightened_pair import DRIVER, MEMBER, RESIDUAL, STRAIGHTENED
-from stanadapt.studies.report.canvas import Picture, as_svg, hue, new_figure, shorten
+from stanadapt.studies.report import canvas
 from stanadapt.studies.report.fits import ReportedFit
 
 MOST_ROWS = 4
@@ -17,24 +14,24 @@ MOST_ROWS = 4
 CUT = 0.005
 
 
-def draw(runs: list[ReportedFit], places: dict[str, int]) -> Picture | None:
+def draw(runs: list[ReportedFit], places: dict[str, int]) -> canvas.Picture | None:
     """Draw a row per run that was straightened; return None if none was."""
     shown = [run for run in runs if _has_pair(run.fit)][:MOST_ROWS]
     if not shown:
         return None
-    figure = new_figure(0.4 + 2.4 * len(shown))
+    figure = canvas.new_figure(0.4 + 2.4 * len(shown))
     grid = figure.subplots(len(shown), 2, squeeze=False)
     for (left, right), run in zip(grid, shown, strict=True):
         group = results.dataset(run.fit, STRAIGHTENED)
-        driver, member = (shorten(str(group[v].attrs["name"])) for v in (DRIVER, MEMBER))
+        driver, member = (canvas.shorten(str(group[v].attrs["name"])) for v in (DRIVER, MEMBER))
         for axes, variable in ((left, MEMBER), (right, RESIDUAL)):
             values = np.asarray(group[variable])
-            axes.plot(group[DRIVER], values, ".", ms=3.5, color=hue(places[run.name]), alpha=0.6,
+            axes.plot(group[DRIVER], values, ".", ms=3.5, color=canvas.hue(places[run.name]), alpha=0.6,
                       mew=0)  # fmt: skip
             _cut(axes, values)
             axes.set_xlabel(driver)
         left.set_ylabel(member)
-        left.set_title(f"{shorten(run.label)}: before")
+        left.set_title(f"{canvas.shorten(run.label)}: before")
         right.set_title("after")
     description = "A coordinate against another on which it depends, before and after"
     found = (f"{run.label}: {results.attribute(run.fit, 'straightening', '')}" for run in shown)
@@ -43,7 +40,7 @@ def draw(runs: list[ReportedFit], places: dict[str, int]) -> Picture | None:
         "coordinates on which it depends: its spread and location should be the same everywhere. "
         "Draws are on the unconstrained scale."
     )
-    return Picture("Straightening", caption, as_svg(figure, "straightening", description))
+    return canvas.picture(figure, "straightening", "Straightening", caption, description)
 
 
 def _has_pair(fit: results.Fit) -> bool:

@@ -6,8 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.diagnostics.reasons import FINE, NOT_EXACT, ORDER
+from stanadapt.studies.report.assessment import Assessment
 from stanadapt.studies.report.conclusion import Cost, number, per_gradient, per_second
-from stanadapt.studies.report.fits import Assessment, ReportedFit
+from stanadapt.studies.report.fits import ReportedFit
 
 TITLES = {
     "ESS/s": "smallest bulk effective sample size per second of one core, warm-up included",

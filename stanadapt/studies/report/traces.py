@@ -6,16 +6,7 @@ import numpy as np
 import scipy
 
 from stanadapt.diagnostics.mixing import R_HAT
-from stanadapt.studies.report.canvas import (
-    INK,
-    MUTED,
-    Picture,
-    as_svg,
-    hue,
-    label_iterations,
-    new_figure,
-    shorten,
-)
+from stanadapt.studies.report import canvas
 from stanadapt.studies.report.fits import ReportedFit, parameters
 
 WORST, BINS = 3, 20
@@ -38,30 +29,30 @@ def worst_parameters(run: ReportedFit) -> list[str]:
     return sorted(scores, key=scores.__getitem__)[:WORST]
 
 
-def draw(run: ReportedFit, place: int) -> Picture | None:
+def draw(run: ReportedFit, place: int) -> canvas.Picture | None:
     """Draw a row per parameter: trace, and ranks by chain; return None if no parameter moves."""
     names = worst_parameters(run)
     if not names:
         return None
-    figure = new_figure(0.5 + 1.45 * len(names))
+    figure = canvas.new_figure(0.5 + 1.45 * len(names))
     grid = figure.subplots(len(names), 2, squeeze=False, width_ratios=(2, 1))
     for (left, right), name in zip(grid, names, strict=True):
-        _draw_trace(left, run.columns[name], hue(place))
-        _draw_ranks(right, run.columns[name], hue(place))
+        _draw_trace(left, run.columns[name], canvas.hue(place))
+        _draw_ranks(right, run.columns[name], canvas.hue(place))
         left.set_title(_title(run, name))
     grid[0, 1].set_title("ranks by chain")
     grid[-1, 0].set_xlabel("draw")
     grid[-1, 1].set_xlabel("rank among all draws")
     title = f"Traces and ranks: {run.label}"
     description = f"Trace, and ranks by chain, of {', '.join(names)} by {run.label}"
-    return Picture(title, _caption(run, names), as_svg(figure, f"traces{place}", description))
+    return canvas.picture(figure, f"traces{place}", title, _caption(run, names), description)
 
 
 def _title(run: ReportedFit, name: str) -> str:
     i = run.measured.names.index(name)
     r_hat, ess = run.measured.r_hat[i], run.measured.ess_bulk[i]
     shown = f"R-hat {r_hat:.3f}, " if np.isfinite(r_hat) else ""
-    return f"{shorten(name)}: {shown}bulk ESS {ess:,.0f}"
+    return f"{canvas.shorten(name)}: {shown}bulk ESS {ess:,.0f}"
 
 
 def _draw_trace(axes: Any, draws: np.ndarray, color: str) -> None:
@@ -72,7 +63,7 @@ def _draw_trace(axes: Any, draws: np.ndarray, color: str) -> None:
         strength = 1 - (1 - FAINTEST) * c / max(chains - 1, 1)
         axes.plot(at + 1, draws[c, at], color=color, lw=0.7, alpha=strength)
     axes.margins(x=0)
-    label_iterations(axes.xaxis)
+    canvas.label_iterations(axes.xaxis)
 
 
 def _draw_ranks(axes: Any, draws: np.ndarray, color: str) -> None:
@@ -87,8 +78,8 @@ def _draw_ranks(axes: Any, draws: np.ndarray, color: str) -> None:
         floor = len(chains) - 1 - level
         heights = floor + 0.9 * np.minimum(counts[c] / tallest, 1)
         axes.stairs(heights, edges, baseline=floor, fill=True, color=color, alpha=0.75)
-        axes.plot([0, 1], [floor + 0.9 / tallest] * 2, color=INK, lw=0.6, ls=(0, (3, 2)))
-        axes.axhline(floor, color=MUTED, lw=0.5)
+        axes.plot([0, 1], [floor + 0.9 / tallest] * 2, color=canvas.INK, lw=0.6, ls=(0, (3, 2)))
+        axes.axhline(floor, color=canvas.MUTED, lw=0.5)
     levels = [len(chains) - 1 - level + 0.4 for level in range(len(chains))]
     axes.set_yticks(levels, [f"chain {c + 1}" for c in chains])
     axes.tick_params(axis="y", length=0)

@@ -7,8 +7,9 @@ import pytest
 
 from stanadapt import results
 from stanadapt.errors import codes_of
+from stanadapt.studies.report.assessment import assess, largest_z
 from stanadapt.studies.report.conclusion import conclude, number
-from stanadapt.studies.report.fits import assess, collect, largest_z, list_repeats
+from stanadapt.studies.report.fits import collect, list_repeats
 from stanadapt.studies.report.problems import problems
 from stanadapt.studies.report.table import TITLES, table_lines
 from tests.helpers import made_up_fits as made_up

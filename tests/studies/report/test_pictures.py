@@ -7,14 +7,9 @@ import xarray as xr
 from stanadapt import results
 from stanadapt.studies.report import straightening
 from stanadapt.studies.report.canvas import report_style
-from stanadapt.studies.report.fits import (
-    MOST,
-    collect,
-    list_repeats,
-    parameters,
-    reduce_columns,
-)
+from stanadapt.studies.report.fits import collect, list_repeats, parameters
 from stanadapt.studies.report.forest import most_different
+from stanadapt.studies.report.many_columns import MOST, reduce_columns
 from stanadapt.studies.report.running_error import running_error
 from stanadapt.studies.report.traces import worst_parameters
 from tests.helpers import made_up_fits as made_up
