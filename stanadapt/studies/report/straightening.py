@@ -26,8 +26,8 @@ def draw(runs: list[ReportedFit], places: dict[str, int]) -> canvas.Picture | No
         driver, member = (canvas.shorten(str(group[v].attrs["name"])) for v in (DRIVER, MEMBER))
         for axes, variable in ((left, MEMBER), (right, RESIDUAL)):
             values = np.asarray(group[variable])
-            axes.plot(group[DRIVER], values, ".", ms=3.5, color=canvas.hue(places[run.name]), alpha=0.6,
-                      mew=0)  # fmt: skip
+            color = canvas.hue(places[run.name])
+            axes.plot(group[DRIVER], values, ".", ms=3.5, color=color, alpha=0.6, mew=0)
             _cut(axes, values)
             axes.set_xlabel(driver)
         left.set_ylabel(member)
