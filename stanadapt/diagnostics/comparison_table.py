@@ -110,6 +110,41 @@ def plain_console() -> tuple[Console, io.StringIO]:
     return Console(file=stream, width=PIPE_WIDTH if wide else terminal.width, **plain), stream
 
 
+class PrintedFrame(pd.DataFrame):
+    """A data frame that prints as a table with texts below; parts of it are ordinary frames."""
+
+    @property
+    def _constructor(self) -> Any:
+        return pd.DataFrame
+
+    @property
+    def _is_complete(self) -> bool:
+        """Whether the frame has what is printed; if not, it prints as an ordinary frame."""
+        return True
+
+    def _show(self, console: Console) -> None:
+        raise NotImplementedError
+
+    def _as_html(self) -> str:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        if not self._is_complete:
+            return super().__repr__()
+        console, stream = plain_console()
+        self._show(console)
+        return stream.getvalue().rstrip("\n")
+
+    def _repr_html_(self) -> str | None:
+        return self._as_html() if self._is_complete else super()._repr_html_()
+
+
+def print_texts(texts: Iterable[str], console: Console) -> None:
+    """Print texts below a table."""
+    for text in texts:
+        console.print(text, highlight=False, markup=False)
+
+
 REASONS_SHOWN = 2  # per fit, below the table; attrs has all of them
 
 
@@ -159,27 +194,17 @@ BIASED_COLUMNS = {
 NEEDED = {"verdict", "sampler", "exact", "chains", "draws", "stopped_chains", "interrupted"}
 
 
-class Comparison(pd.DataFrame):
+class Comparison(PrintedFrame):
     """A comparison of fits: a data frame that prints as a table with remarks."""
-
-    @property
-    def _constructor(self) -> Any:
-        return pd.DataFrame
 
     @property
     def _is_complete(self) -> bool:
         return set(self.columns) >= NEEDED and set(self.attrs.get("reasons", ())) == {*self.index}
 
-    def __repr__(self) -> str:
-        if not self._is_complete:
-            return super().__repr__()
-        console, stream = plain_console()
+    def _show(self, console: Console) -> None:
         show_table(self, console)
-        return stream.getvalue().rstrip("\n")
 
-    def _repr_html_(self) -> str | None:
-        if not self._is_complete:
-            return super()._repr_html_()
+    def _as_html(self) -> str:
         tables = [_part_as_html(*part) for part in parts(self)]
         return "".join(tables) + html_paragraphs(remarks(self))
 
@@ -196,8 +221,7 @@ def show_table(table: pd.DataFrame, console: Console) -> None:
         ranks = {column.title: column.rank for column in columns.values()}
         names = [str(name) for name in part.index]
         show_columns(title, names, cells(part, columns), ranks, console)
-    for text in remarks(table):
-        console.print(text, highlight=False, markup=False)
+    print_texts(remarks(table), console)
 
 
 def parts(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, dict[str, Column]]]:

@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import scipy
+from rich.console import Console
 from rich.table import Table
 
 from stanadapt import results
-from stanadapt.diagnostics.comparison_table import html_paragraphs, html_table, plain_console
+from stanadapt.diagnostics import comparison_table
 from stanadapt.diagnostics.hill_climb import Ends, climb, group_ends, make_frame
 from stanadapt.diagnostics.mixing import ess_of_chain
 from stanadapt.errors import Message, StanadaptError, require_whole
@@ -30,24 +31,17 @@ NOT_TRUSTED = "the weights cannot be trusted"
 NO_PROOF = "No diagnostic can prove that all modes were found: only visited modes are listed."
 
 
-class Modes(pd.DataFrame):
+class Modes(comparison_table.PrintedFrame):
     """The modes of a posterior: a data frame that prints as a table with messages.
 
     Printed are the first parameters and chains only.
     """
 
     @property
-    def _constructor(self) -> Any:
-        return pd.DataFrame
-
-    @property
     def _is_complete(self) -> bool:
         return {"weight", "error", "log_density", "position"} <= set(self.columns)
 
-    def __repr__(self) -> str:
-        if not self._is_complete:
-            return super().__repr__()
-        console, stream = plain_console()
+    def _show(self, console: Console) -> None:
         titles, rows = self._cells()
         printed = Table(box=None, header_style="bold")
         for title in titles:
@@ -55,14 +49,11 @@ class Modes(pd.DataFrame):
         for row in rows:
             printed.add_row(*row)
         console.print(printed)
-        for text in self.attrs.get("messages", []):
-            console.print(text, highlight=False, markup=False)
-        return stream.getvalue().rstrip("\n")
+        comparison_table.print_texts(self.attrs.get("messages", []), console)
 
-    def _repr_html_(self) -> str | None:
-        if not self._is_complete:
-            return super()._repr_html_()
-        return html_table(*self._cells()) + html_paragraphs(self.attrs.get("messages", []))
+    def _as_html(self) -> str:
+        below = comparison_table.html_paragraphs(self.attrs.get("messages", []))
+        return comparison_table.html_table(*self._cells()) + below
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         """Return titles, and the cells of each row."""

@@ -1,7 +1,6 @@
 """Summarize the draws of a fit: estimates of each quantity, and how precise they are."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -132,19 +131,13 @@ def _rows(columns: dict[str, np.ndarray]) -> np.ndarray:
     return table
 
 
-class Summary(pd.DataFrame):
+class Summary(tables.PrintedFrame):
     """Estimates and their precision: a data frame that prints with as many digits as are known."""
 
-    @property
-    def _constructor(self) -> Any:
-        return pd.DataFrame
-
-    def __repr__(self) -> str:
-        console, stream = tables.plain_console()
+    def _show(self, console: Console) -> None:
         show(self, console)
-        return stream.getvalue().rstrip("\n")
 
-    def _repr_html_(self) -> str:
+    def _as_html(self) -> str:
         names, shown = cells(self)
         rows = zip(names, zip(*shown.values(), strict=True), strict=True)
         return tables.html_table(["", *shown], ([name, *row] for name, row in rows))
