@@ -14,7 +14,7 @@ from stanadapt.diagnostics import draw_checks, reasons
 from stanadapt.diagnostics.comparison_table import remarks
 from stanadapt.diagnostics.mixing import Mixing
 from stanadapt.diagnostics.sampler_checks import divergent_share
-from stanadapt.diagnostics.screening import screen, worst_columns
+from stanadapt.diagnostics.screening import screen
 from stanadapt.diagnostics.verdict import judge, skip_judging, verdict
 from stanadapt.errors import codes_of
 from stanadapt.runs.choose_sampler import DEFAULT
@@ -436,20 +436,6 @@ def test_all_variables_are_judged_if_parameters_were_renamed():
     assert verdict(fit).verdict == "do not use"
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("fault", ["chains disagree", "slow", "slow tail"])
-@pytest.mark.parametrize("place", [0, 150, 299])
-def test_one_bad_column_of_many_is_found(fault, place):
-    """The bad column is among the 32 of 300, at most, that are examined closely."""
-    columns = {f"x[{i + 1}]": normal(10 + i) for i in range(300)}
-    bad = f"x[{place + 1}]"
-    columns[bad] = FAULTS[fault][0]["sigma"]
-    assert bad in worst_columns(columns)
-    assert len(worst_columns(columns)) <= 32
-    fit = results.build({"posterior": {"x": np.stack(list(columns.values()), -1)}}, {})
-    assert bad in message(fit, FAULTS[fault][3])
-
-
 def test_the_verdict_is_recorded_with_a_warning():
     with warns("high_r_hat", "sigma") as caught:
         fit = judge(made(sigma=shifted(1.0)))
@@ -511,11 +497,6 @@ def test_compare_shows_the_warnings_of_a_fine_fit():
     assert remark.code == "max_treedepth"
     for fact in ("deep", "fine", "4000 of 4000"):
         assert fact in remark
-
-
-def test_compare_shows_the_verdict():
-    table = sa.compare({"good": made(), "bad": made(sigma=shifted(1.0))})
-    assert table["verdict"].to_dict() == {"good": "fine", "bad": "do not use"}
 
 
 def test_the_screening_does_not_depend_on_the_size_of_blocks():
