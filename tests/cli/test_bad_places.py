@@ -18,14 +18,6 @@ from tests.helpers.command_line import TINY, call, refused
 from tests.helpers.full_disk import full_disk
 from tests.helpers.repository import ROOT
 
-# what the command stanadapt runs, in a process for which all disks are full
-ON_A_FULL_DISK = """
-import resource
-resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-from stanadapt.cli import main
-main()
-"""
-
 
 def run(*command, **variables):
     """Run Python in another process that nobody reads; return its exit code and its messages."""
