@@ -73,8 +73,9 @@ def _missed_share(reference: "_Described", fit: "_Described", draws: int) -> Mis
     n -= n % BLOCKS
     if n < FEWEST:
         return Missed(np.nan, np.nan)
-    scale = np.array([_scale(reference[name], fit[name]) for name in names])
-    center = np.array([reference[name].median for name in names])
+    ours, theirs = reference.described, fit.described
+    scale = np.array([_scale(ours[name], theirs[name]) for name in names])
+    center = np.array([ours[name].median for name in names])
     one, other = ((x.thinned(names, n) - center) / scale for x in (reference, fit))
     result = _compare(one, other, other)
     if not result.clear or size < 2 * n:
@@ -139,21 +140,13 @@ class _Described:
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
-        self._described: dict[str, _Column] = {}
+        self.described = {name: _describe(values) for name, values in columns.items()}
         self._thinned: tuple[list[str], np.ndarray] | None = None
-
-    def __getitem__(self, name: str) -> _Column:
-        if name not in self._described:
-            self._described[name] = _describe(self.columns[name])
-        return self._described[name]
 
     def names_to_compare(self, other: "_Described") -> list[str]:
         """Return the columns that both have, finite, and not constant in both."""
-        return [
-            name
-            for name in self.columns
-            if name in other.columns and _varies(self[name], other[name])
-        ]
+        both = [name for name in self.columns if name in other.columns]
+        return [name for name in both if _varies(self.described[name], other.described[name])]
 
     def thinned(self, names: list[str], n: int) -> np.ndarray:
         """Return `_thin` of the columns; the last result is kept."""

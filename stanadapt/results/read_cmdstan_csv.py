@@ -12,11 +12,11 @@ from stanadapt.errors import StanadaptError
 from stanadapt.results.arviz_object import Fit, Groups, build, shapes, variables
 from stanadapt.results.cmdstan_csv import STATISTICS
 from stanadapt.results.cmdstan_header import JUDGED, is_stan_csv
-from stanadapt.results.files import as_path
+from stanadapt.results.files import as_path, read_text
 from stanadapt.results.labels import make_labels, phase_groups
 
-ADAPTED = b"# Adaptation terminated"
-SECONDS = re.compile(rb"([\d.]+) seconds \((Warm-up|Sampling)\)")
+ADAPTED = "# Adaptation terminated"
+SECONDS = re.compile(r"([\d.]+) seconds \((Warm-up|Sampling)\)")
 # entries in which the files of one run agree
 SHARED = ("model", "num_samples", "num_warmup", "save_warmup", "thin")
 
@@ -60,18 +60,9 @@ def _error(path: Path, reason: str) -> StanadaptError:
 
 
 def _read(path: Path) -> Chain:
-    try:
-        lines = path.read_bytes().splitlines(keepends=True)
-    except FileNotFoundError:
-        raise StanadaptError(
-            "file_missing", f"There is no file at {path}. Check the path."
-        ) from None
-    except OSError as error:
-        raise StanadaptError("file_unreadable", f"{path} cannot be read: {error}.") from None
-    comments = [line for line in lines if line.startswith(b"#")]
-    rows = [
-        number for number, line in enumerate(lines) if line[:1] not in (b"#", b"\n", b"\r", b"")
-    ]
+    lines = read_text(path, "CSV file").splitlines()
+    comments = [line for line in lines if line.startswith("#")]
+    rows = [number for number, line in enumerate(lines) if line and not line.startswith("#")]
     entries = _entries(comments)
     if "model" not in entries or not rows:
         raise _error(
@@ -81,14 +72,13 @@ def _read(path: Path) -> Chain:
         raise _error(
             path, f"was written by CmdStan's method {entries.get('method')}, and contains no chain"
         )
-    names = lines[rows[0]].decode("utf-8", "replace").strip().split(",")
+    names = lines[rows[0]].strip().split(",")
     ends = [number for number, line in enumerate(lines) if line.startswith(ADAPTED)]
     # the sampler for fixed parameters neither warms up nor adapts
     end = ends[0] if ends else 0
-    table = [lines[number] for number in rows[1:]]
     warmup = sum(number < end for number in rows[1:])
-    values = _numbers(path, table, len(names))
-    seconds = {phase.decode(): float(time) for time, phase in SECONDS.findall(b"".join(comments))}
+    values = _numbers(path, [lines[number] for number in rows[1:]], len(names))
+    seconds = {phase: float(time) for time, phase in SECONDS.findall("\n".join(comments))}
     if not seconds:
         raise _error(
             path, "is incomplete: it has no elapsed time at its end. Wait for the end of the run"
@@ -96,21 +86,21 @@ def _read(path: Path) -> Chain:
     return Chain(path, entries, names, values[:warmup], values[warmup:], seconds)
 
 
-def _entries(comments: Sequence[bytes]) -> dict[str, str]:
+def _entries(comments: Sequence[str]) -> dict[str, str]:
     """Return the header by name; the first entry of several, since files have names too."""
     found: dict[str, str] = {}
     for line in comments:
-        name, equals, value = line.decode("utf-8", "replace").lstrip("# ").partition("=")
+        name, equals, value = line.lstrip("# ").partition("=")
         if equals:
             found.setdefault(name.strip(), value.replace("(Default)", "").strip())
     return {name: {"true": "1", "false": "0"}.get(value, value) for name, value in found.items()}
 
 
-def _numbers(path: Path, rows: Sequence[bytes], columns: int) -> np.ndarray:
+def _numbers(path: Path, rows: Sequence[str], columns: int) -> np.ndarray:
     """Return rows as numbers with every bit."""
-    short = [row for row in rows if row.count(b",") != columns - 1]
+    short = [row for row in rows if row.count(",") != columns - 1]
     if short:
-        raise _error(path, f"is damaged: a row has {short[0].count(b',') + 1} of {columns} columns")
+        raise _error(path, f"is damaged: a row has {short[0].count(',') + 1} of {columns} columns")
     if not rows:
         return np.empty((0, columns))
     try:
