@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from stanadapt.studies.approximate.approximate import approximate
     from stanadapt.studies.calibration.sbc import sbc
     from stanadapt.studies.diagnose import diagnose
+    from stanadapt.studies.expectations.expectations import expectations
     from stanadapt.studies.repeats.compare_repeats import compare_repeats
     from stanadapt.studies.report.report import report
     from stanadapt.targets.target import Target
@@ -39,6 +40,7 @@ _PLACES = {
     "compare": "diagnostics.compare",
     "compare_repeats": "studies.repeats.compare_repeats",
     "diagnose": "studies.diagnose",
+    "expectations": "studies.expectations.expectations",
     "load": "runs.load",
     "modes": "diagnostics.modes",
     "report": "studies.report.report",
@@ -78,6 +80,7 @@ __all__ = [
     "compare",
     "compare_repeats",
     "diagnose",
+    "expectations",
     "load",
     "modes",
     "report",

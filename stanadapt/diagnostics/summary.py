@@ -156,17 +156,17 @@ def cells(table: pd.DataFrame) -> tuple[list[str], dict[str, list[str]]]:
     and the largest R-hat of its elements.
     """
     names, shown = [], {title: [] for title, _ in TITLES.values()}  # type: ignore[var-annotated]
-    for name, part in _printed_rows(table):
+    for name, part in printed_rows(table):
         names.append(name)
-        decimals = _decimals(part)
+        places = decimals(part["mcse_mean"])
         for column, (title, _) in TITLES.items():
             values = part[column].to_numpy(float)
             values = values[~np.isnan(values)]
-            shown[title].append(_cell(column, values, decimals) if len(values) else "")
+            shown[title].append(_cell(column, values, places) if len(values) else "")
     return names, shown
 
 
-def _printed_rows(table: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
+def printed_rows(table: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
     """Yield (name, rows of the table) for each row that is printed."""
     variables = [results.variable_of(str(name)) for name in table.index]
     for variable in dict.fromkeys(variables):
@@ -184,29 +184,34 @@ def _index(name: str) -> list[int]:
     return [int(i) for i in name[name.index("[") + 1 : -1].split(",")]
 
 
-def _decimals(part: pd.DataFrame) -> int | None:
-    """Return the decimals of which the last has an error of a few units; None if unknown."""
-    errors = part["mcse_mean"].to_numpy(float)
+def decimals(errors: pd.Series) -> int | None:
+    """Return the number of decimals that are known to a few units of the last; None if unknown."""
+    errors = errors.to_numpy(float)
     errors = errors[np.isfinite(errors) & (errors > 0)]
     return None if not len(errors) else -int(np.floor(np.log10(errors.min())))
 
 
-def _cell(column: str, values: np.ndarray, decimals: int | None) -> str:
+def _cell(column: str, values: np.ndarray, places: int | None) -> str:
     if column == "r_hat":
         return f"{values.max():.3f}"
     if column in ("ess_bulk", "ess_tail"):
         return f"{values.min():,.0f}"
     if column == "mcse_mean":
         return f"{values.max():.2g}"
-    ends = [_number(end, decimals) for end in (values.min(), values.max())]
+    return span(values, places)
+
+
+def span(values: np.ndarray, places: int | None) -> str:
+    """Write a number, or the smallest and the largest of several."""
+    ends = [number(end, places) for end in (values.min(), values.max())]
     return ends[0] if ends[0] == ends[1] else f"{ends[0]} .. {ends[1]}"
 
 
-def _number(value: float, decimals: int | None) -> str:
+def number(value: float, places: int | None) -> str:
     """Write a number with some decimals, or in another form if that would be long."""
-    if decimals is None or not 0 <= decimals <= 6 or abs(value) >= 1e7:
-        if decimals is None or not value:
+    if places is None or not 0 <= places <= 6 or abs(value) >= 1e7:
+        if places is None or not value:
             return f"{value:.{DIGITS}g}"
-        digits = int(np.floor(np.log10(abs(value)))) + decimals + 1
+        digits = int(np.floor(np.log10(abs(value)))) + places + 1
         return f"{value:.{min(max(digits - 1, 0), 14)}e}"
-    return f"{value:.{decimals}f}"
+    return f"{value:.{places}f}"

@@ -1,0 +1,1 @@
+"""Posterior expectations with control variates, from draws and gradients of any sampler."""

@@ -1,0 +1,191 @@
+"""What `expectations` returns: a table of estimates, and further ones on request."""
+
+from collections.abc import Iterable, Sequence
+from itertools import combinations_with_replacement
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from rich.console import Console
+
+from stanadapt import results
+from stanadapt.diagnostics import comparison_table as tables
+from stanadapt.diagnostics import summary
+from stanadapt.engine.one_blas_thread import one_blas_thread
+from stanadapt.errors import Message, StanadaptError, did_you_mean, require_names
+from stanadapt.studies.expectations.estimates import Draws, expectations_of
+
+LARGEST_SHOWN = 10_000  # a larger gain cannot be told from its uncertainty
+GROUP = "expectations"
+# of printed columns, by which narrow terminals leave them out; others: 2
+RANKS = {"mean": 0, "sd": 0, "MCSE mean": 1, "gain mean": 1, "MCSE sd": 3, "gain sd": 4}
+
+
+def kinds(levels: Sequence[float]) -> list[str]:
+    """Return the names of the estimates: mean, sd, and quantiles such as "q5" and "median"."""
+    return ["mean", "sd", *("median" if p == 0.5 else f"q{100 * p:g}" for p in levels)]
+
+
+def column_names(levels: Sequence[float]) -> list[str]:
+    """Return the columns of the table: each estimate, its standard error and gain; the order."""
+    return [
+        *(name for kind in kinds(levels) for name in (kind, f"mcse_{kind}", f"gain_{kind}")),
+        "order",
+    ]
+
+
+class Expectations:
+    """Posterior expectations with control variates, printed with as many digits as are known.
+
+    Parameters
+    ----------
+    table : pandas.DataFrame
+        A row for each element: `mean`, `mcse_mean` and `gain_mean`, the same for `sd` and each
+        quantile (`q5`, `median`), and `order`.
+    gradients : int
+        Gradients that were evaluated.
+    remarks : list of Message
+        What limits the estimates, each with a `code`.
+
+    """
+
+    def __init__(
+        self, table: pd.DataFrame, draws: Draws, quantities: dict[str, np.ndarray],
+        gradients: int, remarks: list[Message],
+    ) -> None:  # fmt: skip
+        self.table, self.gradients, self.remarks = table, gradients, remarks
+        self._draws, self._quantities = draws, quantities
+
+    def probability(self, name: str, at_most: float) -> tuple[float, float]:
+        """Return the probability that an element is at most a number, and its standard error.
+
+        Parameters
+        ----------
+        name
+            A row of the table, such as "beta[2]".
+        at_most
+            The number, in the units of the program.
+
+        Examples
+        --------
+        >>> import stanadapt as sa
+        >>> program = "parameters { real x; } model { x ~ normal(3, 2); }"
+        >>> target = sa.Target(program, backend="stanli", show_progress=False)
+        >>> fit = sa.sample(target, seed=1, show_progress=False)
+        >>> value, error = sa.expectations(fit, target).probability("x", 5.0)
+        >>> bool(abs(value - 0.8413) < 5 * error + 1e-4)
+        True
+
+        """
+        (x,) = self._of([name])
+        if not np.isfinite(x).all() or np.ptp(x) == 0.0:
+            return (float((x <= at_most).mean()) if np.isfinite(x).all() else np.nan), np.nan
+        with one_blas_thread(), np.errstate(all="ignore"):
+            ((_, batch),) = self._draws.batches({name: x})
+            found = batch.probabilities(np.array([float(at_most)]))
+        return float(np.clip(found.mean[0], 0.0, 1.0)), float(np.sqrt(found.variance[0]))
+
+    def covariance(self, names: str | Iterable[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Return the covariance matrix of elements that vary, and its standard errors.
+
+        Parameters
+        ----------
+        names
+            Rows of the table, such as ["beta[1]", "beta[2]"].
+
+        """
+        names = require_names("names", names)
+        centered = {}
+        for name, x in zip(names, self._of(names), strict=True):
+            mean = self.table.loc[name, "mean"] if name in self.table.index else x.mean()
+            centered[name] = x - mean
+        pairs = list(combinations_with_replacement(names, 2))
+        products = {f"{a} {b}": centered[a] * centered[b] for a, b in pairs}
+        with one_blas_thread(), np.errstate(all="ignore"):
+            found = expectations_of(self._draws, products)
+        values = pd.DataFrame(np.nan, index=names, columns=names)
+        errors = values.copy()
+        for (a, b), value, error in zip(pairs, found.value, found.error, strict=True):
+            values.loc[a, b] = values.loc[b, a] = value
+            errors.loc[a, b] = errors.loc[b, a] = error
+        return values, errors
+
+    def _of(self, names: list[str]) -> list[np.ndarray]:
+        for name in names:
+            if name not in self._quantities:
+                raise StanadaptError(
+                    "unknown_variable",
+                    f"the table has no row {name!r}.{did_you_mean(name, self._quantities)}",
+                )
+        return [self._quantities[name] for name in names]
+
+    def add_to(self, fit: results.Fit) -> None:
+        """Add the table to a fit, as its group `expectations`, which files keep."""
+        dims = {str(name): ("quantity", self.table[name].to_numpy(float)) for name in self.table}
+        data = xr.Dataset(dims, coords={"quantity": self.table.index.astype(str).to_numpy(object)})
+        results.add_groups(fit, {GROUP: data})
+
+    def __repr__(self) -> str:
+        console, stream = tables.plain_console()
+        self.show(console)
+        return stream.getvalue().rstrip("\n")
+
+    def show(self, console: Console) -> None:
+        """Print the estimates, as wide as the console is, and the remarks."""
+        names, shown = self._cells()
+        tables.show_columns(
+            "", names, shown, {title: RANKS.get(title, 2) for title in shown}, console
+        )
+        for text in self._lines():
+            console.print(text, highlight=False, markup=False)
+
+    def _repr_html_(self) -> str:
+        names, shown = self._cells()
+        rows = zip(names, zip(*shown.values(), strict=True), strict=True)
+        table = tables.html_table(["", *shown], ([name, *row] for name, row in rows))
+        return table + tables.html_paragraphs(self._lines())
+
+    def _cells(self) -> tuple[list[str], dict[str, list[str]]]:
+        """Return names of the printed rows, and cells by title: long arrays have one row each."""
+        shown: dict[str, list[str]] = {}
+        names = []
+        estimates = [name for name in self.table if f"mcse_{name}" in self.table]
+        for name, part in summary.printed_rows(self.table):
+            names.append(name)
+            for kind in estimates:
+                errors = part[f"mcse_{kind}"]
+                values = part[kind].dropna().to_numpy(float)
+                cell = summary.span(values, summary.decimals(errors)) if len(values) else ""
+                shown.setdefault(_title(kind), []).append(cell)
+                if kind in ("mean", "sd"):
+                    worst = errors.max()
+                    text = "" if np.isnan(worst) else f"{worst:.1g}"
+                    shown.setdefault(f"MCSE {kind}", []).append(text)
+                    gain = part[f"gain_{kind}"].min()
+                    shown.setdefault(f"gain {kind}", []).append(_gain(gain))
+        return names, shown
+
+    def _lines(self) -> list[str]:
+        gains = self.table["gain_mean"].dropna()
+        lines = []
+        if len(gains):
+            draws = self._draws.chains * self._draws.draws
+            lines.append(
+                f"gain: variance without control variates over that with them; of means at least "
+                f"{_gain(gains.min())}, median {_gain(gains.median())}. "
+                f"{self.gradients:,} gradients for {draws:,} draws."
+            )
+        return [*lines, *map(str, self.remarks)]
+
+
+def _title(kind: str) -> str:
+    return f"{kind[1:]}%" if kind[:1] == "q" and kind[1:2].isdigit() else kind
+
+
+def _gain(gain: Any) -> str:
+    if np.isnan(gain):
+        return ""
+    if gain > 0.99 * LARGEST_SHOWN:
+        return f"> {LARGEST_SHOWN:,} x"
+    return f"{gain:,.0f} x" if gain >= 10.0 else f"{gain:.1f} x"

@@ -1,0 +1,223 @@
+"""Expectations with control variates: exact cases, honest errors, gains, guards, the table."""
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.studies.expectations.control import asymptotic_variance
+from stanadapt.studies.expectations.estimates import Draws
+from tests.helpers.codes import raises
+
+QUIET = {"show_progress": False}
+# correlated, unequal scales, one scale parameter with a bound
+PROGRAM = """
+data { int n; vector[n] y; }
+parameters { real mu; real<lower=0> s; vector[2] w; }
+transformed parameters { real ratio = mu / s; }
+model {
+  mu ~ normal(0, 1e3);
+  s ~ gamma(2, 0.01);
+  y ~ normal(mu, s);
+  w ~ multi_normal([1e-3, 5]', [[1e-6, 2e-4], [2e-4, 0.25]]);
+}
+generated quantities {
+  real twice = 2 * w[1];
+  int sign = mu > 100;
+  real fixed = 3;
+  real noise = normal_rng(mu, 1);
+}
+"""
+DATA = {"n": 12, "y": (100 + 30 * np.random.default_rng(1).normal(size=12)).tolist()}
+PROBABILITIES = (0.05, 0.5, 0.95)
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sa.Target(PROGRAM, DATA, backend="stanli", **QUIET)
+
+
+@pytest.fixture(scope="module")
+def fit(target):
+    return sa.sample(target, seed=1, **QUIET)
+
+
+@pytest.fixture(scope="module")
+def found(fit, target):
+    return sa.expectations(fit, target, **QUIET)
+
+
+def gaussian(dim, chains=4, draws=200, seed=1):
+    """Draws of a Gaussian, their gradients, and its mean and covariance."""
+    rng = np.random.default_rng(seed)
+    factor = np.tril(0.5 * rng.normal(size=(dim, dim))) + np.eye(dim)
+    factor *= 10.0 ** rng.uniform(-3, 3, (dim, 1))
+    mean, z = 5.0 * np.diag(factor), rng.normal(size=(chains, draws, dim))
+    return mean + z @ factor.T, -z @ np.linalg.inv(factor), mean, factor @ factor.T
+
+
+@pytest.mark.parametrize("chains", [1, 2, 4, 9])
+def test_means_and_sds_of_a_gaussian_are_exact(chains):
+    u, g, mean, covariance = gaussian(5, chains, 800 // chains)
+    draws = Draws(u, g)
+    ((_, batch),) = draws.batches({str(j): u[..., j] for j in range(5)})
+    means, sds = batch.means_and_sds()
+    sd = np.sqrt(np.diag(covariance))
+    # the ridge of 1e-6 leaves about as much
+    assert np.abs((means.value - mean) / sd).max() < 1e-5
+    assert np.abs(sds.value / sd - 1).max() < 1e-5
+    assert means.gain.min() > 1000
+    median = batch.quantiles(0.5)
+    assert np.abs((median.value - mean) / sd).max() < 5 * (median.error / sd).max()
+    assert median.gain.min() > 100
+
+
+def test_errors_over_seeds_are_those_that_are_claimed(target):
+    """Known expectations of w, over 10 fits: 95 % within 2 errors, for quantiles too."""
+    exact = {"mean": (1e-3, 5.0), "sd": (1e-3, 0.5)}
+    for p, name in zip(PROBABILITIES, ("q5", "median", "q95"), strict=True):
+        exact[name] = (1e-3 + 1e-3 * norm.ppf(p), 5.0 + 0.5 * norm.ppf(p))
+    z, gains = [], []
+    for seed in range(10):
+        fit = sa.sample(target, "nuts", iter_warmup=300, seed=seed, **QUIET)
+        table = sa.expectations(fit, target, "w", **QUIET).table
+        for name, values in exact.items():
+            z += list((table[name] - np.array(values)) / table[f"mcse_{name}"])
+            gains += [] if name in ("mean", "sd") else list(table[f"gain_{name}"])
+    # 60 values of quantiles, which share draws: fewer than half as many are independent
+    assert np.mean(np.abs(z) < 2) > 0.88
+    assert np.median(gains) > 100
+
+
+def test_estimates_agree_with_a_long_run(found, target):
+    long = sa.sample(target, "nuts", iter_sampling=20_000, seed=2, **QUIET)
+    other = sa.summary(long, ["mu", "s", "w", "ratio"])
+    table = found.table.loc[other.index]
+    for name in ("mean", "sd"):
+        error = np.hypot(table[f"mcse_{name}"], other[f"mcse_{name}"])
+        assert (np.abs(table[name] - other[name]) < 4 * error).all()
+    assert (table["gain_mean"] > 10).all()
+    # the other has 20 times as many draws
+    assert (table["mcse_mean"] < 1.5 * other["mcse_mean"]).all()
+
+
+def test_a_function_of_a_parameter_gains_as_the_parameter_does(found):
+    table = found.table
+    assert table.loc["twice", "mean"] == pytest.approx(2 * table.loc["w[1]", "mean"], rel=1e-9)
+    assert table.loc["twice", "q5"] == pytest.approx(2 * table.loc["w[1]", "q5"], rel=1e-9)
+
+
+def test_constants_discrete_quantities_and_random_ones(found, fit):
+    table = found.table
+    assert list(table.loc["fixed", ["mean", "sd"]]) == [3.0, 0.0]
+    assert table.loc["fixed"].drop(["mean", "sd"]).isna().all()
+    assert table.loc["sign", "q5"] in (0.0, 1.0)  # a quantile of integers is not moved
+    assert table.loc["sign", "gain_q5"] == 1.0
+    # its own random numbers have a standard deviation of 1, that of mu is about 9
+    assert 10 < table.loc["noise", "gain_mean"] < 300
+    crude = sa.summary(fit)
+    difference = table.loc["noise", "mean"] - crude.loc["noise", "mean"]
+    assert abs(difference) < 4 * crude.loc["noise", "mcse_mean"]
+
+
+def test_functions_probabilities_and_covariances(fit, target, found):
+    of = {"square": lambda draws: draws["w"] ** 2, "difference": lambda draws: draws["mu"] - 100}
+    table = sa.expectations(fit, target, of, **QUIET).table
+    assert list(table.index) == ["square[1]", "square[2]", "difference"]
+    error = table.loc["square[2]", "mcse_mean"]
+    assert table.loc["square[2]", "mean"] == pytest.approx(25.25, abs=5 * error)
+    value, error = found.probability("w[2]", 5.0)
+    assert abs(value - 0.5) < 5 * error
+    assert error < 0.002
+    covariance, errors = found.covariance(["w[1]", "w[2]"])
+    assert covariance.loc["w[1]", "w[2]"] == pytest.approx(2e-4, abs=5 * errors.loc["w[1]", "w[2]"])
+    assert (errors.to_numpy() < 1e-2 * np.abs(covariance.to_numpy())).all()
+
+
+@pytest.mark.parametrize("sampler", ["nuts", "am"])
+def test_any_sampler_and_any_order_of_chains(sampler, target, found):
+    fit = sa.sample(target, sampler, seed=3, **QUIET)
+    table = sa.expectations(fit, target, **QUIET).table.loc[["mu", "s", "w[1]", "w[2]"]]
+    other = found.table.loc[table.index]
+    error = np.hypot(table["mcse_mean"], other["mcse_mean"])
+    assert (np.abs(table["mean"] - other["mean"]) < 4.5 * error).all()
+
+
+def test_a_quantity_with_heavy_tails_stays_as_it_is():
+    """The square of a t_3 variable has no variance: no error of its mean can be known."""
+    rng = np.random.default_rng(6)
+    x = rng.standard_t(3, (4, 1000, 1))
+    draws = Draws(x, -4.0 * x / (3.0 + x**2))
+    ((_, batch),) = draws.batches({"x": x[..., 0]})
+    mean, sd = batch.means_and_sds()
+    assert mean.order[0] > 0
+    assert sd.order[0] == 0
+    assert sd.value[0] == pytest.approx(x.std(ddof=1))
+
+
+@pytest.mark.parametrize(("draws", "chains"), [(20, 1), (12, 4), (3, 2)])
+def test_few_draws_are_not_made_worse(draws, chains):
+    u, g, *_ = gaussian(3, chains, draws)
+    (found,) = Draws(u, g).batches({"a": u[..., 0]})
+    mean, sd = found[1].means_and_sds()
+    assert (mean.order[0], sd.order[0]) == (0, 0)
+    assert mean.value[0] == pytest.approx(u[..., 0].mean())
+
+
+def test_a_gradient_that_fails_is_named(target, fit):
+    u, g, *_ = gaussian(3)
+    g[0, 5] = np.nan
+    assert not Draws(u, g).usable
+
+
+def test_refusals(target, fit):
+    other = sa.Target("parameters { real z; } model { z ~ normal(0, 1); }", **QUIET)
+    with raises("fit_of_another_target"):
+        sa.expectations(fit, other)
+    with raises("out_of_range", "0 and 1"):
+        sa.expectations(fit, target, probabilities=[0.0])
+    with raises("unknown_variable", "muu"):
+        sa.expectations(fit, target, "muu", **QUIET)
+    with raises("wrong_quantity", "(4, 1000)"):
+        sa.expectations(fit, target, {"f": lambda draws: draws["mu"].mean()}, **QUIET)
+    stuck = sa.sample(target, "rwm", iter_warmup=0, iter_sampling=50, seed=1, **QUIET)
+    with raises("unusable_fit"):
+        sa.expectations(stuck, target, **QUIET)
+
+
+def test_a_foreign_fit_with_other_densities_is_refused(target, fit):
+    """Without the hashes of our fits, recorded log densities tell the programs apart."""
+    groups = {"posterior": fit.posterior, "sample_stats": fit.sample_stats[["lp"]]}
+    foreign = results.build({name: data.copy(deep=True) for name, data in groups.items()}, {})
+    assert sa.expectations(foreign, target, "mu", **QUIET).table.loc["mu", "order"] > 0
+    results.dataset(foreign, "sample_stats")["lp"][1, 7:] += 3.0
+    with raises("fit_of_another_target", "constant"):
+        sa.expectations(foreign, target, "mu", **QUIET)
+
+
+def test_the_table_prints_digits_that_are_known(found):
+    lines = repr(found).splitlines()
+    assert lines[0].split()[:3] == ["mean", "MCSE", "mean"]
+    assert any("gradients for 4,000 draws" in line for line in lines)
+    assert "<table>" in found._repr_html_()
+
+
+def test_files_keep_the_table(found, fit, tmp_path):
+    found.add_to(fit)
+    again = sa.load(sa.save(fit, tmp_path / "fit.nc"))
+    kept = results.dataset(again, "expectations")
+    assert kept["mean"].sel(quantity="mu").item() == found.table.loc["mu", "mean"]
+
+
+def test_the_asymptotic_variance_of_an_autoregression():
+    rho, rng = 0.8, np.random.default_rng(8)
+    x = np.empty((4, 20_000, 1))
+    x[:, 0] = rng.normal(size=(4, 1))
+    noise = rng.normal(size=x.shape) * np.sqrt(1 - rho**2)
+    for t in range(1, x.shape[1]):
+        x[:, t] = rho * x[:, t - 1] + noise[:, t]
+    exact = (1 + rho) / (1 - rho) / (4 * 20_000)
+    assert asymptotic_variance(x)[0] == pytest.approx(exact, rel=0.15)
+    apart = x + np.array([0.0, 0, 0, 5])[:, None, None]
+    assert asymptotic_variance(apart)[0] > 100 * exact
