@@ -15,7 +15,6 @@ This changes parts of Numba that are not public: see `own_way`.
 import contextlib
 import gc
 import pickle
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -144,37 +143,27 @@ class Entry(Compiler):
         self.state.library = self.library(codegen, func.__qualname__)
         self.state.library.enable_object_caching()
         self.state.flags.no_cfunc_wrapper = True
-        result = super().compile_extra(func)
+        with _no_garbage_collected():
+            result = super().compile_extra(func)
         for environment in result._find_referenced_environments():
             result.library.codegen.set_env(environment.env_name, environment)
         return result
 
 
-class _Garbage:
-    """Whether garbage is collected; not while functions are compiled, in any thread.
+@contextlib.contextmanager
+def _no_garbage_collected() -> Iterator[None]:
+    """Collect no garbage in the body, in which Numba compiles under its lock.
 
-    Numba makes some million objects for a sampler and keeps most of them. To look through these,
-    again and again, took a sixth of the time.
+    It makes some million objects for a sampler and keeps most of them. To look through these, again
+    and again, took a sixth of the time.
     """
-
-    lock, compiling, collected = threading.Lock(), 0, True
-
-    @classmethod
-    @contextlib.contextmanager
-    def kept(cls) -> Iterator[None]:
-        """Collect no garbage in the body, and then as before."""
-        with cls.lock:
-            if cls.compiling == 0:
-                cls.collected = gc.isenabled()
-                gc.disable()
-            cls.compiling += 1
-        try:
-            yield
-        finally:
-            with cls.lock:
-                cls.compiling -= 1
-                if cls.compiling == 0 and cls.collected:
-                    gc.enable()
+    collected = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collected:
+            gc.enable()
 
 
 class UnoptimizedLibrary(Library):
@@ -246,11 +235,6 @@ class EntryDispatcher(CPUDispatcher):
     """A compiled function as Python calls it; compiled code is given `callee` in its place."""
 
     callee: CalleeDispatcher
-
-    def compile(self, sig: Any) -> Any:
-        """Compile for a signature, or load from the cache, without collections of garbage."""
-        with _Garbage.kept():
-            return super().compile(sig)
 
     @property
     def _numba_type_(self) -> types.Dispatcher:

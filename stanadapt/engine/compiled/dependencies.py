@@ -24,6 +24,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 from numba import types
+from numba.core.dispatcher import Dispatcher
 from numba.core.registry import cpu_target
 from numba.core.sigutils import normalize_signature
 
@@ -56,7 +57,7 @@ def hash_of_code(function: Callable, signature: Any) -> str | None:
     Numba keeps the constants with which it compiled a function first, if these have changed since.
     """
     arguments, result = normalize_signature(signature)
-    description = _Description(with_modules=True)
+    description = _Description(for_disk=True)
     description.note(function, compiled=True)
     place = f"{function.__module__}.{function.__qualname__}"
     text = description.complete([place, function, *arguments, result])
@@ -84,14 +85,14 @@ class _Description:
     ----------
     file
         A file whose functions count, although they may be of the package.
-    with_modules
-        Whether the modules of classes count: not between processes that import a script under
-        another name.
+    for_disk
+        Whether the modules of classes count, which a script has under another name in a worker, and
+        lines at which functions begin: two of the package may have one name.
 
     """
 
-    def __init__(self, file: str = "", with_modules: bool = False) -> None:
-        self.file, self.with_modules = file, with_modules
+    def __init__(self, file: str = "", for_disk: bool = False) -> None:
+        self.file, self.for_disk = file, for_disk
         self.functions: dict[Callable, str] = {}  # with their texts
         self.lost = False  # whether there is a value that another process would not recognize
         self._pending: list[Callable] = []
@@ -156,7 +157,7 @@ class _Description:
         elif hasattr(kind, "_fields"):
             members = (kind._fields, tuple(getattr(kind, "_field_defaults", {}).items()))
         chosen = tuple(choose(kind) for choose in CHOSEN_BY_CLASS)
-        module = kind.__module__ if self.with_modules else ""
+        module = kind.__module__ if self.for_disk else ""
         return f"{module}.{kind.__qualname__} {self._text((members, chosen))}"
 
     def _text_of_callable(self, value: Any) -> str:
@@ -167,11 +168,12 @@ class _Description:
         if function is value:
             for chooser in _overloads(function):
                 self.note(chooser, compiled=True)
-        if self.note(function, compiled=type(value).__module__.startswith("numba.")):
+        intrinsic = type(value).__module__.startswith("numba.")
+        if self.note(function, compiled=intrinsic or isinstance(value, Dispatcher)):
             return _name(function)
         around = [self._text(content) for _, content in _closure(function)]
-        place = f"{function.__module__}.{function.__qualname__}"
-        return repr((place, function.__code__.co_firstlineno, around))
+        line = function.__code__.co_firstlineno if self.for_disk else 0
+        return repr((function.__module__, function.__qualname__, line, around))
 
 
 @functools.lru_cache(maxsize=4096)

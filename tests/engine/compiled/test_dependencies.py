@@ -12,7 +12,8 @@ from numba import float64, int64, njit, typeof, types
 
 from stanadapt.engine.compiled import dependencies
 from stanadapt.engine.compiled.by_reference import ByReference
-from stanadapt.engine.compiled.dependencies import hash_of_code
+from stanadapt.engine.compiled.dependencies import INSTALLED, hash_of_code
+from stanadapt.engine.compiled.jit import jit
 from tests.helpers.repository import PACKAGE, ROOT
 
 MODULE = '''"""A file of a user."""
@@ -146,6 +147,24 @@ def test_values_of_globals_count_wherever_they_come_from(one, other):
         first, again, second = (hash_for(**{name: value}) for value in (one, one, other))
         assert first == again != second
         assert None not in (first, second)
+
+
+@pytest.mark.parametrize("decorator", [njit, jit])
+def test_compiled_functions_of_other_packages_count_and_their_plain_ones_do_not(decorator):
+    """A package of samplers may get a new release; NumPy's functions are Numba's."""
+    found = []
+    for number in (1, 1, 2):
+        text = (
+            f"def plain(x):\n    return {number}\n@decorator\ndef called(x):\n    return {number}"
+        )
+        place = {"decorator": decorator}
+        exec(compile(text, f"{INSTALLED[1]}/others/file.py", "exec"), place)
+        for name in ("called", "plain"):
+            names = {"named": place[name]}
+            exec("def function(x):\n    return named(x)", names)
+            found.append(hash_of_code(names["function"], (float64,)))
+    assert found[0] == found[2] != found[4]
+    assert found[1] == found[3] == found[5]
 
 
 def test_code_with_constants_of_two_times_is_not_kept():
