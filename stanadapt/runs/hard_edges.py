@@ -27,23 +27,12 @@ SAME, LOWEST = 1e-6, 100.0
 
 
 class Edge(NamedTuple):
-    """An edge of one parameter.
+    """An edge of one parameter."""
 
-    coordinate
-        Its index among the unconstrained coordinates.
-    name
-        The parameter as in results, such as "theta" or "x[2]".
-    side
-        "lower" or "upper".
-    value
-        The bound to declare; None if it depends on other parameters.
-
-    """
-
-    coordinate: int
-    name: str
-    side: str
-    value: float | None
+    coordinate: int  # its index among the unconstrained coordinates
+    name: str  # the parameter as in results, such as "theta" or "x[2]"
+    side: str  # "lower" or "upper"
+    value: float | None  # the bound to declare; None if it depends on other parameters
 
     def __str__(self) -> str:
         bound = "a function of other parameters" if self.value is None else f"{self.value:.12g}"

@@ -27,7 +27,7 @@ from stanadapt.runs.progress import Watch
 from stanadapt.runs.result import RunRecord, pack_result
 from stanadapt.runs.spec import RunSpec, spec_of
 from stanadapt.runs.stopping_rule import Shortfall, is_out_of_reach, shortfall
-from stanadapt.runs.workers import Reference, RunOnWorkers, prior_reference
+from stanadapt.runs.workers import Reference, RunOnWorkers
 
 # numbers that are judged within some tenths of a second
 QUICKLY_JUDGED = 2_000_000
@@ -92,13 +92,12 @@ class Run:
         """Make the chains of a run from its folder, each from its last checkpoint."""
         design, plan = setup.design, setup.design.plan
         held, sources = newest(folder, plan.chains), randomness(plan)
-        reference = prior_reference(start.target.target, setup.begin.prior_data)
-        handle = reference.handle if reference else 0
+        reference = Reference(start.target.target, setup.begin.prior_data)
         with explained(design.sampler), compiling_sampler(design):
             # compiling calls `freeze`, which may change arrays in place: on a chain for this alone
-            resumed(held[0], start, design, sources[0], 0, handle).compile()
+            resumed(held[0], start, design, sources[0], 0, reference.handle).compile()
             chains = [
-                resumed(arrays, start, design, source, number, handle)
+                resumed(arrays, start, design, source, number, reference.handle)
                 for number, (arrays, source) in enumerate(zip(held, sources, strict=True))
             ]
         run = cls(setup, start, design, chains, record, folder, reference)

@@ -5,7 +5,6 @@ and arrays in files next to it.
 """
 
 import json
-import secrets
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -101,13 +100,10 @@ class RunSpec(NamedTuple):
         _require_same_sampler(self.sampler, source_hash(sampler), self.sampler_hash)
         return sampler, settings
 
-    def make_design(self, target: Target, plan: Plan | None = None) -> ChainDesign:
-        """Return what the chains have in common, for the given plan or that of the run."""
-        sampler, settings = self.find_sampler()
-        return ChainDesign(
-            sampler, settings, plan or self.plan, len(target.column_names), any(self.save),
-            self.save.pseudo,
-        )  # fmt: skip
+    def make_design(self, target: Target) -> ChainDesign:
+        """Return what the chains have in common."""
+        columns, save = len(target.column_names), self.save
+        return ChainDesign(*self.find_sampler(), self.plan, columns, any(save), save.pseudo)
 
     def manifest(self, target: Samplable, design: ChainDesign) -> dict[str, Any]:
         """Return the contents of `run.json`: this, without texts and arrays, and names of columns.
@@ -206,20 +202,18 @@ def target_for(spec: RunSpec, folder: RunFolder, given: Any, show_progress: bool
         the run; "run_needs_target" if a pseudo-extension is not given.
 
     """
-    manifest = folder.manifest
-    if given is None:
-        given = program_of(spec, show_progress)
-    where = f" in {folder.path}"
-    hashes = manifest["attributes"]
-    require_same(f"program{where}", given.target.program.hash, hashes["program_hash"])
-    require_same(f"data{where}", given.target.data_hash, hashes["data_hash"])
-    require_same(f"backend{where}", given.target.backend, spec.options["backend"])
+    manifest, where = folder.manifest, f" in {folder.path}"
+    given = program_of(spec, show_progress) if given is None else given
+    program, hashes = given.target, manifest["attributes"]
+    require_same(f"program{where}", program.program.hash, hashes["program_hash"])
+    require_same(f"data{where}", program.data_hash, hashes["data_hash"])
+    require_same(f"backend{where}", program.backend, spec.options["backend"])
     for option in ("noise", "rho", "exclude"):
-        now, then = getattr(given.target, option), spec.options[option]
+        now, then = getattr(program, option), spec.options[option]
         require_same(f"target's {option}", _shown(now), _shown(then))
-    columns = given.target.column_names, manifest["columns"]
+    columns = program.column_names, manifest["columns"]
     require_same(f"list of columns{where}", *(stan_data.digest("\n".join(c)) for c in columns))
-    described = "" if given.target is given else repr(given)
+    described = "" if program is given else repr(given)
     require_same(f"pseudo-extension{where}", described, spec.described)
     return spec.in_coordinates(given)
 
@@ -309,11 +303,6 @@ def _shown(option: Any) -> str:
     if isinstance(option, int | float):
         return str(float(option))
     return ", ".join(sorted(option))
-
-
-def new_key() -> str:
-    """Name of a run that no other run has, by which a worker finds what it has made for it."""
-    return secrets.token_hex(8)
 
 
 def _plain(options: Any) -> Any:

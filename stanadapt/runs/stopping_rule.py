@@ -29,21 +29,13 @@ STALLED_AFTER, LEFT = 3, 0.9
 
 
 class Shortfall(NamedTuple):
-    """What a run lacks.
+    """What a run lacks."""
 
-    iter_sampling
-        Iterations per chain, in all, that should suffice; the plan's own number if the draws do,
-        or if more of them would not help.
-    reason
-        What is not enough yet, for a message.
-    missing
-        How many times as many draws the run needs; inf if that is not known.
-
-    """
-
+    # per chain, in all, that should suffice; the plan's own number if the draws do, or if more of
+    # them would not help
     iter_sampling: int
-    reason: str
-    missing: float = 1.0
+    reason: str  # what is not enough yet, for a message
+    missing: float = 1.0  # how many times as many draws the run needs; inf if that is not known
 
 
 def with_stopping_rule(

@@ -4,11 +4,13 @@ A worker is given a chain's checkpoint and some seconds, and returns the next ch
 draws in between. The executor is one of Python's, or a client of Dask.
 """
 
+import secrets
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from functools import partial
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -20,7 +22,7 @@ from stanadapt.errors import StanadaptError
 from stanadapt.runs.chains import Start, randomness
 from stanadapt.runs.checkpoint import checkpoint_of, move_to, resumed
 from stanadapt.runs.folder import KINDS, PHASES
-from stanadapt.runs.spec import RunSpec, new_key, require_sendable
+from stanadapt.runs.spec import RunSpec, require_sendable
 from stanadapt.targets.target import Samplable, Target
 
 
@@ -53,17 +55,17 @@ KEPT = 4
 
 
 class Reference:
-    """The program under prior-only data, kept as long as the chains that hold its handle."""
+    """The program under prior-only data, the reference of a tempering sampler, if there are such.
 
-    def __init__(self, target: Target, data: str) -> None:
-        self._target = target.with_prior_data(data)
-        self._density = self._target.density()
-        self.handle = self._density.handle
+    It is kept as long as the chains that hold its handle, which is 0 without it.
+    """
 
-
-def prior_reference(target: Target, data: str | None) -> Reference | None:
-    """Return the reference of a tempering sampler that is the program under other data."""
-    return None if data is None else Reference(target, data)
+    def __init__(self, target: Target, data: str | None) -> None:
+        self.handle = 0
+        if data is not None:
+            self._target = target.with_prior_data(data)
+            self._density = self._target.density()
+            self.handle = self._density.handle
 
 
 class Made(NamedTuple):
@@ -71,7 +73,7 @@ class Made(NamedTuple):
 
     start: Start
     design: ChainDesign
-    reference: Reference | None
+    reference: Reference
     compiled: threading.Event
 
 
@@ -107,13 +109,9 @@ def _make(spec: RunSpec) -> Made:
         )
     spec.find_sampler()  # the quickest to fail
     target = spec.make_target()
-    chains = spec.plan.chains
-    nowhere = [np.zeros(target.dim)] * chains  # a checkpoint has the positions
-    calls = np.zeros((chains, 3), np.int64)
-    start = Start(target, nowhere, calls, np.zeros((chains, 2)), 0.0, {})
-    design = spec.make_design(target.target)
-    reference = prior_reference(target.target, spec.prior_data)
-    return Made(start, design, reference, threading.Event())
+    nowhere = [np.zeros(target.dim)] * spec.plan.chains  # a checkpoint has the positions
+    start, reference = Start.free(target, nowhere, {}), Reference(target.target, spec.prior_data)
+    return Made(start, spec.make_design(target.target), reference, threading.Event())
 
 
 def advance_slice(
@@ -137,14 +135,12 @@ def advance_slice(
 
     """
     start, design, reference, compiled = made_for(key, spec)
-    handle = reference.handle if reference else 0
+    resume = partial(resumed, held, start, design, number=number, prior_handle=reference.handle)
     if not compiled.is_set():
         # on a chain for this alone: compiling may draw random numbers and change arrays in place
-        source = randomness(design.plan)[number]
-        resumed(held, start, design, source, number, handle).compile()
+        resume(source=randomness(design.plan)[number]).compile()
         compiled.set()
-    source = randomness(design.plan)[number]
-    chain = resumed(held, start, design, source, number, handle)
+    chain = resume(source=randomness(design.plan)[number])
     before = {phase: getattr(chain, phase).rows for phase in PHASES}
     chain.advance(1)  # also in a slice of no time
     end = time.monotonic() + seconds
@@ -207,9 +203,10 @@ class RunOnWorkers:
     ) -> None:
         require_sendable(target, spec)
         self._executor, self._slices = as_executor(executor), slices
-        self._key, self._spec = new_key(), spec
+        # by which a worker finds what it has made for this run
+        self._key, self._spec = secrets.token_hex(8), spec
         # in this process, if it is the program under other data
-        self._reference = prior_reference(target.target, spec.prior_data)
+        self._reference = Reference(target.target, spec.prior_data)
         self.name = type(executor).__name__
         self._chains: list[Chain] = []
         self._running: dict[Future, int] = {}
@@ -295,7 +292,7 @@ class RunOnWorkers:
                 "that is kept in a folder (`run`) can be resumed with other workers.",
             )
         else:
-            follow(self._chains[number], done, self._reference.handle if self._reference else 0)
+            follow(self._chains[number], done, self._reference.handle)
             self._tries[number] = 0
             self._seconds[number] = min(2.0 * self._seconds[number], self._slices[1])
             return True

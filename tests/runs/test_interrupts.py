@@ -90,11 +90,17 @@ def test_nothing_after_the_draws_can_lose_them(target, monkeypatch, place, name,
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["begins", "has ended"])
-@pytest.mark.parametrize("name", ["_attributes", "_verification", "_groups", "judge"])
-def test_nothing_after_the_draws_of_stans_nuts_can_lose_them(target, monkeypatch, name, before):
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [(stan_nuts, "_attributes"), (stan_nuts, "_verification"), (stan_nuts, "_groups"),
+     (run, "judge")],
+)  # fmt: skip
+def test_nothing_after_the_draws_of_stans_nuts_can_lose_them(
+    target, monkeypatch, place, name, before
+):
     options = {key: value for key, value in SHORT.items() if key != "standardize"}
     whole = sa.stan_nuts(target, backend="stanli", **options)
-    with pressing(monkeypatch, stan_nuts, name, before):
+    with pressing(monkeypatch, place, name, before):
         fit = sa.stan_nuts(target, backend="stanli", **options)
     np.testing.assert_array_equal(fit["posterior"]["z"].values, whole["posterior"]["z"].values)
     waited = name in ("_attributes", "_groups")

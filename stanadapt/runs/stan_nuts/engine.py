@@ -20,34 +20,19 @@ class NutsSettings(NamedTuple):
 
 
 class NutsRun(NamedTuple):
-    """The result of an engine.
+    """The result of an engine."""
 
-    column_names
-        Stan's dotted names, without the statistics.
-    draws, statistics
-        Arrays of shape (chain, warm-up and sampling, column); the columns of the statistics are in
-        the order of `cmdstan_csv.STATISTICS`.
-    warmup_seconds, sampling_seconds
-        One number per chain.
-    compile_seconds
-        Zero if nothing had to be compiled.
-    engine
-        Name and version of the engine.
-    remarks
-        Messages for the user.
-    inverse_metric
-        The diagonal of each chain, shape (chain, coordinate); None if it is not known.
-
-    """
-
-    column_names: list[str]
+    column_names: list[str]  # Stan's dotted names, without the statistics
+    # of shape (chain, warm-up and sampling, column)
     draws: np.ndarray
-    statistics: np.ndarray
+    statistics: np.ndarray  # columns in the order of `cmdstan_csv.STATISTICS`
+    # one number per chain
     warmup_seconds: list[float]
     sampling_seconds: list[float]
-    compile_seconds: float
-    engine: str
+    compile_seconds: float  # zero if nothing had to be compiled
+    engine: str  # name and version
     remarks: tuple[Message, ...] = ()
+    # the diagonal of each chain, shape (chain, coordinate); None if it is not known
     inverse_metric: np.ndarray | None = None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from stanadapt import results
-from stanadapt.diagnostics.verdict import judge, skip_judging
+from stanadapt.diagnostics.verdict import skip_judging
 from stanadapt.engine.console import status
 from stanadapt.engine.interrupts import interruptible, uninterrupted
 from stanadapt.engine.plan import Plan, make_plan
@@ -28,6 +28,7 @@ from stanadapt.results.attributes import origin
 from stanadapt.results.cmdstan_csv import STATISTICS
 from stanadapt.results.labels import phase_groups
 from stanadapt.results.rehearsal import rehearse_draws
+from stanadapt.runs.run import judge_unless_interrupted
 from stanadapt.runs.stan_nuts import cmdstan, stanli
 from stanadapt.runs.stan_nuts.engine import METRICS, NutsRun, NutsSettings
 from stanadapt.runs.stan_nuts.verification import Verification, not_checked, verify
@@ -121,10 +122,14 @@ def stan_nuts(
         iter_sampling=iter_sampling, thin=thin, seed=seed, save_warmup=save_warmup,
         show_progress=show_progress,
     )  # fmt: skip
+    if not is_one_of(metric, set(METRICS)):
+        raise StanadaptError(
+            "unknown_metric", f"metric must be one of {', '.join(METRICS)}, got {metric!r}."
+        )
     settings = NutsSettings(
         require_between("adapt_delta", adapt_delta, 0.0, 1.0),
         require_whole("max_treedepth", max_treedepth, 1),
-        _require_metric(metric),
+        metric,
     )
     rngs = [np.random.default_rng(source.spawn(2)[0]) for source in plan.seeds()]
     named = [name for name, _ in STATISTICS.values()]
@@ -141,13 +146,7 @@ def stan_nuts(
             outcome = ENGINES[engine](target, plan, settings, positions, report)
     with uninterrupted() as pressed:  # the draws must not be lost
         fit = _result(target, plan, settings, engine, outcome)
-        if pressed:
-            return skip_judging(fit)
-        try:
-            with interruptible():
-                return judge(fit)
-        except KeyboardInterrupt:
-            return skip_judging(fit)
+        return skip_judging(fit) if pressed else judge_unless_interrupted(fit)
 
 
 def _result(
@@ -155,7 +154,14 @@ def _result(
 ) -> Fit:
     """Return the ArviZ object; Ctrl-C ends the comparison of densities alone."""
     attributes = _attributes(target, plan, settings, engine, outcome)
-    notes = [*outcome.remarks, *_failed_quantities(attributes["n_failed_quantities"])]
+    notes = list(outcome.remarks)
+    if lost := attributes["n_failed_quantities"]:
+        text = (
+            f"{lost} draws of Stan's NUTS contain NaN because their generated quantities failed "
+            "or are not numbers. Parameters are unaffected. Fix the block, or remove the failing "
+            "statement."
+        )
+        notes.append(Message("failed_quantities", text))
     for note in notes:
         warn(note)
     # the attribute `engine_independent` already records that the density is shared
@@ -166,18 +172,17 @@ def _result(
     except KeyboardInterrupt:
         verification = not_checked(Message("check_interrupted", "density not checked: interrupted"))
         attributes["interrupted"] = True
-    attributes |= _density_attributes(target, verification)
+    attributes |= {
+        "density_verdict": verification.verdict,
+        "density_checked_draws": verification.draws,
+        "density_difference": verification.difference,
+        "density_verified": str(verification.summary),
+        "density_backend": target.backend,
+        "density_backend_version": target.backend_version,
+    }
     fit = results.build(_groups(target, plan, outcome), attributes)
     _report_density(target, verification, fit)
     return fit
-
-
-def _require_metric(metric: str) -> str:
-    if not is_one_of(metric, set(METRICS)):
-        raise StanadaptError(
-            "unknown_metric", f"metric must be one of {', '.join(METRICS)}, got {metric!r}."
-        )
-    return metric
 
 
 def choose_engine(backend: str) -> str:
@@ -198,19 +203,6 @@ def choose_engine(backend: str) -> str:
             "`stanadapt install-cmdstan`, or use backend='stanli', which needs no compiler.",
         )
     return backend
-
-
-def _failed_quantities(count: int) -> list[Message]:
-    if not count:
-        return []
-    return [
-        Message(
-            "failed_quantities",
-            f"{count} draws of Stan's NUTS contain NaN because their generated quantities failed "
-            "or are not numbers. Parameters are unaffected. Fix the block, or remove the failing "
-            "statement.",
-        )
-    ]
 
 
 def _groups(target: Target, plan: Plan, outcome: NutsRun) -> results.Groups:
@@ -240,18 +232,6 @@ def _verification(target: Target, plan: Plan, engine: str, outcome: NutsRun) -> 
     rows, version = slice(plan.thinned(plan.iter_warmup), None), outcome.engine.split()[-1]
     lp = outcome.statistics[:, rows, list(STATISTICS).index("lp__")]
     return verify(target, outcome.column_names, outcome.draws[:, rows], lp, version)
-
-
-def _density_attributes(target: Target, verification: Verification) -> dict[str, Any]:
-    """Attributes that record the check and the density that was checked."""
-    return {
-        "density_verdict": verification.verdict,
-        "density_checked_draws": verification.draws,
-        "density_difference": verification.difference,
-        "density_verified": str(verification.summary),
-        "density_backend": target.backend,
-        "density_backend_version": target.backend_version,
-    }
 
 
 def _report_density(target: Target, verification: Verification, fit: Any) -> None:

@@ -38,34 +38,19 @@ EPSILON = np.finfo(float).eps
 
 
 class Verification(NamedTuple):
-    """Outcome of the check.
+    """Outcome of the check."""
 
-    verdict
-        "equal", "close", "differs" or "not checked".
-    draws
-        Number of draws at which the densities were compared.
-    difference
-        The largest |ours - lp__ - constant| / max(1, |lp__|) among these, minus the part that
-        rounding explains; inf if our density throws or is not finite, NaN if none was compared.
-    summary
-        The outcome in words, without a full stop. Its code is that of the verdict, or the reason
-        why the densities were not compared.
-    stan
-        Stan's message if our density throws.
-    wrong
-        Number of draws at which the densities differ, if the verdict is "differs".
-    left_out
-        Number of draws that cannot be read back well enough to be informative.
-
-    """
-
-    verdict: str
-    draws: int
+    verdict: str  # "equal", "close", "differs" or "not checked"
+    draws: int  # number of draws at which the densities were compared
+    # the largest |ours - lp__ - constant| / max(1, |lp__|) among these, minus the part that
+    # rounding explains; inf if our density throws or is not finite, NaN if none was compared
     difference: float
+    # the outcome in words, without a full stop; its code is that of the verdict, or the reason why
+    # the densities were not compared
     summary: Message
-    stan: str = ""
-    wrong: int = 0
-    left_out: int = 0
+    stan: str = ""  # Stan's message if our density throws
+    wrong: int = 0  # number of draws at which the densities differ, if the verdict is "differs"
+    left_out: int = 0  # number of draws that cannot be read back well enough to be informative
 
 
 def not_checked(summary: Message) -> Verification:
