@@ -55,6 +55,17 @@ def sample(
         that this is likely to bring R-hat below 1.01 and bulk and tail ESS above 100 per chain.
     seed : int, optional
         Seed of the random numbers, 0 to 2**32 - 1. Default: a random one, recorded in the result.
+
+    Returns
+    -------
+    Fit
+        ArviZ object with the groups posterior and sample_stats; with log_likelihood and
+        posterior_predictive if the program computes them; and with the data. Attributes record how
+        it was made; `verdict` and `verdict_codes` record whether it can be used. After Ctrl-C, it
+        has the draws so far, and the attribute `interrupted` is set.
+
+    Other Parameters
+    ----------------
     inits : optional
         Starting values: a radius r (uniform on (-r, r) on the unconstrained scale); a mapping of
         parameters to constrained values, or a list with one mapping per chain, or JSON text or a
@@ -114,14 +125,6 @@ def sample(
         `reference_distribution` or `prior_data`, the hot end of tempering samplers (see
         `runs.reference.fit_reference`); `network`, for nice; `threads_per_chain`, for samplers that
         share the moves of a chain among threads.
-
-    Returns
-    -------
-    Fit
-        ArviZ object with the groups posterior and sample_stats; with log_likelihood and
-        posterior_predictive if the program computes them; and with the data. Attributes record how
-        it was made; `verdict` and `verdict_codes` record whether it can be used. After Ctrl-C, it
-        has the draws so far, and the attribute `interrupted` is set.
 
     Raises
     ------
