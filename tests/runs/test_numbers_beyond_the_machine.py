@@ -13,19 +13,6 @@ def target():
     return sa.Target(NORMAL, show_progress=False)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("iter_sampling", 10**18), ("iter_warmup", 10**30), ("chains", 10**6), ("thin", 10**30),
-        ("parallel_chains", 10**20), ("threads_per_chain", 10**20), ("seed", 10**30),
-        ("iter_sampling", 10**14),
-    ],
-)  # fmt: skip
-def test_lengths(target, name, value):
-    with raises_in("settings", *[name] if value != 10**14 else []):
-        draw(target, "nuts", **{name: value})
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("sampler", "setting"),

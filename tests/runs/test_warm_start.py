@@ -5,7 +5,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.samplers import registered
+from stanadapt.samplers import find, registered
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution, weighted_summary
 from tests.helpers.codes import raises, raises_in
 
@@ -82,53 +82,32 @@ def test_an_extension_has_prior_data_of_its_own(target):
         sa.sample(extended, "parallel_tempering", **SHORT, prior_data={"n": 0, "k": 2, "y": []})
 
 
+OUT_OF_RANGE = [
+    ({"max_treedepth": 26}, ["25", "26"]),
+    ({"target_accept": 1.0}, ["1"]),
+    ({"reference_family": "cauchy"}, ["gaussian", "student_t", "power", "cauchy"]),
+    ({"kernel": 1}, ["hmc", "nuts", "random_walk", "1"]),
+]
 LADDER = [
-    ({"levels": 1}, ["levels", "2", "1"]),
-    (
-        {"reference_family": "power"},
-        ["min_inverse_temperature", "power", "0.0"],
-    ),
-    (
-        {"min_inverse_temperature": 1.0},
-        ["min_inverse_temperature", "1.0"],
-    ),
+    ({"levels": 1}, ["2", "1"]),
+    ({"reference_family": "power"}, ["min_inverse_temperature", "0.0"]),
+    ({"min_inverse_temperature": 1.0}, ["1.0"]),
 ]
+# what begins with draws of the reference needs one that can be drawn from
+DRAWN = ({"reference_family": "power"}, ["gaussian", "student_t", "power"])
 PARTICLES = [
-    ({"particles": 99}, ["particles", "100", "99"]),
-    ({"threshold": 1.0}, ["threshold", "1.0"]),
-    ({"inflation": 0.0}, ["inflation", "0.0"]),
-    ({"sweeps": 0}, ["sweeps", "0"]),
-    ({"reference_family": "power"}, ["reference_family", "gaussian", "student_t", "power"]),
-]
-
-
-@pytest.mark.parametrize(
-    ("settings", "facts"),
-    [
-        ({"max_treedepth": 26}, ["max_treedepth", "25", "26"]),
-        ({"target_accept": 1.0}, ["target_accept", "1"]),
-        (
-            {"reference_family": "cauchy"},
-            ["reference_family", "gaussian", "student_t", "power", "cauchy"],
-        ),
-        ({"kernel": 1}, ["kernel", "hmc", "nuts", "random_walk", "1"]),
-    ],
-)
-@pytest.mark.parametrize("name", TEMPERING)
-def test_settings_out_of_range(target, name, settings, facts):
-    if not choices_of(name, **settings):
-        return
-    with raises_in("settings", name, *facts):
-        sa.sample(target, name, **SHORT, **settings)
+    DRAWN, ({"particles": 99}, ["100", "99"]), ({"threshold": 1.0}, ["1.0"]),
+    ({"inflation": 0.0}, ["0.0"]), ({"sweeps": 0}, ["0"]),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", TEMPERING)
-def test_settings_of_ladder_or_particles_out_of_range(target, name):
-    # what begins with draws of the reference needs one that can be drawn from
-    wrong = {"smc": PARTICLES, "continuous_tempering": [LADDER[0], PARTICLES[-1]]}
-    for settings, facts in wrong.get(name, LADDER):
-        with raises_in("settings", name, *facts):
-            sa.sample(target, name, **SHORT, **settings)
+def test_settings_out_of_range(name):
+    own = {"smc": PARTICLES, "continuous_tempering": [LADDER[0], DRAWN]}.get(name, LADDER)
+    for settings, facts in [*OUT_OF_RANGE, *own]:
+        if choices_of(name, **settings):
+            with raises_in("settings", name, *settings, *facts):
+                find(name, **settings)
 
 
 def test_particles_cannot_begin_with_prior_data(target):
@@ -241,26 +220,3 @@ def test_saving_pseudo_samples_keeps_all_pseudo_samples(target):
 def test_a_sampler_without_pseudo_samples_cannot_save_them(target):
     with raises("option_not_used", "pseudo", "parallel_tempering"):
         sa.sample(target, "parallel_tempering", save="pseudo", **SHORT)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", TEMPERING)
-def test_draws_do_not_depend_on_parallel_chains_or_saved_groups(target, name):
-    """Parallel chains, saved groups, saved warm-up: none of them uses a random number."""
-    one = sa.sample(target, name, **SHORT)
-    other = sa.sample(
-        target, name, **SHORT, parallel_chains=1, save_warmup=True, save="unconstrained"
-    )
-    for group in ("posterior", "tempering"):
-        a, b = results.dataset(one, group), results.dataset(other, group)
-        for variable in a.data_vars:
-            np.testing.assert_array_equal(a[variable], b[variable])
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("name", TEMPERING)
-def test_a_result_is_saved_and_loaded_with_its_tempering_group(target, name, tmp_path):
-    fit = sa.sample(target, name, **SHORT)
-    again = results.load(results.save(fit, tmp_path / "fit.nc"))
-    for variable, values in results.dataset(fit, "tempering").data_vars.items():
-        np.testing.assert_array_equal(results.dataset(again, "tempering")[variable], values)
