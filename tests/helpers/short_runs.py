@@ -1,5 +1,7 @@
 """Small programs, some of which throw, and short runs of them."""
 
+import numpy as np
+
 import stanadapt as sa
 from stanadapt import results
 
@@ -30,3 +32,24 @@ def draw(target, sampler="gad_mala", **changes):
 def values(fit, name, group="posterior"):
     """Return a variable of a result as an array."""
     return results.dataset(fit, group)[name].values
+
+
+DRAWN = ("posterior", "sample_stats")
+
+
+def assert_same_draws(one, two, groups=DRAWN):
+    """Require the same bits of every variable of these groups."""
+    for group in groups:
+        first, second = results.dataset(one, group), results.dataset(two, group)
+        assert set(first) == set(second)
+        for name in first:
+            np.testing.assert_array_equal(first[name].values, second[name].values, err_msg=name)
+
+
+def assert_same_fit(one, two):
+    """Require the same draws and attributes, except times, the folder and the executor."""
+    assert set(results.group_names(one)) == set(results.group_names(two))
+    assert_same_draws(one, two, results.group_names(one))
+    other = {name for name in one.attrs if name.endswith("seconds")}
+    for name in {*one.attrs, *two.attrs} - other - {"created_at", "executor", "run"}:
+        np.testing.assert_array_equal(one.attrs[name], two.attrs[name], err_msg=name)

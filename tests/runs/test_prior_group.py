@@ -14,6 +14,7 @@ from stanadapt.runs.resume import resume
 from stanadapt.runs.warm_start import GivenStart
 from stanadapt.samplers import find
 from tests.helpers.codes import warns
+from tests.helpers.short_runs import assert_same_draws
 
 # short runs reach far out
 pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
@@ -84,9 +85,7 @@ def test_the_posterior_does_not_depend_on_it(target, fit):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         without = sa.sample(target, "nuts", **RUN)
-    for group in ("posterior", "posterior_predictive"):
-        for name, values in results.dataset(without, group).data_vars.items():
-            np.testing.assert_array_equal(values, results.dataset(fit, group)[name])
+    assert_same_draws(without, fit, ("posterior", "posterior_predictive"))
 
 
 def test_a_prior_at_the_hot_end_keeps_the_coordinates_of_the_program(target):
@@ -101,9 +100,7 @@ def test_a_prior_at_the_hot_end_keeps_the_coordinates_of_the_program(target):
 def test_a_file_has_it(target, fit, tmp_path):
     loaded = sa.load(sa.save(fit, tmp_path / "fit.nc"))
     for other in (loaded, drawn(target)):
-        for group in ("prior", "prior_predictive"):
-            for name, values in results.dataset(fit, group).data_vars.items():
-                np.testing.assert_array_equal(values, results.dataset(other, group)[name])
+        assert_same_draws(fit, other, ("prior", "prior_predictive"))
 
 
 @pytest.mark.slow
@@ -113,8 +110,7 @@ def test_a_resumed_run_keeps_the_prior_at_its_hot_end(target, tmp_path):
     whole = sa.sample(target, "parallel_tempering", **options)
     sa.sample(target, "parallel_tempering", **options | {"iter_sampling": 20}, run=tmp_path / "run")
     resumed = resume(tmp_path / "run", iter_sampling=40, show_progress=False)
-    for name, values in results.dataset(whole, "posterior").data_vars.items():
-        np.testing.assert_array_equal(values, results.dataset(resumed, "posterior")[name])
+    assert_same_draws(whole, resumed, ["posterior"])
 
 
 def test_draws_of_the_posterior_survive_a_prior_that_cannot_be_drawn(target, monkeypatch):

@@ -165,11 +165,6 @@ def test_true_of_numpy_stops_too(answer, stops):
     assert watch.stopped_by_user is stops
 
 
-def test_only_true_stops(target):
-    fit = draw(target, lambda progress: 1, iter_sampling=30)
-    assert results.dataset(fit, "posterior").sizes["draw"] == 30
-
-
 @pytest.mark.thorough
 def test_a_kept_run_resumes_where_it_was_stopped(target, tmp_path):
     with warns("stopped_on_request"):

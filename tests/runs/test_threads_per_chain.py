@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt import results
 from stanadapt.engine import plan
 from stanadapt.engine.chain import Chain, ChainDesign, run
 from stanadapt.engine.checks import copy_draws
@@ -18,6 +17,7 @@ from stanadapt.samplers.tempering.reference_distribution import ReferenceDistrib
 from stanadapt.targets.stan import bundled
 from tests.helpers.codes import raises
 from tests.helpers.seldom_parameters import slow_except
+from tests.helpers.short_runs import assert_same_draws
 from tests.helpers.targets import MEAN, Awkward
 
 SHARING = [name for name, sampler in registered().items() if sampler.threading]
@@ -165,9 +165,7 @@ def test_of_a_stan_program(twenty, name):
         for threads, parallel in ((1, 1), (2, 1), (2, 2))
     ]
     for fit in fits[1:]:
-        for group in ("posterior", "sample_stats"):
-            one, other = results.dataset(fit, group), results.dataset(fits[0], group)
-            assert all(np.array_equal(one[v].values, other[v].values) for v in other)
+        assert_same_draws(fit, fits[0])
         for count in ("n_gradients", "n_density", "n_failed"):
             assert fit.attrs[count] == fits[0].attrs[count]
 

@@ -12,6 +12,7 @@ from stanadapt import results
 from stanadapt.engine import chain as chain_module
 from stanadapt.runs import checkpoint
 from tests.helpers.driven_runs import EAGER, SMALL_CHUNKS, sample_with
+from tests.helpers.short_runs import assert_same_draws
 
 PROGRAM = """
 parameters { vector[3] x; real<lower=0> s; }
@@ -32,13 +33,6 @@ def draw(target, name, parts=(), **changes):
 
 def resume(folder):
     return sa.resume(folder, show_progress=False)
-
-
-def assert_same(one, two):
-    for group in ("posterior", "sample_stats"):
-        first, second = results.dataset(one, group), results.dataset(two, group)
-        for name in first:
-            np.testing.assert_array_equal(first[name].values, second[name].values, err_msg=name)
 
 
 @pytest.mark.thorough
@@ -74,7 +68,7 @@ def test_ctrl_c_does_not_wait_for_an_iteration_that_takes_minutes(
     expected = expected[:, : posterior.sizes["draw"]]
     np.testing.assert_array_equal(posterior["x"], expected)
     if kept:
-        assert_same(resume(run), whole)
+        assert_same_draws(resume(run), whole)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -98,7 +92,7 @@ def test_chains_do_not_wait_for_the_disk(target, tmp_path):
     )  # fmt: skip
     assert waited
     assert all(waited)
-    assert_same(resume(tmp_path / "run"), draw(target, "whitened_hmc"))
+    assert_same_draws(resume(tmp_path / "run"), draw(target, "whitened_hmc"))
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -25,6 +25,7 @@ from stanadapt.samplers.tempering import Extended, ReferenceDistribution
 from tests.helpers.codes import raises, raises_in
 from tests.helpers.driven_runs import SMALL_CHUNKS, resume_with, sample_with
 from tests.helpers.sampler_settings import FASTER, VARIANTS
+from tests.helpers.short_runs import assert_same_draws, assert_same_fit
 
 # scales of 1e-3 to 50, a parameter that is bounded, and quantities that are drawn
 PROGRAM = """
@@ -81,18 +82,6 @@ def resume(folder, **changes):
     return sa.resume(folder, **{"show_progress": False, **changes})
 
 
-def assert_same(one, two):
-    assert set(results.group_names(one)) == set(results.group_names(two))
-    for group in results.group_names(one):
-        first, second = results.dataset(one, group), results.dataset(two, group)
-        assert set(first) == set(second)
-        for name in first:
-            np.testing.assert_array_equal(first[name].values, second[name].values, err_msg=name)
-    timed = {name for name in one.attrs if name.endswith("seconds")}
-    for name in set(one.attrs) - timed - {"created_at", "run"}:
-        np.testing.assert_array_equal(one.attrs[name], two.attrs[name], err_msg=name)
-
-
 # others are slow: each compiles a sampler in another process
 QUICK_CRASHES = {("whitened_hmc", 40), ("gad_mala", 40)}
 
@@ -118,7 +107,7 @@ def marks_of(name, after):
 def test_a_crash_changes_no_draw(target, case, after, tmp_path):
     whole = draw(target, case, save_warmup=True)
     draw_crashing(after, target, case, save_warmup=True, run=tmp_path / "run")
-    assert_same(resume(tmp_path / "run"), whole)
+    assert_same_fit(resume(tmp_path / "run"), whole)
 
 
 @pytest.mark.slow
@@ -127,7 +116,7 @@ def test_a_crash_changes_no_draw(target, case, after, tmp_path):
 def test_a_crash_of_chains_with_several_threads(target, case, tmp_path):
     whole = draw(target, case, threads_per_chain=2)
     draw_crashing(50, target, case, threads_per_chain=2, run=tmp_path / "run")
-    assert_same(resume(tmp_path / "run"), whole)
+    assert_same_fit(resume(tmp_path / "run"), whole)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -138,7 +127,7 @@ def test_two_crashes_and_a_longer_run(target, tmp_path):
     with pytest.raises(Crash):
         resume_with(crash(5), run)
     resume(run, parallel_chains=1)
-    assert_same(resume(run, iter_sampling=900), long)
+    assert_same_fit(resume(run, iter_sampling=900), long)
 
 
 @pytest.mark.slow
@@ -152,7 +141,7 @@ def test_a_pseudo_extension_is_given_again(target, tmp_path):
         resume(tmp_path / "run")
     with raises("run_mismatch", "pseudo-extension"):
         resume(tmp_path / "run", target=target)
-    assert_same(resume(tmp_path / "run", target=extended), whole)
+    assert_same_fit(resume(tmp_path / "run", target=extended), whole)
 
 
 @pytest.mark.thorough
@@ -166,7 +155,7 @@ def test_prior_data_are_kept(tmp_path):
     prior = {"prior_data": {"n": 0, "y": []}, "threads_per_chain": 1}
     whole = draw(target, ("parallel_tempering", {}), **prior)
     draw_crashing(30, target, ("parallel_tempering", {}), run=tmp_path / "run", **prior)
-    assert_same(resume(tmp_path / "run"), whole)
+    assert_same_fit(resume(tmp_path / "run"), whole)
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -180,7 +169,7 @@ def test_a_run_that_suffices_ends_and_one_that_does_not_grows(target, tmp_path):
     assert found.r_hat.max() < 1.01
     assert results.dataset(fit, "posterior").sizes["draw"] < 60_000
     again = resume(run, until_ess=0.5 * wanted)
-    assert_same(again, fit)
+    assert_same_fit(again, fit)
 
 
 def finished_run(target, path):
@@ -204,11 +193,9 @@ class TestOfAFinishedRun:
     def test_the_draws_can_be_read_without_stan(self, target, run):
         whole = draw(target, ("nuts", {}))
         fit = sa.load(run)
-        for group in ("posterior", "posterior_predictive", "sample_stats"):
-            for name, x in results.dataset(whole, group).data_vars.items():
-                read = results.dataset(fit, group)[name]
-                assert read.dtype == x.dtype
-                np.testing.assert_array_equal(read.values, x.values)
+        assert_same_draws(fit, whole, ("posterior", "posterior_predictive", "sample_stats"))
+        for name, x in results.dataset(whole, "sample_stats").items():
+            assert results.dataset(fit, "sample_stats")[name].dtype == x.dtype
         assert fit.attrs["interrupted"] == 0
         assert fit.attrs["verdict"] == whole.attrs["verdict"]
 
@@ -486,4 +473,4 @@ def test_an_interrupted_run_names_resume(target, phase, number, tmp_path, monkey
         fit = draw(target, ("nuts", {}), parts, run=run)
         assert fit.attrs["interrupted"] == 1
         assert any("stanadapt.resume" in sentence for sentence in sa.diagnose(fit).messages)
-    assert_same(resume(run), whole)
+    assert_same_fit(resume(run), whole)

@@ -11,7 +11,7 @@ import pytest
 from distributed import Client
 
 import stanadapt as sa
-from stanadapt import results
+from tests.helpers.short_runs import assert_same_draws
 
 PROGRAM = """
 parameters { vector[3] x; real<lower=0> s; }
@@ -58,17 +58,10 @@ def draw(**changes):
     return sa.sample(target, **{**common, "show_progress": False, **changes})
 
 
-def assert_same(here, there):
-    for group in ("posterior", "posterior_predictive", "sample_stats"):
-        first, second = results.dataset(here, group), results.dataset(there, group)
-        for name in first:
-            np.testing.assert_array_equal(first[name].values, second[name].values, err_msg=name)
-
-
 def test_sixteen_chains_on_two_workers(client):
     there = draw(executor=client)
     assert there.attrs["executor"] == "Client"
-    assert_same(draw(), there)
+    assert_same_draws(draw(), there)
 
 
 def test_killing_a_worker_loses_no_draw(client):
@@ -84,7 +77,7 @@ def test_killing_a_worker_loses_no_draw(client):
     length = {"sampler": "nuts", "chains": 6, "iter_sampling": 30_000}
     there = draw(executor=client, show_progress=kill, **length)
     assert killed
-    assert_same(draw(**length), there)
+    assert_same_draws(draw(**length), there)
 
 
 def test_calibration_on_two_workers(client):

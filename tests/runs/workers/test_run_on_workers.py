@@ -21,6 +21,7 @@ from tests.helpers.codes import raises, warns
 from tests.helpers.driven_runs import sample_with
 from tests.helpers.sampler_settings import FASTER, VARIANTS
 from tests.helpers.seldom_parameters import soak_except
+from tests.helpers.short_runs import assert_same_draws, assert_same_fit
 
 # unequal scales, a bounded parameter, and random generated quantities
 PROGRAM = """
@@ -70,18 +71,6 @@ def draw(target, name, settings, parts=(), **changes):
     return sample_with({**SHORT_SLICES, **dict(parts)}, target, name, **chosen)
 
 
-def assert_same(here, there):
-    """Compare draws, statistics and attributes, except times and the executor."""
-    assert set(results.group_names(here)) == set(results.group_names(there))
-    for group in results.group_names(here):
-        first, second = results.dataset(here, group), results.dataset(there, group)
-        for name in first:
-            np.testing.assert_array_equal(first[name].values, second[name].values, err_msg=name)
-    other = {n for n in here.attrs if n.endswith("seconds")} | {"created_at", "executor", "run"}
-    for name in {*here.attrs, *there.attrs} - other:
-        np.testing.assert_array_equal(here.attrs[name], there.attrs[name], err_msg=name)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name", soak_except({"whitened_hmc", "parallel_tempering", "nice", "smc"}, registered())
@@ -93,20 +82,20 @@ def test_every_sampler_draws_the_same(target, name):
     there = draw(target, name, settings, {"run_chains": None}, executor=post)
     assert post.sent > 6
     assert there.attrs["executor"] == "Post"
-    assert_same(here, there)
+    assert_same_fit(here, there)
 
 
 def test_extra_groups_are_saved(target):
     options = {"save_warmup": True, "save": "unconstrained", "thin": 2}
     there = draw(target, "whitened_hmc", options, executor=Post())
-    assert_same(draw(target, "whitened_hmc", options), there)
+    assert_same_fit(draw(target, "whitened_hmc", options), there)
 
 
 @pytest.mark.slow
 def test_the_program_under_prior_data_is_made_by_workers(target):
     options = {"prior_data": {"prior": 1}, "threads_per_chain": 2}
     there = draw(target, "parallel_tempering", options, executor=Post())
-    assert_same(draw(target, "parallel_tempering", options), there)
+    assert_same_fit(draw(target, "parallel_tempering", options), there)
 
 
 @pytest.mark.slow
@@ -114,7 +103,7 @@ def test_other_processes(target):
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(2, mp_context=context) as executor:
         there = draw(target, "whitened_hmc", {}, chains=5, executor=executor)
-    assert_same(draw(target, "whitened_hmc", {}, chains=5), there)
+    assert_same_fit(draw(target, "whitened_hmc", {}, chains=5), there)
 
 
 class Losing(Post):
@@ -129,7 +118,7 @@ class Losing(Post):
 
 
 def test_the_work_of_a_lost_worker_is_repeated(target):
-    assert_same(draw(target, "nuts", {}), draw(target, "nuts", {}, executor=Losing()))
+    assert_same_fit(draw(target, "nuts", {}), draw(target, "nuts", {}, executor=Losing()))
 
 
 class Breaking(Post):
@@ -245,10 +234,7 @@ def test_a_run_folder_is_kept_and_resumed(target, tmp_path, resuming):
         )  # fmt: skip
     resumed = sa.resume(tmp_path / "run", executor=resuming, show_progress=False)
     whole = draw(target, "whitened_hmc", {"iter_sampling": 4000})
-    for group in ("posterior", "posterior_predictive", "sample_stats"):
-        first, second = results.dataset(resumed, group), results.dataset(whole, group)
-        for name in first:
-            np.testing.assert_array_equal(first[name].values, second[name].values, err_msg=name)
+    assert_same_draws(resumed, whole, ("posterior", "posterior_predictive", "sample_stats"))
 
 
 @pytest.mark.parametrize("value", [4, "dask", object()])
@@ -269,7 +255,7 @@ def test_other_objects_are_not_executors(target, value):
 def test_an_extended_target_is_made_by_workers(target, options):
     extended = Extended(target, 2, **options)
     there = draw(extended, "mala", {"save": "pseudo"}, executor=Post())
-    assert_same(draw(extended, "mala", {"save": "pseudo"}), there)
+    assert_same_fit(draw(extended, "mala", {"save": "pseudo"}), there)
 
 
 def test_a_target_of_another_kind_cannot_be_sent(target):
