@@ -25,11 +25,7 @@ from stanadapt.targets.noise import noise_warnings
 def begin_chains(setup: Setup) -> tuple[Start, ChainDesign, list[Chain], RunRecord]:
     """Find coordinates and starting positions, make the chains, and compile the sampler.
 
-    Raises
-    ------
-    StanadaptError
-        "no_draws" or "interrupted", if the watch or Ctrl-C ends the pre-run.
-
+    Raises StanadaptError: "no_draws" or "interrupted", if the watch or Ctrl-C ends the pre-run.
     """
     program, design = setup.target.target, setup.design
     sources = randomness(design.plan)
@@ -59,11 +55,8 @@ def compiling_sampler(design: ChainDesign) -> AbstractContextManager:
 def _initial_positions(setup: Setup, rngs: list[np.random.Generator]) -> list[np.ndarray]:
     """Return a starting position for each chain, found within the time limit.
 
-    Raises
-    ------
-    StanadaptError
-        "no_draws" if the watch ends the search, which can be long with inits="pathfinder" alone.
-
+    Raises StanadaptError: "no_draws" if the watch ends the search, which can be long with
+    inits="pathfinder" alone.
     """
     watch, gradient = setup.watch, bool(setup.design.sampler.uses_gradient)
     try:
@@ -102,12 +95,8 @@ def _find_start(
 def _advance_learners(setup: Setup, chains: list[Chain], design: ChainDesign) -> None:
     """Run chains that learn scales for others to their end.
 
-    Raises
-    ------
-    StanadaptError
-        "no_draws" if the watch ends them, "interrupted" after Ctrl-C. With the scales so far it
-        would be another run, with draws that depend on the speed of the machine.
-
+    Raises StanadaptError, "no_draws" if the watch ends them, "interrupted" after Ctrl-C. With the
+    scales so far it would be another run, with draws that depend on the speed of the machine.
     """
     watch = setup.watch
     spec = partial(spec_of, setup.target, design, SavedGroups())

@@ -126,20 +126,8 @@ MUCH = 0.5
 def require_memory(design: ChainDesign, dim: int, on_disk: bool = False) -> None:
     """Refuse a run that does not fit into memory, and warn of one that takes much of it.
 
-    Parameters
-    ----------
-    design
-        Sampler, numbers of chains and draws, and what is kept of these.
-    dim
-        Number of parameters on the unconstrained scale.
-    on_disk
-        Whether draws go to a run folder, which allocates the space for them itself.
-
-    Raises
-    ------
-    StanadaptError
-        "out_of_memory".
-
+    `dim` is the number of parameters on the unconstrained scale. Draws that go to a run folder
+    (`on_disk`) take none: it allocates the space for them itself.
     """
     parts = _parts(design, dim, on_disk)
     total, free = sum(part.size for part in parts), psutil.virtual_memory().available

@@ -82,15 +82,8 @@ def resumed(
 ) -> Chain:  # fmt: skip
     """Return the chain of a checkpoint, without its recorded draws, which the caller adds.
 
-    Parameters
-    ----------
-    arrays
-        Result of `checkpoint_of`.
-    start, design, source, number
-        The arguments with which the chain was made; `design.plan` may have more iterations.
-    prior_handle
-        Handle of the program's model under prior-only data, if the chain tempers from it.
-
+    All but the arrays and the handle of the program under prior-only data are the arguments with
+    which the chain was made; `design.plan` may have more iterations.
     """
     checkpoints: list[Checkpoint] = []
 
@@ -129,20 +122,9 @@ class WriteCheckpoints(Keeper):
     """Copies the states of chains in their threads, and writes them in a separate thread.
 
     The file of a single chain counts only if it was written after the last pooling: chains that
-    learn from each other must all continue from the same pooling.
-
-    Parameters
-    ----------
-    folder
-        Folder of the run.
-    chains
-        All chains of the run, in their order.
-    generation
-        Number of times that they have been pooled.
-    seconds, share
-        Least time between two checkpoints of a chain, and largest share of a processor's time for
-        checkpoints.
-
+    learn from each other must all continue from the same pooling. `generation` is the number of
+    times that they have been pooled. Between two checkpoints of a chain there are at least some
+    seconds, and checkpoints take no more than a share of a processor's time.
     """
 
     def __init__(

@@ -46,13 +46,7 @@ class _End(NamedTuple):
 def gradient_problem(target: Samplable, positions: np.ndarray) -> str:
     """Return what is wrong with the gradient; "" if nothing was found.
 
-    Parameters
-    ----------
-    target
-        The target to be sampled.
-    positions
-        At least two, with finite densities, shape (n, dim).
-
+    At least two positions are needed, with finite densities, shape (n, dim).
     """
     ends = np.asarray(positions, dtype=float)
     lines = [_Line(target, one, other) for one, other in pairwise(ends)]

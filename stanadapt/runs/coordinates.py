@@ -71,11 +71,7 @@ def choose_coordinates(
 ) -> Coordinates:
     """Choose between the program's own coordinates and standardized ones.
 
-    Raises
-    ------
-    StanadaptError
-        "cannot_standardize", if it was asked for.
-
+    Raises StanadaptError: "cannot_standardize", if it was asked for.
     """
     if isinstance(standardize, str) and standardize == STRAIGHTEN:
         _require_straightening(target, sampler, plan, given)
@@ -160,19 +156,8 @@ def learn_scales(
 ) -> Start:
     """Run chains from these positions until scales are known, and a map if there is to be one.
 
-    Parameters
-    ----------
-    target
-        The target in its own coordinates.
-    kind
-        FULL, DIAGONAL or STRAIGHTEN.
-    sampler, plan
-        The sampler and the plan of the run for which scales are learned.
-    positions, rngs
-        One per chain; the generators are used only here.
-    advance
-        Function that runs chains of a design to their end.
-
+    `sampler` and `plan` are those of the run for which scales are learned; the generators are used
+    only here; `advance` runs chains of a design to their end.
     """
     gradient = bool(sampler.uses_gradient) or kind == STRAIGHTEN
     learned_of = target.target if target.moves_parameters else target
@@ -244,13 +229,7 @@ def _start(
 def keep_ratios(scales: np.ndarray, kept_ratio: float) -> np.ndarray:
     """Return scales to divide by, such that relative scales up to `kept_ratio` remain.
 
-    Parameters
-    ----------
-    scales
-        Scales of the parameters, positive, of any shape.
-    kept_ratio
-        Largest factor between a scale and the geometric mean of all that remains, at least 1.
-
+    It is the largest factor, at least 1, between a scale and the geometric mean that remains.
     """
     middle = np.exp(np.mean(np.log(scales)))
     return scales / np.clip(scales / middle, 1.0 / kept_ratio, kept_ratio)

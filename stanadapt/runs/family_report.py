@@ -23,13 +23,8 @@ def report_of(
 ) -> Findings:
     """Return the report of a sampler, without the parts that the result cannot hold.
 
-    Parameters
-    ----------
-    name, hook, view
-        Name of the sampler, its hook `after_run`, and the argument of that.
-    taken
-        Names of the groups and attributes that the result has without it.
-
+    The hook is its `after_run`, and the view the argument of that; the result has groups and
+    attributes of the names that are taken.
     """
     try:
         with interruptible():

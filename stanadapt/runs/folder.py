@@ -40,16 +40,7 @@ KINDS = ("constrained", "stats", "unconstrained", "extra")
 
 
 class RunFolder:
-    """The files of a run.
-
-    Parameters
-    ----------
-    path
-        Path of the folder.
-    manifest
-        Contents of `run.json`.
-
-    """
+    """The files of a run; the manifest has the contents of `run.json`."""
 
     def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
         self.path, self.manifest = path, manifest

@@ -40,19 +40,10 @@ class Edge(NamedTuple):
 
 
 def find_edges(target: Target, positions: np.ndarray) -> list[Edge]:
-    """Find the hard edges of parameters that are declared without the bound.
+    """Return the hard edges of parameters that are declared without the bound.
 
-    Parameters
-    ----------
-    target
-        The program.
-    positions
-        Draws of all chains in unconstrained coordinates, shape (draw, dim).
-
-    Returns
-    -------
-    The edges, at most two per parameter, in the order of the parameters.
-
+    At most two per parameter, in the order of the parameters; positions are draws of all chains in
+    unconstrained coordinates, shape (draw, dim).
     """
     positions = positions[np.isfinite(positions).all(axis=1)]
     if len(positions) < PROBED or target.dim > MOST_COORDINATES:

@@ -75,11 +75,7 @@ def prepare(
 ) -> Setup:
     """Check the arguments of `sample`, and resolve names, defaults and files.
 
-    Raises
-    ------
-    StanadaptError
-        If an argument is wrong; nothing has been sampled.
-
+    Raises StanadaptError if an argument is wrong; nothing has been sampled.
     """
     program = require_samplable(target).target
     require_limits(until_ess, max_minutes, executor)

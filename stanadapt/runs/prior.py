@@ -120,11 +120,7 @@ def add_prior(
 def plan_prior(target: Target, path: Path) -> None:
     """Check a file for `add_prior`, and let run folders of the target record it.
 
-    Raises
-    ------
-    StanadaptError
-        Stage "files" or "data" if it does not hold data of the program.
-
+    Raises StanadaptError: stage "files" or "data" if it does not hold data of the program.
     """
     prior = target.with_prior_data(path)
     target.prior_file = {"path": str(path.absolute()), "hash": prior.data_hash}

@@ -103,20 +103,8 @@ def parameters_so_far(target: Target, chains: list[Chain]) -> dict[str, np.ndarr
 class Watch:
     """Stops a run at its time limit, or when the user's function returns True.
 
-    It is called between chunks of iterations.
-
-    Parameters
-    ----------
-    target
-        The program and its data.
-    on_progress
-        Function that receives a `RunProgress` about ten times a second; the run ends if it returns
-        True.
-    max_minutes
-        Time limit, without compilation.
-    clock
-        Returns the time in seconds.
-
+    It is called between chunks of iterations. The function receives a `RunProgress` about ten times
+    a second; compilation does not count as time.
     """
 
     def __init__(

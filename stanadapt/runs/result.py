@@ -53,11 +53,7 @@ def pack_result(
 ) -> Any:
     """Return the ArviZ object of a run, not judged yet, and warn of its notes.
 
-    Raises
-    ------
-    StanadaptError
-        "no_draws" or "interrupted", if there is no draw.
-
+    Raises StanadaptError: "no_draws" or "interrupted", if there is no draw.
     """
     stopped = [chain.stopped for chain in chains]
     # of a stopped chain none, since its last draws are all one point
@@ -179,11 +175,7 @@ def statistics(labels: Sequence[Sequence], table: np.ndarray) -> dict[str, np.nd
 def rehearse_result(target: Samplable, design: ChainDesign, save: SavedGroups) -> None:
     """Build, write and read a result of one draw in memory, before the first draw.
 
-    Raises
-    ------
-    StanadaptError
-        "result_refused", if the result of the run could not be saved.
-
+    Raises StanadaptError: "result_refused", if the result of the run could not be saved.
     """
     program = target.target
     rehearse_draws(

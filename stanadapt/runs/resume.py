@@ -102,11 +102,7 @@ def prepare_again(
 ) -> tuple[Setup, Start, RunRecord]:
     """Check the arguments of `resume`, and make the target and the design of the chains again.
 
-    Raises
-    ------
-    StanadaptError
-        As `resume`; nothing has been sampled.
-
+    Raises StanadaptError: as `resume`; nothing has been sampled.
     """
     require_limits(until_ess, max_minutes, executor)
     spec, begun = read_spec(folder)

@@ -36,24 +36,9 @@ QUICKLY_JUDGED = 2_000_000
 class Run:
     """Chains on a target, and what is known of them.
 
-    Parameters
-    ----------
-    setup
-        What is run.
-    start
-        The target in the coordinates of the chains, and where they begin.
-    design
-        Sampler, settings in these coordinates, and plan.
-    chains
-        In their order.
-    record
-        Attributes and notes so far.
-    folder
-        The one from which a run continues.
-    reference
-        The program under prior-only data in a run that continues; its chains hold the address of
-        its density, which must live as long as they do.
-
+    `start` and `design` have the target and the settings in the coordinates of the chains. A run
+    that continues has the folder from which it does, and the program under prior-only data: its
+    chains hold the address of a density that must live as long as they do.
     """
 
     def __init__(
@@ -74,12 +59,8 @@ class Run:
     def begin(cls, setup: Setup) -> "Run":
         """Make the chains of a new run, and fill its folder before the first iteration.
 
-        Raises
-        ------
-        StanadaptError
-            "no_draws" or "interrupted", if the watch or Ctrl-C ends the pre-run; stage "files" if
-            the folder cannot be written or has no space for the draws.
-
+        Raises StanadaptError: "no_draws" or "interrupted", if the watch or Ctrl-C ends the pre-run;
+        stage "files" if the folder cannot be written or has no space for the draws.
         """
         with explained(setup.design.sampler):
             run = cls(setup, *begin_chains(setup))
@@ -185,11 +166,8 @@ class Run:
     def extend(self, missing: Shortfall, reasons: list[str]) -> None:
         """Make the run longer, and add to the reasons.
 
-        Raises
-        ------
-        StanadaptError
-            "out_of_memory", or of stage "files"; the run then has its former length.
-
+        Raises StanadaptError: "out_of_memory", or of stage "files"; the run then has its former
+        length.
         """
         shorter = self.plan
         longer = shorter._replace(iter_sampling=missing.iter_sampling)

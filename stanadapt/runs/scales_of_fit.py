@@ -34,19 +34,10 @@ class Scales(NamedTuple):
 
 
 def scales_of_fit(target: Target, draws: np.ndarray, gradient: bool, diagonal: bool) -> Scales:
-    """Learn from the draws of an earlier fit.
+    """Learn from the draws of an earlier fit for the program under its present data.
 
-    Parameters
-    ----------
-    target
-        The program under its present data.
-    draws
-        Of the same parameters, on the unconstrained scale, shape (n, dim).
-    gradient
-        Whether gradients may be used; if not, correlations are those of the draws.
-    diagonal
-        Whether to learn scales without correlations.
-
+    Draws are on the unconstrained scale, shape (n, dim). Without the gradient, correlations are
+    those of the draws; `diagonal` scales have none.
     """
     if len(draws) < FEWEST_DRAWS:
         return _unusable(

@@ -82,11 +82,7 @@ class RunSpec(NamedTuple):
     def find_sampler(self) -> tuple[Sampler, Any]:
         """Return the sampler and its settings.
 
-        Raises
-        ------
-        StanadaptError
-            "run_mismatch" if it is not registered here, or its code has changed.
-
+        Raises StanadaptError: "run_mismatch" if it is not registered here, or its code has changed.
         """
         try:
             sampler, settings = find(self.sampler, **self.settings)
@@ -186,21 +182,10 @@ def read_spec(folder: RunFolder) -> tuple[RunSpec, dict[str, Any]]:
 def target_for(spec: RunSpec, folder: RunFolder, given: Any, show_progress: bool) -> Samplable:
     """Return the target of a run that is resumed, in the coordinates of its chains.
 
-    Parameters
-    ----------
-    spec, folder
-        Description and folder of the run.
-    given
-        The target that the user made again, or None: it is made from the folder.
-    show_progress
-        Whether to show that a program is compiled.
+    It is the one that the user made again, `given`, or else it is made from the folder.
 
-    Raises
-    ------
-    StanadaptError
-        "run_mismatch" if program, data, backend, noise or the stored columns differ from those of
-        the run; "run_needs_target" if a pseudo-extension is not given.
-
+    Raises StanadaptError: "run_mismatch" if program, data, backend, noise or the stored columns
+    differ from those of the run; "run_needs_target" if a pseudo-extension is not given.
     """
     manifest, where = folder.manifest, f" in {folder.path}"
     given = program_of(spec, show_progress) if given is None else given
@@ -221,11 +206,7 @@ def target_for(spec: RunSpec, folder: RunFolder, given: Any, show_progress: bool
 def program_of(spec: RunSpec, show_progress: bool) -> Target:
     """Make the target of a run from its description, in its own coordinates.
 
-    Raises
-    ------
-    StanadaptError
-        "run_needs_target" if it is more than the program under its data.
-
+    Raises StanadaptError: "run_needs_target" if it is more than the program under its data.
     """
     if spec.described:
         raise StanadaptError(

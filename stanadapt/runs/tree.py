@@ -37,12 +37,8 @@ class Fresh(NamedTuple):
 def packed(thing: Any) -> dict[str, np.ndarray]:
     """Return named arrays from which `unpacked` builds an equal object.
 
-    Raises
-    ------
-    StanadaptError
-        "state_not_writable" if the object contains a class that cannot be written, or arrays that
-        overlap or have gaps.
-
+    Raises StanadaptError: "state_not_writable" if the object contains a class that cannot be
+    written, or arrays that overlap or have gaps.
     """
     arrays: Arrays = {}
     tree = _encode(thing, arrays)
@@ -57,11 +53,7 @@ def packed(thing: Any) -> dict[str, np.ndarray]:
 def unpacked(held: Mapping[str, np.ndarray], fresh: Fresh | None = None) -> Any:
     """Return the object that was packed; `fresh` is required if it contains densities.
 
-    Raises
-    ------
-    StanadaptError
-        "run_unreadable" if this version of the package cannot read the arrays.
-
+    Raises StanadaptError: "run_unreadable" if this version of the package cannot read the arrays.
     """
     try:
         return _decode(json.loads(held[TREE].tobytes()), held, fresh)

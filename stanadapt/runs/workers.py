@@ -84,12 +84,8 @@ _lock = threading.Lock()
 def made_for(key: str, spec: RunSpec) -> Made:
     """Return the target and the design of a run; made once in each process.
 
-    Raises
-    ------
-    StanadaptError
-        If this worker has another version of the package or of the sampler, or cannot make the
-        target.
-
+    Raises StanadaptError if this worker has another version of the package or of the sampler, or
+    cannot make the target.
     """
     with _lock:
         if key not in _made:
@@ -119,20 +115,9 @@ def advance_slice(
 ) -> Slice:
     """Advance a chain for some seconds, or until it is done or waits for the others.
 
-    Runs on a worker. It depends on its arguments alone: if a worker is lost, another can be given
-    the same.
-
-    Parameters
-    ----------
-    key, spec
-        Name and description of the run.
-    number
-        Number of the chain, 0, 1, ...
-    held
-        Its checkpoint.
-    seconds
-        How long; compilation is not counted, neither here nor as time of the chain.
-
+    Runs on a worker. It depends on its arguments alone: name and description of the run, number of
+    the chain and its checkpoint. If a worker is lost, another can be given the same. Compilation is
+    not counted, neither here nor as time of the chain.
     """
     start, design, reference, compiled = made_for(key, spec)
     resume = partial(resumed, held, start, design, number=number, prior_handle=reference.handle)
@@ -182,16 +167,7 @@ class RunOnWorkers:
 
     The chains here are moved to each checkpoint that comes back, so that pooling, progress and
     run folders work as with threads. What a worker was doing when it was lost is done again.
-
-    Parameters
-    ----------
-    executor
-        As `sample` takes it.
-    target, spec
-        What is run, and its description.
-    slices
-        Seconds of the first slice of a chain, and the most of later ones.
-
+    `slices` are the seconds of the first slice of a chain, and the most of later ones.
     """
 
     def __init__(
@@ -219,11 +195,7 @@ class RunOnWorkers:
     ) -> bool:
         """Advance every chain to its end; return whether the run ended before.
 
-        Raises
-        ------
-        StanadaptError
-            Where workers fail before there is a draw.
-
+        Raises StanadaptError if workers fail before there is a draw.
         """
         self._chains, self._seconds = chains, [self._slices[0]] * len(chains)
         self._tries = [0] * len(chains)

@@ -260,9 +260,9 @@ class TestShortfall:
         columns["x[70]"] = np.repeat(columns["x[70]"][:, :77], 13, axis=1)[:, :1000]
         columns |= {f"one[{i}]": np.ones((4, 1000)) for i in range(100)}
 
-        def counted(columns):
+        def counted(columns, *measure):
             measured.append(len(columns))
-            return measure_mixing(columns)
+            return measure_mixing(columns, *measure)
 
         monkeypatch.setattr(stopping_rule, "parameters_so_far", lambda *_: columns)
         for module in (mixing, stopping_rule):

@@ -73,27 +73,11 @@ class _Point(NamedTuple):
 def verify(
     target: Target, column_names: list[str], draws: np.ndarray, lp: np.ndarray, version: str
 ) -> Verification:
-    """Compare a target's log density with CmdStan's.
+    """Compare a target's log density with CmdStan's `lp__`, of shape (chain, draw).
 
-    Parameters
-    ----------
-    target
-        The target from which CmdStan drew.
-    column_names
-        Stan's dotted names of the columns of `draws`, which include the parameters.
-    draws
-        Constrained values, shape (chain, draw, column).
-    lp
-        CmdStan's `lp__`, shape (chain, draw).
-    version
-        CmdStan's version, for the summary.
-
-    Returns
-    -------
-    Verification
-        The outcome at up to 200 draws, evenly spaced, always the same ones. Draws that cannot be
-        read back well enough to be informative are left out and counted.
-
+    Draws are constrained values, shape (chain, draw, column), with Stan's dotted names of columns,
+    which include the parameters. Up to 200 draws are compared, evenly spaced, always the same ones.
+    Those that cannot be read back well enough to be informative are left out and counted.
     """
     reason = _incomparable(target, column_names)
     if reason:
