@@ -16,7 +16,7 @@ import numpy as np
 from stanadapt.engine.chain import ChainDesign
 from stanadapt.engine.compiled.dependencies import hash_of_sampler
 from stanadapt.engine.plan import Plan
-from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.protocol import REGISTRY, Sampler
 from stanadapt.engine.settings import as_chosen
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.results.attributes import RECORDED, library_versions
@@ -155,7 +155,8 @@ def spec_of(
         map_rows=target.map_rows,
         prior_data=prior_data,
         sampler=design.sampler.name,
-        sampler_hash=source_hash(design.sampler),
+        # as it is registered: to learn scales for others, it has another warm-up
+        sampler_hash=source_hash(REGISTRY[design.sampler.settings]),
         settings=as_chosen(design.settings),
         plan=design.plan,
         save=save,
