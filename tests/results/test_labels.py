@@ -4,6 +4,7 @@ import json
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import stanadapt as sa
@@ -109,7 +110,7 @@ def test_data_of_one_fit_are_not_those_of_another():
     assert results.dataset(other, "observed_data")["y"].values[0] == DATA["y"][0]
 
 
-SHAPES = {"theta": (3,), "y_rep": (12,), "s": ()}
+SHAPES = {"theta": (3,), "y_rep": (12,), "s": (), "phi": (2,), "S": (3, 3)}
 TEXT = json.dumps({"y": [0.0] * 12, "J": 3})
 WRONG = {
     "unknown field": ({"dim": {}}, ["dims, coords"]),
@@ -123,7 +124,27 @@ WRONG = {
     "a variable's name": ({"dims": {"theta": ["y"]}}, ["theta", "'y'"]),
     "no such prediction": ({"posterior_predictive": {"y": "yrep"}}, ["'yrep'", "theta"]),
     "no such likelihood": ({"log_likelihood": {"y": "ll"}}, ["'ll'"]),
-}
+    "text instead of labels": ({"coords": {"theta_dim_0": "abc"}}, ["theta_dim_0", "'abc'"]),
+    "bytes": ({"coords": {"s": b"abc"}}, ["coords of s"]),
+    "a set": ({"coords": {"s": {"a", "b", "c"}}}, ["coords of s"]),
+    "a number": ({"coords": {"s": 3}}, ["coords of s", "3"]),
+    "nothing": ({"coords": {"s": None}}, ["coords of s", "None"]),
+    "a mapping": ({"coords": {"s": {"a": 1}}}, ["coords of s"]),
+    "a table": ({"coords": {"s": pd.DataFrame({"a": [1]})}}, ["coords of s"]),
+    "a matrix": ({"coords": {"s": np.ones((3, 2))}}, ["coords of s"]),
+    "a wrong number for a default name": ({"coords": {"theta_dim_0": [1]}}, ["theta_dim_0", "3"]),
+    "a name with two sizes": ({"dims": {"theta": ["k"], "phi": ["k"]}}, ["phi", "'k'", "theta"]),
+    "a name used twice": ({"dims": {"S": ["k", "k"]}}, ["S", "'k_2'"]),
+    "no name": ({"dims": {"theta": [1]}}, ["theta", "1"]),
+    "an empty name": ({"dims": {"theta": [""]}}, ["theta", "''"]),
+    "a path": ({"dims": {"theta": ["a/b"]}}, ["theta", "'a/b'"]),
+    "a reserved observation": ({"posterior_predictive": {"chain": "y_rep"}}, ["'chain'"]),
+    "an observation like a dimension": (
+        {"posterior_predictive": {"k": "y_rep"}, "dims": {"y_rep": ["k"]}}, ["'k'"],
+    ),
+    "an observation that is no name": ({"posterior_predictive": {("a",): "y_rep"}}, ["('a',)"]),
+    "a prediction that is no name": ({"posterior_predictive": {"y": ["y_rep"]}}, ["['y_rep']"]),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("labels", "facts"), WRONG.values(), ids=list(WRONG))

@@ -83,37 +83,6 @@ def test_likelihoods_and_replications_have_dimensions_of_their_own():
     assert results.dataset(fit, "log_likelihood")["y"].dims[2:] == ("school",)
 
 
-SHAPES = {"theta": (3,), "phi": (2,), "S": (3, 3), "y_rep": (4,)}
-REFUSED = {
-    "text": ({"coords": {"theta_dim_0": "abc"}}, ["theta_dim_0", "'abc'"]),
-    "bytes": ({"coords": {"s": b"abc"}}, ["coords of s"]),
-    "a set": ({"coords": {"s": {"a", "b", "c"}}}, ["coords of s"]),
-    "a number": ({"coords": {"s": 3}}, ["coords of s", "3"]),
-    "nothing": ({"coords": {"s": None}}, ["coords of s", "None"]),
-    "a mapping": ({"coords": {"s": {"a": 1}}}, ["coords of s"]),
-    "a table": ({"coords": {"s": pd.DataFrame({"a": [1]})}}, ["coords of s"]),
-    "a matrix": ({"coords": {"s": np.ones((3, 2))}}, ["coords of s"]),
-    "a wrong number for a default name": ({"coords": {"theta_dim_0": [1]}}, ["theta_dim_0", "3"]),
-    "a name with two sizes": ({"dims": {"theta": ["k"], "phi": ["k"]}}, ["phi", "'k'", "theta"]),
-    "a name used twice": ({"dims": {"S": ["k", "k"]}}, ["S", "'k_2'"]),
-    "no name": ({"dims": {"theta": [1]}}, ["theta", "1"]),
-    "an empty name": ({"dims": {"theta": [""]}}, ["theta", "''"]),
-    "a path": ({"dims": {"theta": ["a/b"]}}, ["theta", "'a/b'"]),
-    "a reserved observation": ({"posterior_predictive": {"chain": "y_rep"}}, ["'chain'"]),
-    "an observation like a dimension": (
-        {"posterior_predictive": {"k": "y_rep"}, "dims": {"y_rep": ["k"]}}, ["'k'"],
-    ),
-    "an observation that is no name": ({"posterior_predictive": {("a",): "y_rep"}}, ["('a',)"]),
-    "a prediction that is no name": ({"posterior_predictive": {"y": ["y_rep"]}}, ["['y_rep']"]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("labels", "facts"), REFUSED.values(), ids=list(REFUSED))
-def test_what_no_result_can_hold_is_refused(labels, facts):
-    with raises("wrong_labels", *facts):
-        make_labels(labels, SHAPES, "{}")
-
-
 # --- labels --------------------------------------------------------------------------------------
 
 DAYS = pd.date_range("2020-01-01", periods=2)
