@@ -103,15 +103,9 @@ def shapes(column_names: list[str]) -> dict[str, tuple[int, ...]]:
 def build(groups: Groups, attributes: Mapping[str, Any]) -> Fit:
     """Build an ArviZ object.
 
-    Parameters
-    ----------
-    groups
-        Datasets by group; or arrays by group and variable, shape (chain, draw, ...), and
-        (chain, draw, pseudo, ...) in the group "pseudo". Empty groups are left out.
-    attributes
-        Attributes of the fit. Values of types that netCDF cannot hold are stored as JSON. The codes
-        of the messages in a list `notes` are stored in `note_codes`.
-
+    Groups are datasets, or arrays by variable, shape (chain, draw, ...), and (chain, draw, pseudo,
+    ...) in the group "pseudo". Empty groups are left out. Attributes of types that netCDF cannot
+    hold are stored as JSON; the codes of the messages in a list `notes` are stored in `note_codes`.
     """
     ready = _datasets(groups)
     attrs = {storable_text(str(name)): storable(value) for name, value in attributes.items()}
@@ -267,22 +261,9 @@ def columns(
     """Return the scalar columns of a group by name, such as "w[2]"; indices start at 1.
 
     A complex variable "z" of another library has the columns "z.real" and "z.imag", as Stan's have.
-
-    Parameters
-    ----------
-    fit
-        An ArviZ object with the group.
-    group
-        Name of the group.
-    wanted
-        Names of variables; default: all. That of a tuple or of a complex number in the program
-        stands for all of its parts. Variables that are not numeric draws are left out.
-
-    Returns
-    -------
-    dict
-        Arrays of floats, shape (chain, draw), or (chain, draw, pseudo) in the group "pseudo".
-
+    The name in `wanted` of a tuple or of a complex number in the program stands for all of its
+    parts; default: all variables. Those that are not numeric draws are left out. Columns are
+    floats, shape (chain, draw), or (chain, draw, pseudo) in the group "pseudo".
     """
     scalars = {}
     leading, present = _axes(group), dataset(fit, group).data_vars

@@ -24,25 +24,10 @@ DURATIONS = "timedelta64[ns]"
 def coordinate(dim: str, labels: Any) -> Any:
     """Return the labels along a dimension as a list, or as an array if they are dates.
 
-    Parameters
-    ----------
-    dim
-        Name of the dimension, for messages.
-    labels
-        One label per element, in any ordered collection; or what `as_json` returns. Numbers, truth
-        values and text are kept; dates and times without a zone become datetime64, durations
-        timedelta64; anything else becomes text, tuples in the form "(A, 1)".
-
-    Returns
-    -------
-    list or array
-        A list of numbers, truth values or text; or an array of type datetime64 or timedelta64.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "settings", if these are not labels, one after another.
-
+    Labels are one per element, in any ordered collection; or what `as_json` returns. Numbers, truth
+    values and text are kept; dates and times without a zone become datetime64, durations
+    timedelta64; anything else becomes text, tuples in the form "(A, 1)". Messages call the
+    dimension `dim`.
     """
     if isinstance(labels, Mapping) and set(labels) == {"dtype", "labels"}:
         return np.array(labels["labels"], dtype=labels["dtype"])
