@@ -63,10 +63,10 @@ def message(table, code):
 
 
 @pytest.mark.parametrize("dim", [2, 20])
-def test_weights_of_independent_draws(dim):
-    rng = np.random.default_rng(dim)
+def test_independent_draws(dim):
+    rng, target = np.random.default_rng(dim), mixture(dim)
     which = rng.choice(3, p=WEIGHTS, size=(4, 1000))
-    table = sa.modes(mixture(dim), drawn(rng, dim, which))
+    table = sa.modes(target, drawn(rng, dim, which))
     assert len(table) == 3
     # independent draws: four binomial standard errors suffice
     binomial = np.sqrt(WEIGHTS * (1 - WEIGHTS) / which.size)
@@ -79,18 +79,11 @@ def test_weights_of_independent_draws(dim):
         # the modes are so distant that no draw is nearest to a climbed draw of another
         assert table[f"weight_{chain + 1}"].to_numpy() == pytest.approx(share, abs=1e-9)
     assert codes(table) == ["mode_weights_agree", "unseen_modes"]
-
-
-def test_positions_and_heights():
-    rng = np.random.default_rng(1)
-    target = mixture()
-    which = rng.choice(3, p=WEIGHTS, size=(2, 1500))
-    table = sa.modes(target, drawn(rng, 2, which))
     for row, x, log_s in zip(table.itertuples(), [0, 9, -12], [0, 4, -3], strict=True):
         # on the unconstrained scale log s is normal: its mode is its median
-        assert row.position["x"] == pytest.approx([x, 0], abs=1e-3)
+        position = np.array([x, *[0.0] * (dim - 1), log_s])
+        assert row.position["x"] == pytest.approx(position[:-1], abs=1e-3)
         assert row.position["s"] == pytest.approx(np.exp(log_s), rel=1e-3)
-        position = np.array([x, 0, log_s], dtype=float)
         assert row.log_density == pytest.approx(target.evaluate(position)[0], abs=1e-4)
 
 
@@ -112,45 +105,47 @@ def test_thinning_of_many_draws_keeps_the_weights():
 # --- chains that do not agree --------------------------------------------------------------------
 
 
-def test_a_chain_that_never_visited_a_mode():
-    rng = np.random.default_rng(4)
-    which = rng.choice(3, p=WEIGHTS, size=(4, 1000))
-    which[1][which[1] == 1] = 0
-    table = sa.modes(mixture(), drawn(rng, 2, which))
-    text = message(table, "chain_missed_mode")
-    for fact in ("Chain 2", "mode 2", "0.2"):
-        assert fact in text
-    # from the spread of chains, not from the draws of each
-    assert table.loc[2, "error"] > 3 * np.sqrt(0.15 * 0.85 / 4000)
+def visits(kind):
+    """Return the modes of draws, shape (chain, draw), of chains that do not agree."""
+    which = np.random.default_rng(4).choice(3, p=WEIGHTS, size=(4, 1000))
+    if kind == "a chain lacks a mode":
+        which[1][which[1] == 1] = 0
+    if kind == "no chain moves":
+        which[:] = np.array([[0], [0], [0], [1]])
+    if kind == "one chain weighs them differently":
+        which[3] = np.random.default_rng(6).choice(3, p=[0.4, 0.4, 0.2], size=1000)
+    if kind == "a chain lacks a rare mode":
+        which[:] = 0
+        which[:3, ::200] = 1  # five draws of a thousand
+    return which
 
 
-def test_chains_that_never_moved():
-    rng = np.random.default_rng(5)
-    which = np.broadcast_to(np.array([[0], [0], [0], [1]]), (4, 1000))
-    table = sa.modes(mixture(), drawn(rng, 2, which))
-    assert table["weight"].tolist() == [0.75, 0.25]
-    # means 0, 0, 0, 1: their sd is 1/2, that of their mean 1/4
-    assert table["error"].to_numpy() == pytest.approx(0.25)
-    assert "no_mode_switches" in codes(table)
+DISAGREE = {
+    "a chain lacks a mode": ["chain_missed_mode", "mode_weights_differ", "unseen_modes"],
+    "no chain moves": ["no_mode_switches", "unseen_modes"],
+    "one chain weighs them differently": ["mode_weights_differ", "unseen_modes"],
+    "a chain lacks a rare mode": ["rare_mode", "mode_weights_agree", "unseen_modes"],
+}
 
 
-def test_chains_that_weigh_modes_differently():
-    rng = np.random.default_rng(6)
-    which = rng.choice(3, p=WEIGHTS, size=(4, 1000))
-    which[3] = rng.choice(3, p=[0.4, 0.4, 0.2], size=1000)
-    table = sa.modes(mixture(), drawn(rng, 2, which))
-    assert codes(table) == ["mode_weights_differ", "unseen_modes"]
-
-
-def test_a_chain_may_miss_a_rare_mode():
-    rng = np.random.default_rng(7)
-    which = np.zeros((4, 1000), dtype=int)
-    which[:3, ::200] = 1  # five draws of a thousand
-    table = sa.modes(mixture(), drawn(rng, 2, which), starts=1000)
-    assert codes(table) == ["rare_mode", "mode_weights_agree", "unseen_modes"]
-    text = message(table, "rare_mode")
-    assert "Chain 4" in text
-    assert "mode 2" in text
+@pytest.mark.parametrize("kind", DISAGREE)
+def test_chains_that_do_not_agree(kind):
+    starts = 1000 if "rare" in kind else 200
+    table = sa.modes(mixture(), drawn(np.random.default_rng(5), 2, visits(kind)), starts=starts)
+    assert codes(table) == DISAGREE[kind]
+    if kind == "a chain lacks a mode":
+        text = message(table, "chain_missed_mode")
+        assert all(fact in text for fact in ("Chain 2", "mode 2", "0.2"))
+        # from the spread of chains, not from the draws of each
+        assert table.loc[2, "error"] > 3 * np.sqrt(0.15 * 0.85 / 4000)
+    if kind == "no chain moves":
+        assert table["weight"].tolist() == [0.75, 0.25]
+        # means 0, 0, 0, 1: their sd is 1/2, that of their mean 1/4
+        assert table["error"].to_numpy() == pytest.approx(0.25)
+    if kind == "a chain lacks a rare mode":
+        text = message(table, "rare_mode")
+        assert "Chain 4" in text
+        assert "mode 2" in text
 
 
 # --- one mode only -------------------------------------------------------------------------------
