@@ -1,12 +1,10 @@
 """The hook by which a sampler reports after a run: attributes, messages and groups of a result.
 
-A family of samplers keeps its reports in `samplers/<family>/findings.py`, separate from its
-compiled code, so that a reworded message does not make Numba recompile the samplers:
+The file of a sampler defines `report(view)`. A family with long reports, or with one for several
+samplers, keeps them in `samplers/<family>/findings.py`:
 
     @reports_for(parallel_tempering.Settings, smc.Settings)
     def report(view: RunView) -> Findings: ...
-
-A sampler in a single file gives the function as `after_run` when it is registered.
 """
 
 from collections.abc import Callable, Mapping, Sequence

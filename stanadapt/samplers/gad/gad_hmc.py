@@ -38,7 +38,9 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from stanadapt.diagnostics.sampler_checks import FAR_BELOW
 from stanadapt.engine import metric_factor
+from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import Density
@@ -235,6 +237,17 @@ def adapt(density, settings, state, info, t, iter_warmup):
         state.tuning, info.accepted, settings.target_accept, LARGEST_WEIGHT
     )
     return replace(state, tuning=tuning)
+
+
+def report(view: RunView) -> Findings:
+    """Report L, and a range without an upper bound: a tuned chain may accept more than its target.
+
+    The entropy of proposals, not the target, bounds the length of trajectories. A rate counts as
+    wrong only if it is too low.
+    """
+    rate = view.settings.target_accept
+    attributes = {"acceptance_target": rate, "acceptance_range": [FAR_BELOW * rate, 1.0]}
+    return Findings(attributes, groups=speed_measure.report(view).groups)
 
 
 register(

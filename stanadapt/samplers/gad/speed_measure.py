@@ -17,8 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.engine.compiled.jit import as_python, inline, jit
 from stanadapt.samplers.gad import proposal_factor as factors
+from stanadapt.samplers.saved_factor import saved_factor
 
 SMALLEST_DIAGONAL, SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-3, 1e-4, 1e6
 FORGETTING, WEIGHT_RATE = 0.9, 0.02
@@ -230,3 +232,22 @@ def after_step(tuning, accepted, target_accept, largest_weight=LARGEST_WEIGHT):
         min(max(weight, SMALLEST_WEIGHT), largest_weight), tuning.updates + 1,
         tuning.left, tuning.right, tuning.row, tuning.slope, tuning.inverse,
     )  # fmt: skip
+
+
+def report(view: RunView) -> Findings:
+    """Report the learned L if it was asked for: the hook of the samplers named gad."""
+    if not view.settings.save_factor:
+        return Findings()
+    factors = [_whole(chain.state.tuning.factor) for chain in view.chains]
+    return Findings(groups=saved_factor(view, factors))
+
+
+def _whole(factor: np.ndarray) -> np.ndarray:
+    """L as a matrix: without what lies above the diagonal of a triangle, where nothing reads."""
+    rows, dim = factor.shape
+    if rows == dim:
+        return np.tril(factor)
+    if rows == 1:
+        return factor
+    rank = (rows - 1) // 2
+    return np.diag(factor[0]) + factor[1 : 1 + rank].T @ factor[1 + rank :]

@@ -22,6 +22,7 @@ import numpy as np
 
 from stanadapt.engine import points
 from stanadapt.engine.adaptation import rescaled
+from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.points import (
@@ -32,6 +33,7 @@ from stanadapt.engine.points import (
 )
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import Probability
+from stanadapt.errors import Message
 
 LEARNING_RATE = 0.01  # relative change of the step per iteration of warm-up
 
@@ -121,6 +123,20 @@ def adapt(density, settings, state, info, t, iter_warmup):
 def freeze(settings: Settings, state: State) -> State:
     """Stop testing moves."""
     return state._replace(testing=False)
+
+
+def report(view: RunView) -> Findings:
+    """Report a bias that is larger than allowed: a Metropolis test would reject many moves."""
+    settings = view.settings
+    rate = float(np.mean(view.sample_stats["acceptance_rate"]))
+    if rate >= settings.least_accept - 0.5 * (1.0 - settings.least_accept):
+        return Findings()
+    text = (
+        f"A Metropolis test would reject {1.0 - rate:.0%} of the moves: the bias is larger than "
+        f"variance_bias={settings.variance_bias:g} allows. Lengthen warm-up (iter_warmup), or use "
+        "mala, which makes the test."
+    )
+    return Findings(messages=[Message("bias_above_setting", text)])
 
 
 register(

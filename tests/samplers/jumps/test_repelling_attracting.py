@@ -12,8 +12,7 @@ from stanadapt.engine.density import value
 from stanadapt.engine.settings import as_compiled
 from stanadapt.errors import codes_of
 from stanadapt.samplers import find
-from stanadapt.samplers.jumps.findings import report
-from stanadapt.samplers.jumps.repelling_attracting import init, step
+from stanadapt.samplers.jumps.repelling_attracting import init, report, step
 from stanadapt.targets.stan import bundled
 from tests.helpers.chains import column, finish, make_chains
 from tests.helpers.codes import warns
