@@ -6,26 +6,25 @@ import pytest
 
 from workflows.data import debian, make_data
 
+# files that are made quickly
+FILES = {
+    "neal/neal.json": lambda: {"N": 100},
+    "boltzmann/one.json": lambda: {"b": [0.5, 1]},
+    "boltzmann/known_moments.json": lambda: {"mean": [0.5, 1]},
+}
+
 
 @pytest.fixture
-def folder(monkeypatch, tmp_path):
-    """A temporary folder in place of `stan_models`, for three files that are made quickly."""
-    files = {
-        "neal/neal.json": lambda: {"N": 100},
-        "boltzmann/one.json": lambda: {"b": [0.5, 1]},
-        "boltzmann/known_moments.json": lambda: {"mean": [0.5, 1]},
-    }
-    for name in files:
+def folder(tmp_path):
+    """A folder in which they are written."""
+    for name in FILES:
         (tmp_path / name).parent.mkdir(exist_ok=True)
-    monkeypatch.setattr(make_data, "STAN_MODELS", tmp_path)
-    monkeypatch.setattr(make_data, "FILES", files)
+    make_data.write_files(tmp_path, FILES)
     return tmp_path
 
 
-@pytest.mark.usefixtures("folder")
-def test_written_files_are_equal(capsys):
-    make_data.write_files()
-    make_data.check_files()
+def test_written_files_are_equal(folder, capsys):
+    make_data.check_files(folder, FILES)
     assert "3 of 3" in capsys.readouterr().out
 
 
@@ -42,29 +41,26 @@ def test_written_files_are_equal(capsys):
     ],
 )
 def test_a_file_that_differs_is_named(folder, name, text):
-    make_data.write_files()
     path = folder / name
     path.unlink()
     if text is not None:
         path.write_text(text)
     with pytest.raises(SystemExit, match=f": {name}$"):
-        make_data.check_files()
+        make_data.check_files(folder, FILES)
 
 
 def test_the_last_digits_of_a_boltzmann_machine_may_differ(folder):
-    make_data.write_files()
     (folder / "boltzmann" / "one.json").write_text(json.dumps({"b": [0.500001, 1]}))
     (folder / "boltzmann" / "known_moments.json").write_text(json.dumps({"mean": [0.500001, 1]}))
-    make_data.check_files()
+    make_data.check_files(folder, FILES)
 
 
 def test_a_failed_download_is_reported_and_is_no_error(folder, monkeypatch, capsys):
     monkeypatch.setattr(debian.shutil, "which", lambda name: None)
     make = lambda: debian.downloaded("r-bioc-multtest", "golub.RData", folder)  # noqa: E731
-    files = {**make_data.FILES, "horseshoe/golub.json": make}
-    monkeypatch.setattr(make_data, "FILES", files)
-    make_data.write_files()
-    make_data.check_files()
+    files = {**FILES, "horseshoe/golub.json": make}
+    make_data.write_files(folder, files)
+    make_data.check_files(folder, files)
     output = capsys.readouterr().out
     reason = "horseshoe/golub.json, because apt-get or dpkg-deb is not installed"
     assert f"left unchanged: {reason}" in output

@@ -38,14 +38,13 @@ def test_each_gate_alone_stops_a_fit(change, diverged, missed):
     assert posterior_grid.gates({**GOOD, **change}, diverged) == [missed]
 
 
-def test_a_variable_without_draws_is_missed(monkeypatch):
+def test_a_variable_without_draws_is_missed():
     draws = np.random.default_rng(1).standard_normal((4, 1000))
-    fit = results.build({"posterior": {"mu": draws}, "sample_stats": {"lp": draws}}, {})
-    monkeypatch.setattr(posterior_grid, "run", lambda *_: (fit, 1.0))
-    monkeypatch.setattr(posterior_grid, "divergences", lambda fit: 0)
+    stats = {"diverging": np.zeros((4, 1000), bool)}
+    fit = results.build({"posterior": {"mu": draws}, "sample_stats": stats}, {})
     target = SimpleNamespace(name="made up")
     for variables, missed in ((["mu"], ""), (["mu", "tau"], "no draws of tau")):
-        row = posterior_grid.cell(target, variables, "auto", 1, {})
+        row = posterior_grid.cell(target, variables, "auto", 1, {}, lambda *_: (fit, 1.0))
         assert (row["passed"], row["missed"]) == (not missed, missed)
 
 

@@ -152,19 +152,16 @@ def test_output_goes_to_the_current_folder_unless_another_is_chosen(tmp_path, mo
     assert record.folder("gad/neal", tmp_path / "chosen") == tmp_path / "chosen"
 
 
-def test_failed_repeats_are_left_out_and_reported(monkeypatch):
-    real = repeats.draw
-
+def test_failed_repeats_are_left_out_and_reported():
     def fails_at_times(method, target, length, seed, *rest):
         if method == "MALA" and length.draws > 1 and next(failing):
             raise sa.StanadaptError("no_draws", "planted.", "Stan's own message")
-        return real(method, target, length, seed, *rest)
+        return repeats.draw(method, target, length, seed, *rest)
 
     failing = iter([False, True, True])
-    monkeypatch.setattr(repeats, "draw", fails_at_times)
     targets = {"ripley": sa.Target(*bundled.find("logistic", "ripley"))}
     jobs = [repeats.Job("ripley", "MALA", i, repeats.Length(50, 50)) for i in range(3)]
-    rows, notes = repeats.run(jobs, targets, 1, "auto")
+    rows, notes = repeats.run(jobs, targets, 1, "auto", draw=fails_at_times)
     line = repeats.summary(rows).loc["ripley", "MALA"]
     assert (line["repeats"], line["failed"]) == (1, 2)
     assert line["ess_min"] == rows["ess_min"][0] > 0
@@ -173,19 +170,16 @@ def test_failed_repeats_are_left_out_and_reported(monkeypatch):
     assert "Stan's own message" in notes[0]
 
 
-def test_ctrl_c_keeps_finished_chains(monkeypatch):
-    real = repeats.draw
-
+def test_ctrl_c_keeps_finished_chains():
     def interrupted(method, target, length, seed, *rest):
         if length.draws > 1 and next(stopping):
             raise sa.StanadaptError("interrupted", "interrupted during warm-up after 3 iterations")
-        return real(method, target, length, seed, *rest)
+        return repeats.draw(method, target, length, seed, *rest)
 
     stopping = iter([False, True])
-    monkeypatch.setattr(repeats, "draw", interrupted)
     targets = {"ripley": sa.Target(*bundled.find("logistic", "ripley"))}
     jobs = [repeats.Job("ripley", "RWM", i, repeats.Length(50, 50)) for i in range(3)]
-    rows, notes = repeats.run(jobs, targets, 1, "auto")
+    rows, notes = repeats.run(jobs, targets, 1, "auto", draw=interrupted)
     assert len(rows) == 1
     assert notes == ["interrupted after 1 of 3 chains."]
 
@@ -332,19 +326,18 @@ def test_particles_and_walks_use_up_their_budget_too():
     assert [chain.gradients for chain in chains] == [900, 900]
 
 
-def test_tempering_keeps_chosen_variables_and_reports_failures(monkeypatch):
-    real = study.run
-
+def test_tempering_keeps_chosen_variables_and_reports_failures():
     def fails_at_times(target, method, *rest):
         if method.sampler == "hmc":
             raise sa.StanadaptError("no_draws", "planted.")
-        return real(target, method, *rest)
+        return study.run(target, method, *rest)
 
-    monkeypatch.setattr(study, "run", fails_at_times)
     target = sa.Target(*bundled.find("banana", "two_dim"))
     methods = {"broken": runs.Method("hmc"), "ours": runs.Method("nuts")}
     budget = runs.Budget(200, 1, warmup=50)
-    chains, notes = study.run_all(target, methods, budget, 1, keep=("radius_squared",))
+    chains, notes = study.run_all(
+        target, methods, budget, 1, keep=("radius_squared",), run=fails_at_times
+    )
     assert list(chains) == ["ours"]
     assert list(chains["ours"][0].columns) == ["radius_squared"]
     assert any("broken: failed" in note and "planted." in note for note in notes)

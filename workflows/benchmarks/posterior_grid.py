@@ -67,7 +67,7 @@ def gates(measures, diverged):
     return missed
 
 
-def cell(target, variables, sampler, seed, lengths):
+def cell(target, variables, sampler, seed, lengths, run=run):
     """Run one sampler with one seed; return its result, and the gates that it misses."""
     row = {"posterior": target.name, "sampler": sampler, "seed": seed}
     try:

@@ -269,21 +269,21 @@ def is_up_to_date(path, content):
     return path.read_bytes() == as_text(content).encode()
 
 
-def differing_files():
-    """Names in `FILES` of files that differ, and by name why others could not be checked."""
+def differing_files(folder, files):
+    """Names of files that differ, and by name why others could not be checked."""
     differing, unchecked = [], {}
-    for name, make in FILES.items():
+    for name, make in files.items():
         try:
-            if not is_up_to_date(STAN_MODELS / name, make()):
+            if not is_up_to_date(folder / name, make()):
                 differing.append(name)
         except NotAvailableError as reason:
             unchecked[name] = reason
     return differing, unchecked
 
 
-def write_files():
-    for name, make in FILES.items():
-        path = STAN_MODELS / name
+def write_files(folder=STAN_MODELS, files=FILES):
+    for name, make in files.items():
+        path = folder / name
         try:
             path.write_bytes(as_text(make()).encode())
         except NotAvailableError as reason:
@@ -292,14 +292,14 @@ def write_files():
         print(f"{path.stat().st_size:9d} bytes  {name}")
 
 
-def check_files():
-    differing, unchecked = differing_files()
+def check_files(folder=STAN_MODELS, files=FILES):
+    differing, unchecked = differing_files(folder, files)
     for name, reason in unchecked.items():
         print(f"not checked: {name}, because {reason}")
     if differing:
         raise SystemExit("these files differ from those of make_data: " + ", ".join(differing))
-    checked = len(FILES) - len(unchecked)
-    print(f"{checked} of {len(FILES)} files checked: none differs from that of make_data")
+    checked = len(files) - len(unchecked)
+    print(f"{checked} of {len(files)} files checked: none differs from that of make_data")
 
 
 def main():

@@ -2,7 +2,7 @@
 
 import contextlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +41,7 @@ def run(
     seed: int,
     engine: str,
     traces: dict[tuple[str, str], Trace] | None = None,
+    draw: Callable[..., Any] = draw,
 ) -> tuple[pd.DataFrame, list[str]]:
     """Run the jobs one after another, so that none is timed while another runs.
 
@@ -60,8 +61,8 @@ def run(
             for job in jobs:
                 bar.update(task, description=f"{job.data} {job.method} {job.repeat + 1}")
                 if job.method not in OTHERS and job.repeat == 0:
-                    _warm(job, targets[job.data])
-                row, messages = _measured(job, targets[job.data], seed, engine, traces)
+                    _warm(job, targets[job.data], draw)
+                row, messages = _measured(job, targets[job.data], seed, engine, traces, draw)
                 rows.append(row)
                 for message in messages:
                     notes.setdefault((job.data, job.method), message)
@@ -93,7 +94,7 @@ def _merged(notes: dict[tuple[str, str], str]) -> Iterator[str]:
         yield f"{', '.join(about)}: {message}" if about != [" "] else message
 
 
-def _warm(job: Job, target: sa.Target) -> None:
+def _warm(job: Job, target: sa.Target, draw: Callable[..., Any]) -> None:
     """Compile all of a sampler, so that the first timed warm-up does not compile `freeze`."""
     # reported by the run that counts
     with contextlib.suppress(sa.StanadaptError), warnings.catch_warnings():
@@ -102,7 +103,12 @@ def _warm(job: Job, target: sa.Target) -> None:
 
 
 def _measured(
-    job: Job, target: sa.Target, seed: int, engine: str, traces: dict | None
+    job: Job,
+    target: sa.Target,
+    seed: int,
+    engine: str,
+    traces: dict | None,
+    draw: Callable[..., Any],
 ) -> tuple[dict[str, Any], list[str]]:
     """Run one job; all methods of one repeat share the starting position and the seed."""
     start = np.random.default_rng([seed, job.repeat]).standard_normal(target.dim)

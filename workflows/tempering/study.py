@@ -82,6 +82,7 @@ def run_all(
     seed: int,
     target_number: int = 0,
     keep: tuple[str, ...] = (),
+    run: Callable[..., tuple[list[Chain], list[str]]] = run,
 ) -> tuple[dict[str, list[Chain]], list[str]]:
     """Run the methods one after another; those that fail are reported in the notes and left out.
 

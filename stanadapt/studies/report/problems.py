@@ -27,9 +27,8 @@ def problems(run: ReportedFit, assessment: Assessment) -> list[Message | str]:
         *_disagreement(run, assessment),
         *_not_compared(run, assessment),
         *_steps(run),
-        *_length(run),
+        *_facts(run),
         *_values(run),
-        *_missing(run),
     ]
 
 
@@ -87,34 +86,43 @@ def _steps(run: ReportedFit) -> list[Message]:
     return [Message("steps_too_large", text)]
 
 
-def _length(run: ReportedFit) -> list[Message]:
-    messages, row = [], run.row
-    thin = int(results.attribute(run.fit, "thin", 1))
-    if thin > 1:
-        text = (
+def _facts(run: ReportedFit) -> list[Message]:
+    row, thin = run.row, int(results.attribute(run.fit, "thin", 1))
+    facts = [
+        (
+            thin > 1, "thinned_draws",
             f"One iteration in {thin} was kept (thin={thin}), {row['draws']:,} draws per chain: "
-            "effective sample sizes refer to these, costs to all iterations."
-        )
-        messages.append(Message("thinned_draws", text))
-    if row["interrupted"]:
-        text = (
+            "effective sample sizes refer to these, costs to all iterations.",
+        ),
+        (
+            row["interrupted"], "interrupted_fit",
             f"It was interrupted: there are {row['draws']:,} of {_requested(run)} requested draws "
-            "per chain."
-        )
-        messages.append(Message("interrupted_fit", text))
-    if row["stopped_chains"] > 0:
-        text = f"Failed chains, left out: {row['stopped_chains']:.0f}."
-        messages.append(Message("stopped_chains", text))
-    if row["failed"] > 0:
-        text = f"Failed evaluations, counted as rejections: {row['failed']:,.0f}."
-        messages.append(Message("failed_evaluations", text))
-    if row["chains"] == 1:
-        text = (
+            "per chain.",
+        ),
+        (
+            row["stopped_chains"] > 0, "stopped_chains",
+            f"Failed chains, left out: {row['stopped_chains']:.0f}.",
+        ),
+        (
+            row["failed"] > 0, "failed_evaluations",
+            f"Failed evaluations, counted as rejections: {row['failed']:,.0f}.",
+        ),
+        (
+            row["chains"] == 1, "one_chain",
             "It has one chain, so R-hat cannot be computed: nothing shows whether another chain "
-            "would reach the same region. Run four chains."
-        )
-        messages.append(Message("one_chain", text))
-    return messages
+            "would reach the same region. Run four chains.",
+        ),
+        (
+            not run.statistics, "no_statistics",
+            "It has no sample statistics: divergences, acceptance rates and adaptation are "
+            "unknown.",
+        ),
+        (
+            not np.isfinite(run.seconds), "no_seconds",
+            "Its seconds were not recorded, so it is not ranked by speed.",
+        ),
+    ]  # fmt: skip
+    return [Message(code, text) for holds, code, text in facts if holds]
 
 
 def _requested(run: ReportedFit) -> str:
@@ -147,16 +155,3 @@ def _values(run: ReportedFit) -> list[Message]:
 def _count(names: Sized) -> str:
     count = len(names)
     return "One quantity has" if count == 1 else f"{count:,} quantities have"
-
-
-def _missing(run: ReportedFit) -> list[Message]:
-    messages = []
-    if not run.statistics:
-        text = (
-            "It has no sample statistics: divergences, acceptance rates and adaptation are unknown."
-        )
-        messages.append(Message("no_statistics", text))
-    if not np.isfinite(run.seconds):
-        text = "Its seconds were not recorded, so it is not ranked by speed."
-        messages.append(Message("no_seconds", text))
-    return messages
