@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from stanadapt import results
-from stanadapt.diagnostics import comparison_table
+from stanadapt.diagnostics import printed_tables
 from stanadapt.diagnostics.hill_climb import Ends, climb, group_ends, make_frame
 from stanadapt.diagnostics.mixing import ess_of_chain
 from stanadapt.errors import Message, StanadaptError, require_whole
@@ -31,7 +31,7 @@ NOT_TRUSTED = "the weights cannot be trusted"
 NO_PROOF = "No diagnostic can prove that all modes were found: only visited modes are listed."
 
 
-class Modes(comparison_table.PrintedFrame):
+class Modes(printed_tables.PrintedFrame):
     """The modes of a posterior: a data frame that prints as a table with messages.
 
     Printed are the first parameters and chains only.
@@ -49,11 +49,11 @@ class Modes(comparison_table.PrintedFrame):
         for row in rows:
             printed.add_row(*row)
         console.print(printed)
-        comparison_table.print_texts(self.attrs.get("messages", []), console)
+        printed_tables.print_texts(self.attrs.get("messages", []), console)
 
     def _as_html(self) -> str:
-        below = comparison_table.html_paragraphs(self.attrs.get("messages", []))
-        return comparison_table.html_table(*self._cells()) + below
+        below = printed_tables.html_paragraphs(self.attrs.get("messages", []))
+        return printed_tables.html_table(*self._cells()) + below
 
     def _cells(self) -> tuple[list[str], list[list[str]]]:
         """Return titles, and the cells of each row."""

@@ -7,8 +7,8 @@ import pandas as pd
 from rich.console import Console
 
 from stanadapt import results
-from stanadapt.diagnostics import comparison_table as tables
 from stanadapt.diagnostics import mixing
+from stanadapt.diagnostics import printed_tables as tables
 from stanadapt.diagnostics.screening import is_constant
 from stanadapt.errors import StanadaptError, did_you_mean, require_names
 

@@ -10,7 +10,7 @@ import xarray as xr
 from rich.console import Console
 
 from stanadapt import results
-from stanadapt.diagnostics import comparison_table as tables
+from stanadapt.diagnostics import printed_tables as tables
 from stanadapt.diagnostics import summary
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.errors import Message, StanadaptError, did_you_mean, require_names

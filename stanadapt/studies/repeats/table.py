@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 from rich.console import Console
 
-from stanadapt.diagnostics.comparison_table import Column, show_columns
+from stanadapt.diagnostics.comparison_table import Column
+from stanadapt.diagnostics.printed_tables import show_columns
 from stanadapt.errors import Message
 from stanadapt.studies.repeats.summary import labels
 
