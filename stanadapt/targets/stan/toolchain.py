@@ -80,7 +80,7 @@ def cmdstan_problem() -> str:
 
 def cmdstan_home() -> Path:
     """Return CmdStanPy's folder if CMDSTAN is not set."""
-    return Path.home() / ".cmdstan"
+    return Path(os.path.expanduser("~/.cmdstan"))
 
 
 def newest(names: list[str]) -> str | None:
@@ -145,7 +145,7 @@ def bridgestan_tree() -> Path | None:
         tree = Path(named).absolute()
     else:
         version = _package_version("bridgestan")
-        tree = Path.home() / ".bridgestan" / f"bridgestan-{version}"
+        tree = Path(os.path.expanduser(f"~/.bridgestan/bridgestan-{version}"))
     return tree if (tree / "Makefile").is_file() else None
 
 
