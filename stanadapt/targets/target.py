@@ -1,13 +1,11 @@
 """Targets: a Stan program with its data, and the interface of everything that `sample` draws from.
 
-`Samplable` is that interface. `Target` implements it for a program through BridgeStan's functions;
+`Samplable` is that interface. `Target` implements it for a program that is bound to its data;
 distributions built from a program implement it elsewhere. Computed quantities can be excluded from
 the draws, since they may fill memory and files, and `with_data` binds the same program to other
 data. `require_target` and its companions check arguments.
 """
 
-import contextlib
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
@@ -16,23 +14,18 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import stanio
 
 from stanadapt import results
-from stanadapt.engine.console import status
 from stanadapt.engine.density import Density, make_density
 from stanadapt.errors import StanadaptError, require_flag, require_names, warn
 from stanadapt.results import variable_name
 from stanadapt.results.labels import data_groups, make_labels, merge_labels
+from stanadapt.targets.bound_program import BoundProgram, Data
 from stanadapt.targets.constrainer import Constrainer, address_of
 from stanadapt.targets.noise import noise_size, require_correlation
-from stanadapt.targets.projection import Violation, project
-from stanadapt.targets.shapes import shapes_of, wrong_shape
-from stanadapt.targets.stan import backends
 from stanadapt.targets.stan import data as stan_data
-from stanadapt.targets.stan.declarations import Declaration
 from stanadapt.targets.stan.program import Program, read
-from stanadapt.targets.stan.syntax import has_random_data, without_blocks
+from stanadapt.targets.stan.syntax import has_random_data
 
 
 def element_name(column: str) -> str:
@@ -76,13 +69,6 @@ def require_same_parameters(target: Any, prior: Any) -> None:
             f"({', '.join(differing)}): keep the data on which the sizes depend, and remove "
             "observations only.",
         )
-
-
-# characters of JSON; all chains share one copy of larger data
-SHARED_ABOVE = 200_000
-# seconds for which the embedded backend binds a program; then its unrolled loops are as large
-LONG = 3.0
-Data = Mapping[str, Any] | str | PathLike | None
 
 
 class Samplable(ABC):
@@ -183,7 +169,7 @@ class Samplable(ABC):
         )
 
 
-class Target(Samplable):
+class Target(BoundProgram, Samplable):
     """A Stan program and its data, ready for sampling.
 
     Parameters
@@ -274,29 +260,10 @@ class Target(Samplable):
         exclude: str | Sequence[str] = (),
         show_progress: bool = True,
     ) -> None:
-        self.unsafe = require_flag("unsafe", unsafe)
         self.noise = tuple(require_names("noise", noise))
         self.rho = require_correlation(rho)
-        self.program = program if isinstance(program, Program) else read(program, include_paths)
-        self.name = self.program.name
-        self._lock = threading.Lock()
-        self._reduced: dict[tuple[str, ...], Any] = {}  # models without some blocks
-        self._chain_models: list[Any] = []
-        with status(show_progress) as report:
-            first = backends.load_first(
-                backends.choose(backend), self.program, data, self.unsafe, report
-            )
-            loaded, self._backend, self.data = first.loaded, first.backend, first.data
-            self.backend, self.backend_reason = first.backend.name, first.reason
-            self._binding_seconds = first.seconds
-            self.density_check = "not compared"
-            if loaded.native and not self.unsafe:
-                self.density_check = backends.compare(self.program, self.data, loaded)
-        self.model, self.backend_version = loaded.model, loaded.version
-        self.compile_seconds, self._native = loaded.seconds, loaded.native
-        self._value_propto = 0 if self._native else 1
-        self.dim = self.model.param_unc_num()
-        self.parameters = stanio.parse_header(",".join(self.model.param_names()))
+        program = program if isinstance(program, Program) else read(program, include_paths)
+        super().__init__(program, data, backend, require_flag("unsafe", unsafe), show_progress)
         names = self.model.param_names(include_tp=True, include_gq=True)
         self.noise_size = noise_size(self, self.noise) if self.noise else 0
         self.exclude = require_computed(exclude, names, self.parameters)
@@ -309,7 +276,7 @@ class Target(Samplable):
         shapes = results.shapes(self.column_names)
         named = merge_labels(labels, dims, coords)
         self.labels = make_labels(named, shapes, self.data, self.parameters)
-        for remark in loaded.remarks:
+        for remark in self.remarks:
             warn(remark)
 
     @property
@@ -377,10 +344,6 @@ class Target(Samplable):
         require_same_parameters(self, prior)
         return prior
 
-    def dropped_constant(self, position: np.ndarray) -> float:
-        """Return the constants that `~` drops from the log density; zero for stanli."""
-        return self.value(position) - self.evaluate(position)[0] if self._native else 0.0
-
     def initial_position(
         self, draw: Callable[[], np.ndarray], rng: np.random.Generator
     ) -> np.ndarray:
@@ -397,26 +360,6 @@ class Target(Samplable):
         points = np.random.default_rng(18).normal(size=(3, self.dim))
         return all(np.array_equal(self.model.param_constrain(point), point) for point in points)
 
-    def model_of(self, chain: int) -> Any:
-        """Return the model that a chain evaluates: for chain 0, the attribute `model`.
-
-        Concurrent calls of one stanli model briefly wait for each other, which matters if the
-        density takes less than a microsecond. With stanli, every chain therefore has a separate
-        model. Each model has a copy of the data and of the unrolled loops; if these are large,
-        the density is slow anyway and chains share one model. Native models are always shared.
-        """
-        large = len(self.data) > SHARED_ABOVE or self._binding_seconds > LONG
-        if chain == 0 or self._native or large:
-            return self.model
-        with self._lock:
-            while len(self._chain_models) < chain:
-                self._chain_models.append(self._load_again(self.program))
-            return self._chain_models[chain - 1]
-
-    def _load_again(self, program: Program) -> Any:
-        """Load a program that has already passed the backend's checks a second time."""
-        return self._backend.load(program, self.data, True, lambda text: None).model
-
     def density(self, chain: int = 0) -> Density:
         """Make a density with separate counters for one chain. The target must outlive it."""
         model = self.model_of(chain)
@@ -430,97 +373,6 @@ class Target(Samplable):
             self.noise_size,
             self.rho,
         )
-
-    def value(self, position: np.ndarray) -> float:
-        """Return the log density as samplers without gradients see it; -inf if it throws."""
-        try:
-            return self.model.log_density(position, propto=bool(self._value_propto))
-        except RuntimeError:
-            return -np.inf
-
-    def evaluate(self, position: np.ndarray) -> tuple[float, np.ndarray, str]:
-        """Return log density and gradient at a position, and Stan's message if it throws."""
-        try:
-            value, gradient = self.model.log_density_gradient(np.ascontiguousarray(position))
-        except RuntimeError as error:
-            return -np.inf, np.full(self.dim, np.nan), str(error)
-        return value, gradient, ""
-
-    def constrain(self, position: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the parameters on the constrained scale by name, in Stan's shapes."""
-        position = np.ascontiguousarray(position, dtype=float)
-        try:
-            flat = self.model.param_constrain(position)
-        except RuntimeError:  # generated quantities threw: the backend stanli runs them too
-            flat = self.without("generated quantities").param_constrain(position)
-        return stanio.stan_variables(self.parameters, flat)
-
-    def unconstrain(self, values: Mapping[str, Any]) -> np.ndarray:
-        """Return the position, shape (dim,), of constrained values of all parameters.
-
-        Values that rounding has moved off a constraint are moved back onto it; see `projection`.
-        """
-        complete = {**self.empty_parameters(), **values}
-        if wrong := wrong_shape(self.parameters, shapes_of(values)):
-            raise self._invalid_position(wrong)
-        try:
-            return self._position(complete)
-        except (RuntimeError, TypeError, ValueError) as error:
-            refused, reason = str(error), "they must match the declared shapes and constraints"
-        try:
-            return self._position(project(self.declared_parameters, complete))
-        except Violation as error:
-            reason = str(error)
-        except (RuntimeError, TypeError, ValueError):
-            pass
-        raise self._invalid_position(reason, refused)
-
-    def _invalid_position(self, reason: str, stan: str = "") -> StanadaptError:
-        text = f"these values are not a position of {self.name}: {reason}."
-        return StanadaptError("invalid_position", text, stan)
-
-    def _position(self, values: Mapping[str, Any]) -> np.ndarray:
-        return self.model.param_unconstrain_json(stanio.dump_stan_json(values))
-
-    def unconstrain_rows(self, rows: np.ndarray) -> np.ndarray:
-        """Return positions, shape (draw, dim), of rows that begin with all parameters.
-
-        Rows that rounding has moved off a constraint are moved back onto it. A draw that rounding
-        has put on a boundary becomes NaN.
-        """
-        if self.is_unconstrained:
-            return rows
-        count = len(self.model.param_names())
-        positions = np.full((len(rows), self.dim), np.nan)
-        for i, row in enumerate(np.ascontiguousarray(rows[:, :count])):
-            try:
-                positions[i] = self.model.param_unconstrain(row)
-            except RuntimeError:
-                with contextlib.suppress(StanadaptError):  # callers count and report rows of NaN
-                    positions[i] = self.unconstrain(stanio.stan_variables(self.parameters, row))
-        return positions
-
-    def empty_parameters(self) -> dict[str, list]:
-        """Return parameters of size zero, which BridgeStan omits but Stan requires in inits."""
-        return {d.name: [] for d in self.declared_parameters if d.name not in self.parameters}
-
-    @cached_property
-    def declared_parameters(self) -> list[Declaration]:
-        """The declarations of the block `parameters`."""
-        return self.program.declared("parameters")
-
-    def without(self, *blocks: str) -> Any:
-        """Return a model without these blocks, made at the first call, or one that can omit them.
-
-        stanli always runs all. If they throw, only this model can constrain the parameters.
-        """
-        if self._native:
-            return self.model
-        with self._lock:
-            if blocks not in self._reduced:
-                code = without_blocks(self.program.code, blocks)
-                self._reduced[blocks] = self._load_again(self.program._replace(code=code))
-            return self._reduced[blocks]
 
     def constrainer(self, seed: int, chain: int = 0) -> Constrainer:
         """Make a callable that constrains draws of one chain and computes generated quantities."""

@@ -261,6 +261,6 @@ def test_draws_do_not_depend_on_whether_chains_share_a_model(monkeypatch):
     """Chains share one model, and one copy of the data, where these are large."""
     own, shared = sa.Target(NORMAL), sa.Target(NORMAL)
     assert len({own.model_of(chain).model for chain in range(3)}) == 3
-    monkeypatch.setattr("stanadapt.targets.target.SHARED_ABOVE", 0)
+    monkeypatch.setattr("stanadapt.targets.bound_program.SHARED_ABOVE", 0)
     assert len({shared.model_of(chain).model for chain in range(3)}) == 1
     assert_same_draws(draw(own, chains=3), draw(shared, chains=3))

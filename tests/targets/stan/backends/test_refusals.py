@@ -167,7 +167,7 @@ def test_chains_share_a_model_that_takes_long_to_bind(monkeypatch):
     code = "parameters { real x; } model { x ~ normal(0, 1); }"
     target = sa.Target(code, backend="stanli", show_progress=False)
     assert target.model_of(1) is not target.model
-    monkeypatch.setattr("stanadapt.targets.target.LONG", 0.0)
+    monkeypatch.setattr("stanadapt.targets.bound_program.LONG", 0.0)
     long = sa.Target(code, backend="stanli", show_progress=False)
     assert long.model_of(1) is long.model
 
