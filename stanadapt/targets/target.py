@@ -90,7 +90,7 @@ class Samplable(ABC):
     # standardized coordinates z have positions location + factor z; None otherwise
     location: np.ndarray | None = None
     factor: np.ndarray | None = None
-    # of the `TriangularMap` of which these are the coordinates; None otherwise
+    # of the `TriangularMap` that has these coordinates; None otherwise
     map_rows: np.ndarray | None = None
 
     @property

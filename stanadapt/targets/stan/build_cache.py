@@ -45,7 +45,7 @@ def make_key(*parts: object) -> str:
 
 
 def find(name: str, key: str) -> Path | None:
-    """Return the folder of a build; None if there is none or its files have changed since."""
+    """Return the folder of a build; None if it is missing or its files have changed since."""
     folders = (_find_in(root, name, key) for root in readable_folders(BUILDS))
     return next((folder for folder in folders if folder is not None), None)
 
@@ -68,7 +68,7 @@ def _find_in(root: Path, name: str, key: str) -> Path | None:
 
 
 def find_or_build(name: str, key: str, build: Callable[[Path], None]) -> Build:
-    """Return a cached build, or make it by `build(folder)`, whose errors pass through.
+    """Return a cached build, or make it by `build(folder)`; its errors pass through.
 
     Two processes may build the same key at once. Both use the build that is finished first.
     """

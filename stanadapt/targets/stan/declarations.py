@@ -96,7 +96,7 @@ def evaluate(
 
 
 class _Declared(expressions.Values):
-    """Values of variables whose types are known."""
+    """Values of declared variables, which have known types."""
 
     def __init__(self, declared: Mapping[str, DataVariable]) -> None:
         super().__init__({name: variable.value for name, variable in declared.items()})

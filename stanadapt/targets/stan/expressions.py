@@ -184,7 +184,7 @@ class Values:
         return _item(function(*values))
 
     def of_shape(self, name: str, argument: Tree) -> int:
-        """Return a size of an array, whose type in Stan is not known."""
+        """Return a size of an array; its type in Stan is not known."""
         value = self.of(argument)
         if not isinstance(value, np.ndarray):
             raise NotSupported

@@ -1,4 +1,4 @@
-"""A long command, such as make, whose output goes to a file and which a signal ends completely.
+"""A long command, such as make, with its output in a file, which a signal ends completely.
 
 A file of its own, because it knows nothing of CmdStan.
 """

@@ -147,7 +147,7 @@ def at(tokens: Sequence[Token], place: int) -> str:
 def closing(tokens: Sequence[Token], start: int, sign: str = "") -> int:
     """Return the place of the bracket that closes the one at `start`, or of an outer `sign`.
 
-    The number of tokens, if there is none. A constraint ends at its first outer ">": stanc requires
+    The number of tokens, if it is missing. A constraint ends at its first outer ">": stanc requires
     parentheses around comparisons.
     """
     depth = 0

@@ -1,4 +1,4 @@
-"""Estimate the size of a program whose loops are unrolled, under its data, without running it.
+"""Estimate the size of a program with unrolled loops, under its data, without running it.
 
 The size is the number of words (names and numbers) of the blocks that define density and quantities
 after every loop has been written out. Bounds of loops are computed as far as data, literals, loop
@@ -19,7 +19,7 @@ from stanadapt.targets.stan.program import Program
 from stanadapt.targets.stan.syntax import Token, at, block, closing, split
 
 UNROLLED = ("transformed parameters", "model", "generated quantities")
-# iterations of loops whose bodies are counted one by one; others are all as large as the first
+# iterations of loops with bodies counted one by one; others are all as large as the first
 MOST_COUNTED = 3000
 # functions that call functions; a recursion is cut there
 DEEPEST_CALL = 12
@@ -241,7 +241,7 @@ def _elements(loop: Loop, values: Values) -> Sequence[Any] | None:
 
 
 def unrolled_size(program: Program, data: str) -> Size:
-    """Return the size of a program whose loops are unrolled under data (JSON text)."""
+    """Return the size of a program with its loops unrolled under data (JSON text)."""
     blocks = [block(program.code, name) for name in UNROLLED]
     text = block(program.code, "functions")
     if not any(map(_LOOP.search, [*blocks, text])):

@@ -127,7 +127,7 @@ def older_syntax(program: Program) -> str:
         missing = f" once there is a compiler. {installed.missing}" if installed.missing else "."
         return f" {installed.name} accepts this older syntax: use backend='cmdstan'{missing}"
     if installed and tuple(map(int, re.findall(r"\d+", installed.name)[:2])) <= LAST_OLD:
-        return ""  # then the older syntax is not what is wrong
+        return ""  # then something else than older syntax is wrong
     if not _OLD.search(strip(program.code)) and not _has_hash(program.code):
         return ""
     return (

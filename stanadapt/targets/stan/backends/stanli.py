@@ -252,7 +252,7 @@ def _check_gradient(program: Program, model: Any, point: np.ndarray, direction: 
     """Compare along one direction, and return whether that was possible.
 
     The tolerance allows for the error of Stan's normal_lcdf and the rounding of large densities.
-    Numbers are in units of the gradient, whose square may be too large for a float.
+    Numbers are in units of the gradient: its square may be too large for a float.
     """
     direction /= np.linalg.norm(direction)
     _, gradient = evaluate(model, point)

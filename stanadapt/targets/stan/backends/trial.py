@@ -102,8 +102,8 @@ def require_bindable(
 ) -> str:
     """Bind in another process, and raise "binding_limit" if that exceeds a limit.
 
-    The library is given the text. `builds` are environment variables of each binding, at most two,
-    whose models are in memory together. `summary` is called with the lines that the library wrote
+    The library is given the text. `builds` are environment variables of each binding, at most two;
+    their models are in memory together. `summary` is called with the lines that the library wrote
     to standard error, and its value is returned, made now or at an earlier trial; "" if the library
     refuses the program, which it will do again, or if no process can be started. A crash is an
     "unsupported_construct".
