@@ -147,7 +147,7 @@ class _Ended(NamedTuple):
 def _try(
     library: str | Path, text: str, builds: Sequence[Mapping[str, str]], allowed: Limits
 ) -> _Ended:
-    """Run a trial up to its limits; whatever ends it, the process ends too."""
+    """Run a trial up to its limits; the process ends in any case."""
     job = {"library": str(library), "data": text, "builds": [dict(build) for build in builds]}
     with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as output:
         json.dump(job, given)
