@@ -22,13 +22,12 @@ import numpy as np
 from llvmlite import binding as llvm
 from numba import types
 from numba.core import config, event
+from numba.core.caching import NullCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, compile_result
-from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import ForceLiteralArg, TypingError
 from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
-from numba.core.sigutils import normalize_signature
 from numba.extending import overload
 
 from stanadapt.engine.compiled.compilations import HISTORY
@@ -36,19 +35,7 @@ from stanadapt.engine.compiled.machine_code import MachineCode
 from stanadapt.engine.compiled.own_way import own_way_works
 
 
-class Library(JITCodeLibrary):
-    """Code of one function and its callees."""
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        # Numba does so for functions that are only declared, too: two of three
-        ll_module.data_layout = self._codegen._data_layout
-        passes, builder = self._codegen._function_pass_manager()
-        for function in ll_module.functions:
-            if not function.is_declaration:
-                passes.run(function, builder)
-
-
-class EntryLibrary(Library):
+class EntryLibrary(JITCodeLibrary):
     """Code that Python calls, optimized as a whole.
 
     As in Numba, cheap passes come first, so that counts of references that cancel are seen. Loops
@@ -74,7 +61,7 @@ class EntryLibrary(Library):
         passes.run(self._final_module, builder)
 
 
-class CalleeLibrary(Library):
+class CalleeLibrary(JITCodeLibrary):
     """Code that is linked, but neither optimized as a whole nor emitted."""
 
     def _optimize_final_module(self) -> None:
@@ -93,8 +80,7 @@ class CalleeLibrary(Library):
 class OptimizedLibrary(CalleeLibrary):
     """Code that is optimized before it is linked, but not emitted."""
 
-    def _optimize_final_module(self) -> None:
-        JITCodeLibrary._optimize_final_module(self)
+    _optimize_final_module = JITCodeLibrary._optimize_final_module
 
 
 class Callee(Compiler):
@@ -104,7 +90,7 @@ class Callee(Compiler):
 
     def compile_extra(self, func: Any) -> Any:
         """Compile a Python function without machine code."""
-        if not own_way_works(_try):
+        if not own_way_works(_trial):
             return super().compile_extra(func)
         state = self.state
         state.library = self.library(state.targetctx.codegen(), func.__qualname__)
@@ -137,7 +123,7 @@ class Entry(Compiler):
 
     def compile_extra(self, func: Any) -> Any:
         """Compile a Python function; a C wrapper, which optimizes it once more, is not needed."""
-        if not own_way_works(_try):
+        if not own_way_works(_trial):
             return super().compile_extra(func)
         codegen = self.state.targetctx.codegen()
         self.state.library = self.library(codegen, func.__qualname__)
@@ -166,7 +152,7 @@ def _no_garbage_collected() -> Iterator[None]:
             gc.enable()
 
 
-class UnoptimizedLibrary(Library):
+class UnoptimizedLibrary(JITCodeLibrary):
     """Code that is optimized function by function, without inlining."""
 
     def _optimize_final_module(self) -> None:
@@ -182,32 +168,6 @@ class RareEntry(Entry):
 class CalleeDispatcher(CPUDispatcher):
     """A function that compiled code calls, and is compiled while its caller is."""
 
-    def compile(self, sig: Any) -> Any:
-        """Compile for a signature, or load from the cache, as Numba does, without its timers.
-
-        There are four for each level of calls, which would be called at every call of LLVM.
-        """
-        arguments, result = normalize_signature(sig)
-        if tuple(arguments) in self.overloads:
-            return self.overloads[tuple(arguments)].entry_point
-        with global_compiler_lock, self._compiling_counter:
-            made = self._cache.load_overload(sig, self.targetctx)
-            if made is not None:
-                self._cache_hits[sig] += 1
-                self.targetctx.insert_user_function(made.entry_point, made.fndesc, [made.library])
-                self.add_overload(made)
-                return made.entry_point
-            self._cache_misses[sig] += 1
-            about = {"dispatcher": self, "args": arguments, "return_type": result}
-            with event.trigger_event("numba:compile", data=about):
-                try:
-                    made = self._compiler.compile(arguments, result)
-                except ForceLiteralArg as problem:  # the caller tries again with a constant
-                    raise problem.bind_fold_arguments(self._folded) from None
-                self.add_overload(made)
-            self._cache.save_overload(sig, made)
-            return made.entry_point
-
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Return the type of a call; that of `f(0)` is that of `f(row)`, for an integer `row`.
 
@@ -220,9 +180,6 @@ class CalleeDispatcher(CPUDispatcher):
             return super().get_call_template(*plain)
         except (ForceLiteralArg, TypingError):  # it must know the constant
             return super().get_call_template(args, kws)
-
-    def _folded(self, args: Any, kws: Any) -> Any:
-        return self._compiler.fold_argument_types(args, kws)[1]
 
 
 def _any_value(kind: Any) -> Any:
@@ -239,7 +196,7 @@ class EntryDispatcher(CPUDispatcher):
     @property
     def _numba_type_(self) -> types.Dispatcher:
         # a recursive function calls itself, as it is being compiled
-        itself = self.is_compiling or not own_way_works(_try)
+        itself = self.is_compiling or not own_way_works(_trial)
         return types.Dispatcher(self if itself else self.callee)
 
 
@@ -259,7 +216,17 @@ def rebuilt_callee(target_context: Any, *payload: Any) -> Any:
     )  # fmt: skip
 
 
-def _try() -> None:
+def dispatcher(function: Callable, options: Any, rarely: bool) -> EntryDispatcher:
+    """Return a compiled function, optimized as a whole unless it is called rarely."""
+    pipeline = RareEntry if rarely else Entry
+    compiled = EntryDispatcher(function, {}, {**options, "nopython": True}, pipeline)
+    compiled.callee = CalleeDispatcher(function, {}, {**options, "nopython": True}, Callee)
+    compiled._cache = MachineCode(function, (pipeline.__name__, options))
+    compiled.callee._cache = MachineCode(function, ("callee", options), rebuilt_callee)
+    return compiled
+
+
+def _trial() -> None:
     """Compile a function that calls another, and one of Numba's; then load its callee."""
 
     def doubled(x):
@@ -275,23 +242,12 @@ def _try() -> None:
     overload(doubled)(lambda x: of_numba)
     callee = dispatcher(called, {}, rarely=False)
     entry = dispatcher(lambda vector: doubled(callee(vector, 0)), {}, rarely=False)
+    for each in (callee.callee, entry):  # what is kept was compiled by a process before
+        each._cache = NullCache()
     if entry(np.array([3.0])) != 8.0:
         raise ValueError("wrong numbers")
     (made,) = callee.callee.overloads.values()
     rebuilt_callee(made.target_context, *pickle.loads(dumps(made._reduce())))
-
-
-# --- around a compilation -------------------------------------------------------------------------
-
-
-def dispatcher(function: Callable, options: Any, rarely: bool) -> EntryDispatcher:
-    """Return a compiled function, optimized as a whole unless it is called rarely."""
-    pipeline = RareEntry if rarely else Entry
-    compiled = EntryDispatcher(function, {}, {**options, "nopython": True}, pipeline)
-    compiled.callee = CalleeDispatcher(function, {}, {**options, "nopython": True}, Callee)
-    compiled._cache = MachineCode(function, (pipeline.__name__, options))
-    compiled.callee._cache = MachineCode(function, ("callee", options), rebuilt_callee)
-    return compiled
 
 
 class _Events(event.Listener):
