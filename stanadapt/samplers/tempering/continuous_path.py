@@ -26,6 +26,7 @@ b = 0, draws in place of weights, and trajectories of random length.
 
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +34,7 @@ import numpy as np
 from stanadapt.engine import adaptation
 from stanadapt.engine.compiled.jit import as_python, inline, jit
 from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR
-from stanadapt.engine.numerics.vectors import copy, fill_normal, squared_norm
+from stanadapt.engine.numerics.vectors import fill_normal, squared_norm
 from stanadapt.engine.points import acceptance_probability
 from stanadapt.samplers.tempering import coordinate as coordinates
 from stanadapt.samplers.tempering import reference_distribution
@@ -143,13 +144,14 @@ def no_walker(path: TemperingPath, atom: float) -> Walker:
     )  # fmt: skip
 
 
-@jit
-def place(walker, replicas, row, scale, log_step):
+def place(walker: Walker, replicas: Replicas, row: int, scale: np.ndarray, log_step: float) -> None:
     """Put the walker at b = 1, at a row of Replicas, with initial scales and step size."""
-    copy_replica(replicas, row, walker.replicas, CURRENT)
-    copy(scale, walker.scale)
+    for part, of in zip(walker.replicas, replicas, strict=True):
+        part[CURRENT] = of[row]
+    walker.scale[:] = scale
     walker.numbers[U] = COLD_U
-    _keep(walker, adaptation.centered(np.exp(log_step), 1.0))
+    center = math.log(math.exp(log_step))
+    as_python(_keep)(walker, adaptation.Averaging(center, 0, 0.0, center, center))
 
 
 @inline

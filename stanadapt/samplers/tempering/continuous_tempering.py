@@ -166,8 +166,7 @@ def make(path: Any, options: Any, settings: Settings, tempering: Any) -> continu
     return continuous_path.no_walker(path, settings.atom)
 
 
-@jit
-def place(settings, state):
+def place(settings: Settings, state: on_the_path.State) -> None:
     """Put the walker at the target, on a continuous coordinate."""
     tempering, walker, ladder = state.tempering, state.engine, state.tempering.ladder
     rounds.conclude(tempering, state.design)

@@ -27,9 +27,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import as_python, inline, jit
+from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.numerics.softmax import NEGLIGIBLE, decay
-from stanadapt.samplers.tempering.ladder import BARRIER, LOG_Z, B
+from stanadapt.samplers.tempering.ladder import BARRIER, LOG_Z, B, Ladder
 from stanadapt.samplers.tempering.path import IMPOSSIBLE
 
 # number of cells of a barrier coordinate
@@ -80,20 +80,18 @@ def no_coordinate(atom: float) -> Coordinate:
         np.zeros((2, CELLS + 1)), np.zeros(1, np.int64), atom, np.zeros(CELLS + 1),
         np.zeros(CELLS + 2),
     )  # fmt: skip
-    as_python(set_uniform)(coordinate, 0.0)
+    set_uniform(coordinate, 0.0)
     return coordinate
 
 
-@jit
-def set_uniform(coordinate, log_zeta):
+def set_uniform(coordinate: Coordinate, log_zeta: float) -> None:
     """Set b = s and c = s log zeta, as in the paper: p(b) is proportional to Z(b) / zeta^b."""
     coordinate.knots[:, 0] = 0.0
     coordinate.knots[B_AT, 1], coordinate.knots[C_AT, 1] = 1.0, log_zeta
     coordinate.cells[0] = 1
 
 
-@jit
-def set_barrier(coordinate, ladder):
+def set_barrier(coordinate: Coordinate, ladder: Ladder) -> None:
     """Set b and c to monotone cubics in Lambda through the levels of a ladder, from b = 0 to 1."""
     count = ladder.size[0]
     lambdas = ladder.levels[:count, BARRIER].copy()
@@ -103,8 +101,7 @@ def set_barrier(coordinate, ladder):
     coordinate.cells[0] = CELLS
 
 
-@jit
-def monotone_slopes(x, y):
+def monotone_slopes(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return slopes at the knots of the monotone cubic through (x, y), x increasing.
 
     At inner knots, the slope is the weighted harmonic mean of Fritsch and Butland; at the ends,
@@ -129,8 +126,7 @@ def monotone_slopes(x, y):
     return slopes
 
 
-@jit
-def _end_slope(width, next_width, rise, next_rise):
+def _end_slope(width: float, next_width: float, rise: float, next_rise: float) -> float:
     slope = ((2.0 * width + next_width) * rise - width * next_rise) / (width + next_width)
     if slope * rise <= 0.0:
         return 0.0
@@ -139,8 +135,7 @@ def _end_slope(width, next_width, rise, next_rise):
     return slope
 
 
-@jit
-def _tabulate(x, y, slopes, out):
+def _tabulate(x: np.ndarray, y: np.ndarray, slopes: np.ndarray, out: np.ndarray) -> None:
     """Write the cubic Hermite interpolant at equally spaced points from x[0] to x[-1] into out."""
     last, points, k = x.shape[0] - 1, out.shape[0] - 1, 0
     for j in range(points + 1):

@@ -59,10 +59,10 @@ from stanadapt.samplers.tempering.path import (
     IMPOSSIBLE,
     Replicas,
     TemperingPath,
-    copy_replica,
     log_ratio,
     no_replicas,
 )
+from stanadapt.samplers.tempering.swaps import Tempering
 
 # largest gain of the log normalizing constants, which is otherwise levels / (1 + sweeps)
 LARGEST_LEARNING_GAIN = 0.5
@@ -118,13 +118,12 @@ def no_walkers(
     )  # fmt: skip
 
 
-@jit
-def place(walkers, tempering):
+def place(walkers: Walkers, tempering: Tempering) -> None:
     """Put the first row at the target, where the coldest chain is, and others from hot to cold."""
-    rows = tempering.ladder.size[0]
-    for j in range(walkers.where.shape[1]):
-        row = tempering.order[0, rows - 1 if j == 0 else (j - 1) % rows]
-        copy_replica(tempering.replicas, row, walkers.replicas, j)
+    rows, count = tempering.ladder.size[0], walkers.where.shape[1]
+    taken = [tempering.order[0, rows - 1 if j == 0 else (j - 1) % rows] for j in range(count)]
+    for part, of in zip(walkers.replicas, tempering.replicas, strict=True):
+        part[:] = of[taken]
     walkers.where[LEVEL, 0] = walkers.ladder.size[0] - 1
 
 

@@ -19,6 +19,7 @@ from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import Density
 from stanadapt.engine.points import ValuePoint
 from stanadapt.engine.protocol import Tempering
+from stanadapt.engine.warmup import Progress, Stage, Warmup, all_left
 from stanadapt.samplers.tempering import settings as common
 from stanadapt.samplers.tempering import swaps
 from stanadapt.samplers.tempering import warmup_rounds as rounds
@@ -27,8 +28,8 @@ from stanadapt.samplers.tempering.path import TemperingPath
 
 # share of warm-up that the parallel tempering takes
 PATH_SHARE = 0.6
-# of `State.phase`; a chain without warm-up is frozen before its rows have been placed
-ON_THE_PATH, LEARNING, FROZEN, FROZEN_ON_THE_PATH = range(4)
+# of `State.phase`
+ON_THE_PATH, LEARNING, FROZEN = range(3)
 
 
 class State(NamedTuple):
@@ -48,7 +49,7 @@ class Parts(NamedTuple):
     make
         Python function, (path, options, settings, tempering) -> engine.
     place
-        Compiled, (settings, state): puts the engine in the place of the chains.
+        Python function, (settings, state): puts the engine in the place of the chains.
     move
         Compiled, (settings, state, learning, rng) -> (current, info): one iteration.
     on_path
@@ -115,37 +116,27 @@ def init_from_path(
 @jit
 def step(density, settings, state, rng):
     """Move the sampler's rows; in the first part of warm-up, temper in parallel."""
-    phase, tempering = state.phase, state.tempering
-    if phase == ON_THE_PATH:
+    tempering = state.tempering
+    if state.phase == ON_THE_PATH:
         done = swaps.sweep(tempering, state.design.target_accept, state.parity, True, rng)
         current = swaps.coldest_point(tempering, state.current.position)
         info = on_path(settings, done, tempering)
     else:
-        if phase == FROZEN_ON_THE_PATH:  # there was no warm-up
-            place(settings, state)
-            phase = FROZEN
-        current, info = move(settings, state, phase == LEARNING, rng)
-    return replace(state, current=current, phase=phase, parity=1 - state.parity), info
+        current, info = move(settings, state, state.phase == LEARNING, rng)
+    return replace(state, current=current, parity=1 - state.parity), info
 
 
-@jit
-def adapt(density, settings, state, info, t, iter_warmup):
-    """Tune at the end of a round; after the last one, continue with the sampler's rows."""
-    if state.phase != ON_THE_PATH:
-        return state
-    phase, tempering, design = ON_THE_PATH, state.tempering, state.design
-    if rounds.last_sweep(tempering, design, t, int(design.share * iter_warmup)):
-        place(settings, state)
-        phase = LEARNING
-    # the rows begin where the coldest chain is
-    current = swaps.coldest_point(tempering, state.current.position)
-    return replace(state, current=current, phase=phase)
-
-
+@np.errstate(all="ignore")
 def freeze(settings: Any, state: State) -> State:
-    """Stop tuning."""
-    on_path = state.phase == ON_THE_PATH
-    return state._replace(phase=FROZEN_ON_THE_PATH if on_path else FROZEN)
+    """Stop tuning; without warm-up, end the path."""
+    return _leave(settings, state)._replace(phase=FROZEN)
+
+
+def _leave(settings: Any, state: State) -> State:
+    """End the path; the rows begin where the coldest chain is, which is the latest draw."""
+    if state.phase == ON_THE_PATH:
+        PARTS[type(settings)].place(settings, state)
+    return state._replace(phase=LEARNING)
 
 
 @jit
@@ -156,12 +147,50 @@ def make_worker(density, settings, state):
     return replace(state, engine=engine, tempering=tempering), tempering.mover.queue
 
 
+# --- warm-up --------------------------------------------------------------------------------------
+
+
+class Sweeps(NamedTuple):
+    """What the stages of warm-up know."""
+
+    total: int  # on the path
+
+
+def _begin(settings: Any, progress: Progress, states: list) -> tuple[Progress, list]:
+    (state,) = states
+    progress = progress._replace(
+        learned=Sweeps(max(int(state.design.share * progress.ceiling), 1)),
+        then="path" if state.phase == ON_THE_PATH else "rows",
+    )
+    return progress, states
+
+
+def _end_round(settings: Any, progress: Progress, states: list) -> tuple[Progress, list]:
+    """Tune at the end of a round; after the last one, continue with the sampler's rows."""
+    (state,), total = states, progress.learned.total
+    if progress.used < total:
+        rounds.end_round(state.tempering, state.design, progress.used, total)
+        return progress, states
+    return progress._replace(then="rows"), [_leave(settings, state)]
+
+
+WARMUP = Warmup(
+    first="path",
+    begin=_begin,
+    stages={
+        "path": Stage(
+            "tempering in parallel",
+            lambda settings, progress: rounds.left_of_round(progress.used, progress.learned.total),
+            learn=_end_round,
+            then="path",
+        ),
+        "rows": Stage("tuning", all_left),
+    },
+    together=False,
+)
+
+
 # --- dispatch in compiled code --------------------------------------------------------------------
-
-
-def place(settings, state):
-    """Only for compiled code: `Parts.place` of the settings."""
-    raise NotImplementedError("only for compiled code")
 
 
 def move(settings, state, learning, rng):
@@ -172,11 +201,6 @@ def move(settings, state, learning, rng):
 def on_path(settings, done, tempering):
     """Only for compiled code: `Parts.on_path` of the settings."""
     raise NotImplementedError("only for compiled code")
-
-
-@overload(place, strict=False, jit_options=OVERLOAD_OPTIONS)
-def _place(settings, state):
-    return PARTS[settings.instance_class].place.py_func
 
 
 @overload(move, strict=False, jit_options=OVERLOAD_OPTIONS)
@@ -203,16 +227,18 @@ def register(
     names = vars(sys.modules[name])
     found = {part: names[part] for part in Parts._fields if part in names}
     PARTS[names["Settings"]] = Parts(**found, draws_reference=draws_reference)
-    functions = {"init": init, "step": step, "adapt": adapt, "freeze": freeze}
     defaults: dict[str, Any] = {
         "iter_warmup": 3_000,
         "iter_sampling": 5_000,
         "uses_gradient": lambda settings: getattr(settings, "kernel", HMC) != RANDOM_WALK,
-        **{part: function for part, function in functions.items() if part not in names},
     }
     registry.register(
         name,
         state=State,
+        init=init,
+        step=step,
+        freeze=freeze,
+        warmup=WARMUP,
         workspace=(*PATH_WORKSPACE, "parity", *(f"engine.{field}" for field in workspace)),
         standardize="no",
         tempering=Tempering(init_from_path, names["learned"], draws_reference),

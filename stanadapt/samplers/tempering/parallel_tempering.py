@@ -19,7 +19,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import as_python, jit
+from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.protocol import Preset, Threading
 from stanadapt.engine.settings import Between, CountOrZero, Numbers
@@ -108,7 +108,12 @@ def design_of_path(
     """Return that of the path, on which the chains stay."""
     given = settings.inverse_temperatures
     return common.design_of_path(
-        settings, dim, learns_reference, levels=len(given) or settings.levels, given=given
+        settings,
+        dim,
+        learns_reference,
+        share=1.0,
+        levels=len(given) or settings.levels,
+        given=given,
     )
 
 
@@ -118,10 +123,9 @@ def make(path: Any, options: Any, settings: Settings, tempering: Any) -> energy_
     return energy_rings.no_rings(settings.rings, tempering.order.shape[1] if rings else 0)
 
 
-@jit
-def place(settings, state):
-    """Set the first ladder, without warm-up."""
-    rounds.end_short_chains(state.tempering, state.design)
+def place(settings: Settings, state: on_the_path.State) -> None:
+    """End the last round: the chains stay on the path."""
+    rounds.tune(state.tempering, state.design, 0)
 
 
 @jit
@@ -151,19 +155,9 @@ def on_path(settings, done, tempering):
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
-    """Tune at the end of a round; in the last one, learn the energy rings."""
-    tempering = state.tempering
-    energy_rings.learn(state.engine, tempering, t, iter_warmup)
-    rounds.after_sweep(tempering, state.design, t, iter_warmup)
-    current = swaps.coldest_point(tempering, state.current.position)
-    return replace(state, current=current)
-
-
-def freeze(settings: Settings, state: on_the_path.State) -> on_the_path.State:
-    """Stop tuning; without warm-up, the first step sets the ladder."""
-    if as_python(rounds.in_short_chains)(state.tempering.ladder):
-        return on_the_path.freeze(settings, state)
-    return state._replace(phase=on_the_path.FROZEN)
+    """In the last round of warm-up, learn the energy rings."""
+    energy_rings.learn(state.engine, state.tempering, t, iter_warmup)
+    return state
 
 
 @jit

@@ -203,7 +203,7 @@ def no_population(
     """Return a Population without positions, with room for this many stages."""
     dim = path.target.dim
     return Population(
-        path, make_mover(particles, dim, options, queue), as_python(no_ladder)(stages + 1, dim),
+        path, make_mover(particles, dim, options, queue), no_ladder(stages + 1, dim),
         as_python(no_replicas)(particles, dim), as_python(no_replicas)(particles + 1, dim),
         np.zeros(particles), np.zeros(particles), np.zeros((3, particles), np.int64),
         np.zeros(3, np.int64),

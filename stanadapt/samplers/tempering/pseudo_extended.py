@@ -90,8 +90,7 @@ def make(path: Any, options: Any, settings: Settings, tempering: Any) -> levels.
     return levels.no_walkers(path, options, ladder, settings.pseudo_samples, 0, queue)
 
 
-@jit
-def place(settings, state):
+def place(settings: Settings, state: on_the_path.State) -> None:
     """Put the pseudo-samples where the chains are, on a finer ladder."""
     barrier = rounds.conclude(state.tempering, state.design)
     rounds.set_finer_ladder(state.tempering, barrier, settings.levels, state.engine.ladder)

@@ -12,6 +12,7 @@ import numpy as np
 
 from stanadapt.engine.compiled.jit import as_python, inline, jit
 from stanadapt.engine.numerics import triangular as factors
+from stanadapt.engine.numerics.elementwise import logs
 from stanadapt.engine.numerics.vectors import fill_normal, squared_norm, vector_sum
 from stanadapt.engine.wrapped_density import Matrix, Vector
 from stanadapt.errors import StanadaptError, is_real
@@ -44,7 +45,7 @@ def make_reference(mean: np.ndarray, factor: np.ndarray, degrees: float) -> Comp
     reference = CompiledReference(
         mean.copy(), factor.copy(), np.empty(dim), np.array([degrees, 0.0]), np.empty(dim)
     )  # fmt: skip
-    as_python(normalize)(reference)
+    normalize(reference)
     return reference
 
 
@@ -60,21 +61,24 @@ def reference_of_worker(reference):
     )
 
 
-@jit
-def normalize(reference):
+def scales(reference: CompiledReference) -> np.ndarray:
+    """Return the diagonal of the factor, shape (dim,)."""
+    return (
+        reference.factor[0] if as_python(is_diagonal)(reference) else np.diagonal(reference.factor)
+    )
+
+
+def normalize(reference: CompiledReference) -> None:
     """Recompute precisions and the constant after a change of factor or degrees."""
-    dim, degrees = reference.mean.shape[0], reference.numbers[DEGREES]
-    log_constant = 0.0
-    for i in range(dim):
-        scale = reference.factor[min(i, reference.factor.shape[0] - 1), i]
-        reference.precision[i] = 1.0 / (scale * scale)
-        log_constant -= np.log(scale)
+    dim, degrees, diagonal = len(reference.mean), reference.numbers[DEGREES], scales(reference)
+    reference.precision[:] = 1.0 / (diagonal * diagonal)
+    log_constant = np.subtract.accumulate([0.0, *logs(diagonal)])[-1]
     if degrees < np.inf:
         half = 0.5 * (degrees + dim)
         log_constant += math.lgamma(half) - math.lgamma(0.5 * degrees)
-        log_constant -= 0.5 * dim * np.log(np.pi * degrees)
+        log_constant -= 0.5 * dim * math.log(np.pi * degrees)
     else:
-        log_constant -= 0.5 * dim * np.log(2.0 * np.pi)
+        log_constant -= 0.5 * dim * math.log(2.0 * np.pi)
     reference.numbers[LOG_CONSTANT] = log_constant
 
 

@@ -102,12 +102,11 @@ def make(path: Any, options: Any, settings: Settings, tempering: Any) -> levels.
     return levels.no_walkers(path, options, ladder, 1, levels.NO_INDEX, as_python(no_queue)())
 
 
-@jit
-def place(settings, state):
+def place(settings: Settings, state: on_the_path.State) -> None:
     """Put the chain at the target, on a finer ladder or the given one."""
     walker, tempering = state.engine, state.tempering
     barrier = rounds.conclude(tempering, state.design)
-    if settings.inverse_temperatures.shape[0] > 0:
+    if len(settings.inverse_temperatures):
         ladders.place(tempering.ladder, walker.ladder, settings.inverse_temperatures)
     else:
         rounds.set_finer_ladder(tempering, barrier, settings.levels, walker.ladder)

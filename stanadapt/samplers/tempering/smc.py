@@ -136,9 +136,10 @@ def make(path: Any, options: Any, settings: Settings, tempering: Any) -> particl
     )  # fmt: skip
 
 
-@jit
-def place(settings, state):
-    """Do nothing: the first sweep draws the particles from the reference."""
+def place(settings: Settings, state: on_the_path.State) -> None:
+    """End the path; the first sweep draws the particles from the reference."""
+    if rounds.in_short_chains(state.tempering.ladder):
+        rounds.end_short_chains(state.tempering, state.design)
 
 
 @jit
@@ -163,8 +164,6 @@ def _anneal(settings, state, learning, rng):
     """Make one sweep or, if warm-up was too short, all that remain."""
     population, tempering, steps, redraws, rate = state.engine, state.tempering, 0, 0, 0.0
     if population.ladder.size[0] == 0:
-        if rounds.in_short_chains(tempering.ladder):
-            rounds.end_short_chains(tempering, state.design)
         coldest = tempering.order[0, tempering.ladder.size[0] - 1]
         redraws = particles.begin(population, tempering.replicas, coldest, rng).redraws
     while not population.counts[particles.DONE]:

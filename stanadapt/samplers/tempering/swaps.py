@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import as_python, inline, jit
+from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.points import acceptance_probability
 from stanadapt.samplers.tempering.ladder import LOG_Z, B, Ladder
 from stanadapt.samplers.tempering.moves import (
@@ -105,12 +105,11 @@ def no_statistics(room: int, dim: int) -> RoundStatistics:
     statistics = RoundStatistics(
         np.empty((room, 3)), np.empty((room, 3, dim)), np.empty(2, np.int64)
     )
-    as_python(reset)(statistics)
+    reset(statistics)
     return statistics
 
 
-@jit
-def reset(statistics):
+def reset(statistics: RoundStatistics) -> None:
     """Begin a new round."""
     statistics.levels[:] = 0.0
     statistics.levels[:, FORWARD : BACKWARD + 1] = -np.inf
@@ -215,8 +214,7 @@ def count_round_trips(tempering):
     return trips
 
 
-@jit
-def log_normalizers(statistics, ladder, out):
+def log_normalizers(statistics: RoundStatistics, ladder: Ladder, out: np.ndarray) -> None:
     """Write log Z(b) - log Z(b of the hottest level) of each level into out.
 
     With s(x) = 1 / (1 + exp(-x)) and any c (that of the ladder is used), neighbors b < b' have

@@ -1,7 +1,7 @@
 """Warm-up of parallel tempering: rounds of sweeps of doubling length, each tuning the next.
 
-Other samplers on the same path begin with it, in the first part of their warm-up: see `last_sweep`,
-`conclude` and `set_finer_ladder`.
+Other samplers on the same path begin with it, in the first part of their warm-up: see `conclude`
+and `set_finer_ladder`. Compiled code makes the sweeps; Python learns after each round.
 
 All chains start at b = 1, from different positions: the pooled draws of these short chains give the
 first reference distribution. The end of every later round resets, from its draws, the number and
@@ -17,13 +17,15 @@ reference, NeurIPS, for a reference that is fitted during warm-up. Deviations: s
 
 """
 
-from typing import NamedTuple
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stanadapt.engine.compiled.by_reference import by_reference
-from stanadapt.engine.compiled.jit import as_python, jit, rarely_called
-from stanadapt.engine.numerics.vectors import copy, vector_mean
+from stanadapt.engine.compiled.jit import as_python, rarely_called
+from stanadapt.engine.numerics.elementwise import exponentials, logs, powers
+from stanadapt.engine.numerics.vectors import copy
 from stanadapt.engine.points import ValuePoint
 from stanadapt.engine.work_queue import no_queue
 from stanadapt.samplers.tempering import ladder as ladders
@@ -36,7 +38,6 @@ from stanadapt.samplers.tempering.path import (
     TARGET,
     Replicas,
     TemperingPath,
-    copy_replica,
     evaluate,
     evaluate_reference,
     no_replicas,
@@ -127,11 +128,13 @@ def begin(
     """
     dim, room = path.target.dim, levels or ROOM
     count = levels or FIRST_LEVELS
-    replicas, ladder = as_python(no_replicas)(room, dim), as_python(ladders.no_ladder)(room, dim)
-    as_python(ladders.first_ladder)(ladder, count, 1.0, np.log(step_size))
-    start(_Start(path, replicas), count, position, options.kernel != RANDOM_WALK, rng)
+    replicas, ladder = as_python(no_replicas)(room, dim), ladders.no_ladder(room, dim)
+    ladders.first_ladder(ladder, count, 1.0, np.log(step_size))
     order = np.zeros((2, room), np.int64)
     order[0] = np.arange(room)
+    chains, with_gradient = _Start(path, replicas), options.kernel != RANDOM_WALK
+    start(chains, count, position, with_gradient, rng)
+    evaluate_references(chains, order[0, :0], with_gradient)  # only compiles
     tempering = Tempering(
         path, make_mover(room, dim, options, as_python(no_queue)()), ladder, replicas, order,
         no_statistics(room, dim), np.full((count, dim + 1), np.nan),
@@ -141,7 +144,7 @@ def begin(
 
 
 class _Start(NamedTuple):
-    """What `start` passes by reference."""
+    """What is passed by reference."""
 
     path: TemperingPath
     replicas: Replicas
@@ -167,39 +170,43 @@ def start(chains, count, position, with_gradient, rng):
             evaluate(path, replicas, row, with_gradient)
 
 
-@jit
-def in_short_chains(ladder):
+@rarely_called
+def evaluate_references(chains, rows, with_gradient):
+    """Evaluate the reference at some rows, after it has changed."""
+    held = by_reference(chains)
+    for row in rows:
+        evaluate_reference(held.path, held.replicas, row, with_gradient)
+
+
+# --- the ends of rounds ---------------------------------------------------------------------------
+
+
+def in_short_chains(ladder: ladders.Ladder) -> bool:
     """Whether all levels are still at b = 1."""
-    return ladder.levels[0, B] == 1.0
+    return bool(ladder.levels[0, B] == 1.0)
 
 
-@jit
-def after_sweep(tempering, design, t, iter_warmup):
-    """Tune after sweep t = 0, 1, ... of warm-up, if a round ends with it."""
-    halvings = HALVINGS
-    while halvings >= 0 and t + 1 != max(iter_warmup >> halvings, 1):
-        halvings -= 1
-    if halvings < 0:
-        return
-    if halvings == HALVINGS and iter_warmup >> HALVINGS > 0:
+def round_of(sweeps: int, total: int) -> int:
+    """Return the halvings of `total` at the end of the round that ends after this many sweeps."""
+    return next(h for h in range(HALVINGS, -1, -1) if sweeps == max(total >> h, 1))
+
+
+def left_of_round(sweeps: int, total: int) -> int:
+    """Return the number of sweeps until the end of a round."""
+    ends = (max(total >> halvings, 1) for halvings in range(HALVINGS + 1))
+    return min((end for end in ends if end > sweeps), default=sweeps) - sweeps
+
+
+def end_round(tempering: Tempering, design: WarmupDesign, sweeps: int, total: int) -> None:
+    """Tune at the end of a round, after this many sweeps of warm-up."""
+    halvings = round_of(sweeps, total)
+    if halvings == HALVINGS and total >> HALVINGS > 0:
         reset(tempering.statistics)  # discards the way from the starts to the bulk of the target
-    elif in_short_chains(tempering.ladder):
-        end_short_chains(tempering, design)
     else:
-        _tune(tempering, design, halvings)
+        tune(tempering, design, halvings)
 
 
-@jit
-def last_sweep(tempering, design, t, sweeps):
-    """Tune after sweep t of `sweeps`, unless it is the last, after which callers `conclude`."""
-    last = t >= sweeps - 1
-    if not last:
-        after_sweep(tempering, design, t, sweeps)
-    return last
-
-
-@jit
-def conclude(tempering, design):
+def conclude(tempering: Tempering, design: WarmupDesign) -> float:
     """Learn from the sweeps since the latest round, if there were any.
 
     Returns the barrier.
@@ -213,11 +220,12 @@ def conclude(tempering, design):
 
 def no_finer_ladder(levels: int, dim: int) -> ladders.Ladder:
     """Return a ladder without levels, with room for this many or, if 0, for `FINER_ROOM`."""
-    return as_python(ladders.no_ladder)(FINER_ROOM if levels == 0 else levels, dim)
+    return ladders.no_ladder(FINER_ROOM if levels == 0 else levels, dim)
 
 
-@jit
-def set_finer_ladder(tempering, barrier, levels, ladder):
+def set_finer_ladder(
+    tempering: Tempering, barrier: float, levels: int, ladder: ladders.Ladder
+) -> None:
     """Space `levels` levels, or if 0 as many as the barrier requires, on the learned ladder."""
     if levels == 0:
         levels = int(np.ceil(FINER_PER_BARRIER * barrier))
@@ -225,65 +233,71 @@ def set_finer_ladder(tempering, barrier, levels, ladder):
     ladders.respace(tempering.ladder, ladder, levels)
 
 
-@jit
-def end_short_chains(tempering, design):
+def end_short_chains(tempering: Tempering, design: WarmupDesign) -> None:
     """Fit the reference to the draws of the short chains, if any, and set the first ladder."""
     ladder, reference, count = tempering.ladder, tempering.path.reference, tempering.ladder.size[0]
     if tempering.statistics.counts[SWEEPS] > 0:
-        for row in range(count):
-            copy(tempering.replicas.vectors[row, POSITION], tempering.short_chain_ends[row, :-1])
-            tempering.short_chain_ends[row, -1] = tempering.replicas.logs[row, TARGET]
+        tempering.short_chain_ends[:, :-1] = tempering.replicas.vectors[:count, POSITION]
+        tempering.short_chain_ends[:, -1] = tempering.replicas.logs[:count, TARGET]
         _learn_scales(tempering, design)
         _refit(tempering, design, EARLY_INFLATION)
-    log_step = vector_mean(ladder.levels[:count, LOG_STEP])
+    log_step = mean(ladder.levels[:count, LOG_STEP])
     ladders.first_ladder(ladder, count, design.min_inverse_temperature, log_step)
-    if design.given.shape[0] > 0:
+    if len(design.given):
         ladders.set_levels(ladder, design.given)
-    for i in range(ladder.scale.shape[1]):
-        target = 0.0
-        for k in range(count):
-            target += ladder.scale[k, i] ** -2.0
-        target /= count
-        hot = reference.factor[min(i, reference.factor.shape[0] - 1), i] ** -2.0
-        for k in range(count):
-            # on a path between Gaussians the precisions are averaged with weights b and 1 - b
-            b = ladder.levels[k, B]
-            share = (1.0 - b) * hot if tempering.path.kind == DISTRIBUTION else 0.0
-            ladder.scale[k, i] = 1.0 / np.sqrt(max(b * target + share, LEAST_PRECISION * target))
+    target = mean(powers(ladder.scale[:count], -2.0))
+    distribution = tempering.path.kind == DISTRIBUTION
+    hot = powers(reference_distribution.scales(reference), -2.0) if distribution else 0.0
+    # on a path between Gaussians the precisions are averaged with weights b and 1 - b
+    b = ladder.levels[:count, B, np.newaxis]
+    ladder.scale[:count] = 1.0 / np.sqrt(
+        np.maximum(b * target + (1.0 - b) * hot, LEAST_PRECISION * target)
+    )
     _evaluate_references(tempering, design)
     tempering.order[1] = 0
     reset(tempering.statistics)
 
 
-@jit
-def _tune(tempering, design, halvings):
+def mean(rows: np.ndarray) -> Any:
+    """Return the mean of rows, added up from the first to the last."""
+    return np.add.accumulate(rows)[-1] / len(rows)
+
+
+def tune(tempering: Tempering, design: WarmupDesign, halvings: int) -> None:
     """End a round: set scales, constants, the ladder, and the reference."""
+    if in_short_chains(tempering.ladder):
+        end_short_chains(tempering, design)
+        return
     refit, barrier = halvings >= LAST_REFIT, learn(tempering, design)
     if refit:
         _refit(tempering, design, EARLY_INFLATION if halvings > LAST_REFIT else 0.0)
-    if design.given.shape[0] == 0:
+    if len(design.given) == 0:
         _respace(tempering, design, barrier)
     if refit:
         _evaluate_references(tempering, design)
     reset(tempering.statistics)
 
 
-@jit
-def _respace(tempering, design, barrier):
+def _respace(tempering: Tempering, design: WarmupDesign, barrier: float) -> None:
     """Set the number and the spacing of the levels from the barrier."""
     ladder, old = tempering.ladder, tempering.ladder.size[0]
-    count, room = old, ladder.scale.shape[0]
+    count, room = int(old), ladder.scale.shape[0]
     if design.levels == 0:
         count = int(np.ceil(LEVELS_PER_BARRIER * barrier)) + 1
         count = min(max(count, FEWEST_LEVELS), room)
     new = ladders.no_ladder(room, ladder.scale.shape[1])
     ladders.respace(ladder, new, count)
     ladders.copy_ladder(new, ladder)
-    _rearrange(tempering, old, count)
+    # each level gets the row of the old one that is nearest in relative position
+    nearest = np.round(np.arange(count) * (old - 1) / max(count - 1, 1)).astype(int)
+    rows = tempering.order[0, nearest]
+    for part in tempering.replicas:
+        part[:count] = part[rows]
+    tempering.order[0, :count] = np.arange(count)
+    tempering.order[1] = 0
 
 
-@jit
-def learn(tempering, design):
+def learn(tempering: Tempering, design: WarmupDesign) -> float:
     """Set scales, constants and Lambda of each level from a round; returns the barrier."""
     ladder, statistics = tempering.ladder, tempering.statistics
     _learn_scales(tempering, design)
@@ -291,31 +305,15 @@ def learn(tempering, design):
     return ladders.measure(ladder, statistics.levels[:, REJECTION] / statistics.counts[SWEEPS])
 
 
-@jit
-def _rearrange(tempering, old, count):
-    """Give each of `count` levels the row of the `old` level nearest in relative position."""
-    replicas, order = tempering.replicas, tempering.order
-    spare = no_replicas(count, replicas.vectors.shape[2])
-    for k in range(count):
-        nearest = int(np.round(k * (old - 1) / max(count - 1, 1)))
-        copy_replica(replicas, order[0, nearest], spare, k)
-    for k in range(count):
-        copy_replica(spare, k, replicas, k)
-        order[0, k] = k
-    order[1] = 0
-
-
-@jit
-def _evaluate_references(tempering, design):
+def _evaluate_references(tempering: Tempering, design: WarmupDesign) -> None:
     """Evaluate the reference at all rows after it has changed."""
-    for k in range(tempering.ladder.size[0]):
-        evaluate_reference(
-            tempering.path, tempering.replicas, tempering.order[0, k], design.uses_gradient
-        )
+    rows = tempering.order[0, : tempering.ladder.size[0]]
+    evaluate_references(
+        _Start(tempering.path, tempering.replicas), rows, design.uses_gradient
+    )  # fmt: skip
 
 
-@jit
-def _learn_scales(tempering, design):
+def _learn_scales(tempering: Tempering, design: WarmupDesign) -> None:
     """Set each level's scales from its round: from gradients if the moves use them, or positions.
 
     1 / sqrt(mean of the squared gradient) is the standard deviation of a Gaussian; with several
@@ -324,27 +322,20 @@ def _learn_scales(tempering, design):
     by any factor. The step size is adjusted so that its product with the scales, on average over
     parameters, is unchanged.
     """
-    ladder, statistics, n = (
-        tempering.ladder,
-        tempering.statistics,
-        tempering.statistics.counts[SWEEPS],
-    )
-    weight = n / (n + PRIOR_DRAWS)
-    for k in range(ladder.size[0]):
-        for i in range(ladder.scale.shape[1]):
-            old = ladder.scale[k, i]
-            if design.uses_gradient:
-                change = -0.5 * np.log(statistics.vectors[k, SQUARES, i] / n) - np.log(old)
-            else:
-                change = 0.5 * np.log(statistics.vectors[k, DEVIATIONS, i] / n) - np.log(old)
-            new = old * np.exp(weight * change)
-            if SMALLEST_SD < new < 1.0 / SMALLEST_SD:
-                ladder.levels[k, LOG_STEP] -= weight * change / ladder.scale.shape[1]
-                ladder.scale[k, i] = new
+    ladder, statistics = tempering.ladder, tempering.statistics
+    count, n = ladder.size[0], statistics.counts[SWEEPS]
+    weight, old = n / (n + PRIOR_DRAWS), ladder.scale[:count]
+    column, power = (SQUARES, -0.5) if design.uses_gradient else (DEVIATIONS, 0.5)
+    change = weight * (power * logs(statistics.vectors[:count, column] / n) - logs(old))
+    new = old * exponentials(change)
+    usable = (new > SMALLEST_SD) & (new < 1.0 / SMALLEST_SD)
+    lost = np.where(usable, change / old.shape[1], 0.0)
+    log_step = ladder.levels[:count, LOG_STEP, np.newaxis]
+    ladder.levels[:count, LOG_STEP] = np.subtract.accumulate(np.hstack([log_step, lost]), 1)[:, -1]
+    ladder.scale[:count] = np.where(usable, new, old)
 
 
-@jit
-def _refit(tempering, design, least):
+def _refit(tempering: Tempering, design: WarmupDesign, least: float) -> None:
     """Fit the reference to the draws of the coldest levels: their mean, and inflated spread.
 
     Several levels are pooled, as several short chains are at first, so that the spread includes
@@ -358,30 +349,23 @@ def _refit(tempering, design, least):
         return
     statistics, ladder, reference = tempering.statistics, tempering.ladder, tempering.path.reference
     n, count = statistics.counts[SWEEPS], ladder.size[0]
-    inflation = max(_inflation(design, reference.mean.shape[0]), least)
+    inflation = max(_inflation(design, len(reference.mean)), least)
     first = max(count - FEWEST_COLD, 0)
     while first > 0 and ladder.levels[first - 1, B] >= SMALLEST_COLD_B:
         first -= 1
-    for i in range(reference.mean.shape[0]):
-        mean, square = vector_mean(statistics.vectors[first:count, MEAN, i]), 0.0
-        for k in range(first, count):
-            square += (
-                statistics.vectors[k, DEVIATIONS, i] / n
-                + (statistics.vectors[k, MEAN, i] - mean) ** 2
-            )
-        scale = inflation * np.sqrt(square / (count - first))
-        if np.isfinite(mean) and SMALLEST_SD < scale < 1.0 / SMALLEST_SD:
-            reference.mean[i], reference.factor[0, i] = mean, scale
+    means = statistics.vectors[first:count, MEAN]
+    center = mean(means)
+    squares = statistics.vectors[first:count, DEVIATIONS] / n + (means - center) ** 2
+    scale = inflation * np.sqrt(mean(squares))
+    usable = np.isfinite(center) & (scale > SMALLEST_SD) & (scale < 1.0 / SMALLEST_SD)
+    reference.mean[usable], reference.factor[0, usable] = center[usable], scale[usable]
     reference_distribution.normalize(reference)
 
 
-@jit
-def _inflation(design, dim):
+def _inflation(design: WarmupDesign, dim: int) -> float:
     """Return the inflation of the design; if 0, one that gives the same barrier in any dimension.
 
     Between a Gaussian and one c times as wide, the barrier is sqrt(2 dim / pi) log(c) in the limit
     of normal energies: the 0.78 of c = 2 in two dimensions takes c = 1.2 in 26.
     """
-    if design.inflation > 0.0:
-        return design.inflation
-    return INFLATION_2D ** np.sqrt(2.0 / dim)
+    return design.inflation or INFLATION_2D ** math.sqrt(2.0 / dim)
