@@ -137,8 +137,8 @@ class Tempering(NamedTuple):
     """Functions of a sampler that moves between a reference distribution and the target.
 
     init_from_path
-        (density, settings, position, rng, path, learns_reference) -> state, compiled: replaces
-        `init` if a `TemperingPath` with its reference is given.
+        (density, settings, position, rng, path, learns_reference) -> state: replaces `init`
+        if a `TemperingPath` with its reference is given.
     learned
         Python function, (state) -> dict of arrays that warm-up learned or sampling counted.
     draws_reference
