@@ -14,18 +14,16 @@ adapt_dense_e_nuts. Deviation: without warm-up, the step size is that of `first_
 
 from typing import NamedTuple
 
-import numpy as np
-
-from stanadapt.engine import adaptation, nuts_tree
-from stanadapt.engine.adaptation import Welford, learn_factor, no_draws, window_end, with_draw
+from stanadapt.engine import nuts_tree
+from stanadapt.engine.adaptation import window_end
 from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.leapfrog import Leapfrog, first_step
-from stanadapt.engine.numerics import triangular as factors
+from stanadapt.engine.leapfrog import Leapfrog
 from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
-from stanadapt.engine.protocol import Memory, Preset
+from stanadapt.engine.protocol import Preset
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import Positive, Probability
+from stanadapt.samplers.hamiltonian import windowed
 
 
 class Settings(NamedTuple):
@@ -44,25 +42,13 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current point, the rejected one, the trajectory's memory, and the tuning.
-
-    leapfrog
-        Contains L of the metric (L L^T)^-1, updated in place, stored as in `triangular`.
-    welford
-        Moments of the current window, updated in place.
-    new_metric
-        The factor has changed: the next step begins with a search for a step size.
-
-    """
+    """The current point, the rejected one, the trajectory's memory, and the tuning."""
 
     current: GradientPoint
     scratch: GradientPoint
     tree: nuts_tree.Tree
-    leapfrog: Leapfrog
-    welford: Welford
-    averaging: adaptation.Averaging
-    step_size: float
-    new_metric: bool
+    leapfrog: Leapfrog  # contains L of the metric (L L^T)^-1, updated in place
+    tuning: windowed.Tuning
 
 
 class Info(NamedTuple):
@@ -97,20 +83,10 @@ def init(density, settings, position, rng):
     """Start at position, shape (dim,), with a unit metric."""
     n = density.dim
     point, tree = gradient_at(density, position), nuts_tree.make_tree(n, settings.max_treedepth)
-    leapfrog = Leapfrog(factors.initial(n, 1.0, not settings.dense), np.empty(n), np.empty(n))
-    phase = nuts_tree.end_of(tree, 0)
-    step_size = first_step(density, leapfrog, phase, point, settings.step_size, rng)
-    # as in Stan, the first phase is centered by the setting, not by the step size just found
-    averaging = adaptation.start(settings.step_size)
+    leapfrog = windowed.unit_metric(n, settings.dense)
+    tuning = windowed.begin(density, settings, leapfrog, nuts_tree.end_of(tree, 0), point, rng)
     return State(
-        current=point,
-        scratch=unused_gradient(n),
-        tree=tree,
-        leapfrog=leapfrog,
-        welford=no_draws(n, not settings.dense),
-        averaging=averaging,
-        step_size=step_size,
-        new_metric=False,
+        current=point, scratch=unused_gradient(n), tree=tree, leapfrog=leapfrog, tuning=tuning
     )
 
 
@@ -118,11 +94,11 @@ def init(density, settings, position, rng):
 def step(density, settings, state, rng):
     """Draw from a trajectory through the current point."""
     x, y, tree, leapfrog = state.current, state.scratch, state.tree, state.leapfrog
-    averaging, step_size = state.averaging, state.step_size
-    if state.new_metric:
+    tuning = state.tuning
+    if tuning.new_metric:
         phase = nuts_tree.end_of(tree, 0)
-        step_size = first_step(density, leapfrog, phase, x, step_size, rng)
-        averaging = adaptation.start(step_size)
+        tuning = windowed.for_new_metric(density, tuning, leapfrog, phase, x, rng)
+    step_size = tuning.step_size
     path = nuts_tree.draw(density, leapfrog, tree, x, y, step_size, settings.max_treedepth, rng)
     info = Info(
         acceptance_rate=path.acceptance_rate,
@@ -133,7 +109,7 @@ def step(density, settings, state, rng):
         energy=path.energy,
         step_size=step_size,
     )
-    state = replace(state, averaging=averaging, step_size=step_size, new_metric=False)
+    state = replace(state, tuning=tuning)
     if path.moved:
         drawn = GradientPoint(y.position, path.log_density, y.gradient)
         return replace(state, current=drawn, scratch=x), info
@@ -143,29 +119,22 @@ def step(density, settings, state, rng):
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
     """Move the step size; learn the metric at the end of a window."""
-    rate, target, welford = info.acceptance_rate, settings.target_accept, state.welford
-    averaging = adaptation.update(state.averaging, rate, target)
-    step_size, end = np.exp(averaging.log_step), window_end(t, iter_warmup)
-    if end >= 0:
-        welford = with_draw(welford, state.current.position)
-    if t == end:
-        welford = learn_factor(welford, state.leapfrog.factor)
-    return replace(
-        state, welford=welford, averaging=averaging, step_size=step_size, new_metric=t == end
+    tuning = windowed.adapted(
+        state.tuning, state.leapfrog, state.current.position, info.acceptance_rate,
+        settings.target_accept, t, window_end(t, iter_warmup),
     )  # fmt: skip
+    return replace(state, tuning=tuning)
 
 
 def freeze(settings: Settings, state: State) -> State:
-    """Take the averaged step size; without warm-up, keep the first one."""
-    if state.averaging.count == 0:
-        return state
-    return state._replace(step_size=float(np.exp(state.averaging.log_mean)))
+    """Take the averaged step size."""
+    return state._replace(tuning=windowed.frozen(state.tuning))
 
 
 register(
     __name__,
     setting_aliases={"adapt_delta": "target_accept"},
-    memory=Memory(dense_matrices=lambda settings: 2 if settings.dense else 0),
+    memory=windowed.MEMORY,
     workspace=("tree", "leapfrog.gradient", "leapfrog.velocity"),
     iter_warmup=1000, iter_sampling=1000, standardize="no",
     # on an `Extended`: the paper's pseudo-extended sampler

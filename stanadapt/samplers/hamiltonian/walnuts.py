@@ -19,19 +19,15 @@ may begin far from the mass, the energy may fall by any amount.
 
 from typing import Annotated, NamedTuple
 
-import numpy as np
-
-from stanadapt.engine import adaptation, nuts_tree
-from stanadapt.engine.adaptation import Welford, learn_factor, no_draws, window_end, with_draw
+from stanadapt.engine import nuts_tree
+from stanadapt.engine.adaptation import window_end
 from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.leapfrog import Leapfrog, first_step
-from stanadapt.engine.numerics import triangular as factors
+from stanadapt.engine.leapfrog import Leapfrog
 from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
-from stanadapt.engine.protocol import Memory
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import Between, Fraction, Positive, Probability
-from stanadapt.samplers.hamiltonian import walnuts_orbit
+from stanadapt.samplers.hamiltonian import walnuts_orbit, windowed
 
 # the share of a short trajectory is often 0 or 1: with moves as long as those of `nuts`, macro
 # steps would end far above the target share
@@ -65,29 +61,14 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current point, the rejected one, the orbit's memory, and the tuning.
-
-    leapfrog
-        Contains L of the metric (L L^T)^-1, updated in place, stored as in `triangular`.
-    welford
-        Moments of the current window, updated in place.
-    step_size
-        Length of a macro step.
-    new_metric
-        The factor has changed: the next step begins with a search for a step size.
-    descending
-        Warm-up has not reached its first window: the energy may fall by any amount.
-
-    """
+    """The current point, the rejected one, the orbit's memory, and the tuning."""
 
     current: GradientPoint
     scratch: GradientPoint
     orbit: walnuts_orbit.Orbit
-    leapfrog: Leapfrog
-    welford: Welford
-    averaging: adaptation.Averaging
-    step_size: float
-    new_metric: bool
+    leapfrog: Leapfrog  # contains L of the metric (L L^T)^-1, updated in place
+    tuning: windowed.Tuning  # of macro steps
+    # whether warm-up has not reached its first window: the energy may fall by any amount
     descending: bool
 
 
@@ -129,18 +110,13 @@ def init(density, settings, position, rng):
     n = density.dim
     point = gradient_at(density, position)
     orbit = walnuts_orbit.make_orbit(n, settings.max_treedepth)
-    leapfrog = Leapfrog(factors.initial(n, 1.0, not settings.dense), np.empty(n), np.empty(n))
-    phase = nuts_tree.end_of(orbit.tree, 0)
-    step_size = first_step(density, leapfrog, phase, point, settings.step_size, rng)
+    leapfrog, phase = windowed.unit_metric(n, settings.dense), nuts_tree.end_of(orbit.tree, 0)
     return State(
         current=point,
         scratch=unused_gradient(n),
         orbit=orbit,
         leapfrog=leapfrog,
-        welford=no_draws(n, not settings.dense),
-        averaging=adaptation.start(settings.step_size),
-        step_size=step_size,
-        new_metric=False,
+        tuning=windowed.begin(density, settings, leapfrog, phase, point, rng),
         descending=True,
     )
 
@@ -149,13 +125,12 @@ def init(density, settings, position, rng):
 def step(density, settings, state, rng):
     """Draw from an orbit through the current point."""
     x, y, orbit, leapfrog = state.current, state.scratch, state.orbit, state.leapfrog
-    averaging, step_size = state.averaging, state.step_size
-    if state.new_metric:
+    tuning = state.tuning
+    if tuning.new_metric:
         phase = nuts_tree.end_of(orbit.tree, 0)
-        step_size = first_step(density, leapfrog, phase, x, step_size, rng)
-        averaging = adaptation.start(step_size)
+        tuning = windowed.for_new_metric(density, tuning, leapfrog, phase, x, rng)
     steps = walnuts_orbit.Steps(
-        step_size, settings.energy_tolerance, settings.max_halvings, settings.extra_halving,
+        tuning.step_size, settings.energy_tolerance, settings.max_halvings, settings.extra_halving,
         state.descending,
     )  # fmt: skip
     path = walnuts_orbit.draw(density, leapfrog, orbit, x, y, steps, settings.max_treedepth, rng)
@@ -169,9 +144,9 @@ def step(density, settings, state, rng):
         diverging=path.diverging,
         reached_max_treedepth=path.depth == settings.max_treedepth,
         energy=path.energy,
-        step_size=step_size,
+        step_size=tuning.step_size,
     )
-    state = replace(state, averaging=averaging, step_size=step_size, new_metric=False)
+    state = replace(state, tuning=tuning)
     if path.moved:
         drawn = GradientPoint(y.position, path.log_density, y.gradient)
         return replace(state, current=drawn, scratch=x), info
@@ -181,30 +156,22 @@ def step(density, settings, state, rng):
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
     """Move the macro step; learn the metric at the end of a window."""
-    share, target, welford = info.acceptance_rate, settings.target_accept, state.welford
-    damped = target + DAMPING * (share - target)
-    averaging = adaptation.update(state.averaging, damped, target)
-    step_size, end = np.exp(averaging.log_step), window_end(t, iter_warmup)
-    if end >= 0:
-        welford = with_draw(welford, state.current.position)
-    if t == end:
-        welford = learn_factor(welford, state.leapfrog.factor)
-    return replace(
-        state, welford=welford, averaging=averaging, step_size=step_size, new_metric=t == end,
-        descending=state.descending and end < 0,
-    )  # fmt: skip
+    target, end = settings.target_accept, window_end(t, iter_warmup)
+    damped = target + DAMPING * (info.acceptance_rate - target)
+    tuning = windowed.adapted(
+        state.tuning, state.leapfrog, state.current.position, damped, target, t, end
+    )
+    return replace(state, tuning=tuning, descending=state.descending and end < 0)
 
 
 def freeze(settings: Settings, state: State) -> State:
-    """Take the averaged macro step; without warm-up, keep the first one."""
-    if state.averaging.count == 0:
-        return state._replace(descending=False)
-    return state._replace(step_size=float(np.exp(state.averaging.log_mean)), descending=False)
+    """Take the averaged macro step."""
+    return state._replace(tuning=windowed.frozen(state.tuning), descending=False)
 
 
 register(
     __name__,
-    memory=Memory(dense_matrices=lambda settings: 2 if settings.dense else 0),
+    memory=windowed.MEMORY,
     workspace=("orbit", "leapfrog.gradient", "leapfrog.velocity"),
     iter_warmup=1000, iter_sampling=1000, standardize="no",
 )  # fmt: skip

@@ -115,8 +115,8 @@ def test_a_new_metric_comes_with_a_new_step_size():
     centers, counts = [], []
     for _ in range(1000):
         chain.advance(1)
-        centers.append(chain.state.averaging.center)
-        counts.append(chain.state.averaging.count)
+        centers.append(chain.state.tuning.averaging.center)
+        counts.append(chain.state.tuning.averaging.count)
     changes = [t for t in range(1, 1000) if centers[t] != centers[t - 1]]
     # the search runs at the beginning of the iteration that follows
     assert changes == [100, 150, 250, 450, 950]
@@ -124,7 +124,7 @@ def test_a_new_metric_comes_with_a_new_step_size():
     assert centers[0] == np.log(10.0)
     step_sizes = chain.warmup.stats[:, chain.stat_names.index("step_size")]
     np.testing.assert_allclose([centers[t] for t in changes], np.log(10 * step_sizes[changes]))
-    frozen = np.exp(chain.state.averaging.log_mean)
+    frozen = np.exp(chain.state.tuning.averaging.log_mean)
     finish([chain])
     np.testing.assert_array_equal(column(chain, "step_size"), frozen)
     assert frozen != step_sizes[-1]
