@@ -1,5 +1,6 @@
 """Build and read ArviZ objects, with ArviZ 0.23 or 1.x."""
 
+import contextlib
 import datetime
 import functools
 import json
@@ -7,6 +8,7 @@ import re
 import tempfile
 import warnings
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Protocol, TypeGuard
 
 import numpy as np
@@ -64,14 +66,16 @@ def is_tree() -> bool:
     return int(arviz_module().__version__.split(".")[0]) >= 1
 
 
-def load_tree(tree: xr.DataTree) -> xr.DataTree:
-    """Read a tree into memory, from a file that is about to be closed.
-
-    Its own `load` leaves a variable in the file that has the name of its group.
-    """
-    for node in tree.subtree:
-        node.to_dataset(inherit=False).load()
-    return tree
+def read_groups(path: Path, engine: str) -> Any:
+    """Read a file or a store into memory, as an object of the installed ArviZ."""
+    with contextlib.closing(xr.open_datatree(path, engine=engine)) as tree:
+        for node in tree.subtree:
+            # the tree's own `load` leaves a variable in the file that has the name of its group
+            node.to_dataset(inherit=False).load()
+    if is_tree():
+        return tree
+    groups = {name: node.to_dataset() for name, node in tree.children.items()}
+    return arviz_module().InferenceData(attrs=dict(tree.attrs), **groups)
 
 
 def variables(column_names: list[str], draws: np.ndarray) -> dict[str, np.ndarray]:

@@ -17,10 +17,8 @@ import xarray as xr
 from stanadapt.errors import StanadaptError, require_flag, require_names, require_whole
 from stanadapt.results.arviz_object import (
     Fit,
-    arviz_module,
     is_fit,
-    is_tree,
-    load_tree,
+    read_groups,
     storable,
 )
 from stanadapt.results.storable import require_storable, with_storable_labels
@@ -281,7 +279,7 @@ def load(path: str | os.PathLike) -> Fit:
     path = as_path(path)
     if not os.path.isfile(path):  # also False for names that the system does not allow
         raise StanadaptError("file_missing", f"There is no file at {path}. Check the path.")
-    return read_fit(path, _read)
+    return read_fit(path, lambda path: read_groups(path, "h5netcdf"))
 
 
 def read_fit(path: Path, read: Callable[[Path], Any]) -> Fit:
@@ -329,11 +327,3 @@ def _prepare(data: xr.Dataset) -> xr.Dataset:
 
 def storable_attributes(attributes: Any) -> dict[str, Any]:
     return {str(name): storable(value) for name, value in attributes.items()}
-
-
-def _read(path: Path) -> Any:
-    if is_tree():
-        with contextlib.closing(xr.open_datatree(path, engine="h5netcdf")) as tree:
-            return load_tree(tree)
-    with contextlib.closing(arviz_module().from_netcdf(str(path), engine="h5netcdf")) as fit:
-        return fit.load()

@@ -17,7 +17,7 @@ import numpy as np
 import xarray as xr
 
 from stanadapt.errors import StanadaptError
-from stanadapt.results.arviz_object import Fit, arviz_module, is_tree, load_tree
+from stanadapt.results.arviz_object import Fit, read_groups
 from stanadapt.results.files import (
     as_path,
     check_writable,
@@ -85,20 +85,13 @@ def _read(path: Path) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of stores without an index, and of damaged ones
-            opened = xr.open_datatree(path, engine="zarr")
+            fit = read_groups(path, "zarr")
     except _metadata_error() as error:
         raise ValueError(error) from None
-    with contextlib.closing(opened):
-        tree = load_tree(opened)
-    # arrays of numbers are lists in a store
-    tree.attrs = {
-        name: np.asarray(value) if isinstance(value, list) else value
-        for name, value in tree.attrs.items()
-    }
-    if is_tree():
-        return tree
-    groups = {name: node.to_dataset() for name, node in tree.children.items()}
-    return arviz_module().InferenceData(attrs=dict(tree.attrs), **groups)
+    for name, value in fit.attrs.items():
+        if isinstance(value, list):  # in a store, arrays of numbers are lists
+            fit.attrs[name] = np.asarray(value)
+    return fit
 
 
 def _require_zarr() -> None:
