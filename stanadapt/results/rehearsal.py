@@ -38,24 +38,9 @@ def rehearse_draws(
 ) -> None:
     """Rehearse the result of draws from a program, by any sampler or engine.
 
-    Parameters
-    ----------
-    program, plan
-        The `Target` and the lengths of the run.
-    statistics
-        Names of the sampler's statistics in the result.
-    attributes
-        Those of the result that are known before it is run.
-    further
-        Groups of positions on the unconstrained scale.
-    own
-        Groups of the sampler's own that are known before the run, with one draw.
-
-    Raises
-    ------
-    StanadaptError
-        "result_refused", if the result of the run could not be saved.
-
+    `program` is the `Target`, `plan` has the lengths of the run, and `attributes` are those of the
+    result that are known before it. `further` names groups of positions on the unconstrained scale,
+    and `own` holds groups of the sampler's own with one draw. The error is "result_refused".
     """
     twice = sorted({name for name in statistics if list(statistics).count(name) > 1})
     if twice:
@@ -112,9 +97,8 @@ def _unstorable(groups: Iterable[xr.Dataset]) -> list[Any]:
 
 def _lost(groups: Mapping[str, xr.Dataset], attributes: Mapping[Any, Any]) -> list[Any]:
     """Return the names that come back from a file in memory otherwise than they went in."""
-    names = {str(name): str(name) for name in groups}
-    for group in groups.values():
-        names |= {str(name): str(name) for name in (*group.variables, *group.dims)}
+    inside = (name for group in groups.values() for name in (*group.variables, *group.dims))
+    names = dict.fromkeys(map(str, (*groups, *inside)))
     texts = {
         f"labels of {name}": x.values
         for group in groups.values()
