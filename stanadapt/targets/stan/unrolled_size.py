@@ -257,9 +257,14 @@ def unrolled_size(program: Program, data: str) -> Size:
 
 
 def _arrays(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return numbers and arrays of numbers."""
-    arrays = {n: np.asarray(v) if isinstance(v, list) else v for n, v in values.items()}
-    return {n: v for n, v in arrays.items() if np.asarray(v).dtype.kind in "if"}
+    """Return lists as arrays; a list of tuples may be ragged, and is left out."""
+    arrays = dict(values)
+    for name in [name for name, value in values.items() if isinstance(value, list)]:
+        try:
+            arrays[name] = np.asarray(values[name])
+        except ValueError:
+            del arrays[name]
+    return arrays
 
 
 def _with_computed(text: str, values: Mapping[str, Any]) -> dict[str, Any]:

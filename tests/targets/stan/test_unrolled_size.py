@@ -121,6 +121,14 @@ def test_every_block_that_is_unrolled_counts():
     assert found == ((2 + 7 * 2) + 4 + (2 + 9 * 2), 9)
 
 
+@pytest.mark.parametrize("y", [["NaN", 1.0, 2.0], [], [[1.0], ["Inf"]]])
+def test_sizes_of_data_of_every_kind_are_known(y):
+    found = size(
+        f"for (i in 1:size(y)) {ONE}", data={"big": 10**6, "ragged": [[1], [2, 3]], "y": y}
+    )
+    assert found.iterations == max(len(y), 1)
+
+
 def test_long_loops_are_not_counted_one_by_one():
     many = 100 * MOST_COUNTED
     loops = f"for (i in 1:{many}) for (j in 1:i) {ONE}"
