@@ -7,9 +7,9 @@ stage that follows; `set_up` of that stage then prepares the states for its bloc
 
 This sampler learns a scale from the draws of all chains, and then tunes its step size:
 
-    def record(settings, progress, states):
-        return progress, [s._replace(draws=np.empty((progress.block, s.dim)), rows=0)
-                          for s in states]
+    def record(settings, progress, states):  # `adapt` fills the rows of draws
+        shape = progress.block, len(states[0].scale)
+        return progress, [s._replace(draws=np.empty(shape), rows=0) for s in states]
 
     def learn_scale(settings, progress, states):
         scale = np.concatenate([s.draws for s in states]).std(axis=0)
@@ -20,10 +20,11 @@ This sampler learns a scale from the draws of all chains, and then tunes its ste
         "step": Stage("tuning the step size", all_left),
     })
 
-    register(Sampler(..., warmup=warmup))
+    register(__name__, warmup=warmup)
 
 All functions of the table see the states of all chains in their order, and no clock, so that draws
-depend on the number of chains, but not on threads. Chains that were stopped are left out.
+depend on the number of chains, but not on threads. Chains that were stopped are left out. With
+`together=False` each chain learns from itself alone, at its own pace, and waits for no other.
 """
 
 import time
