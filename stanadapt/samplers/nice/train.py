@@ -144,7 +144,7 @@ def train_nice(
     chains, draws : int
         Number of chains in each rehearsal, and of draws of each chain.
     seed : int, optional
-        0 to 2**32 - 1; default: a random one, recorded in `description`.
+        Random seed, 0 to 2**32 - 1; default: a random one, recorded in `description`.
     show_progress : bool
         Whether to show a line for each rehearsal, with losses, acceptance rate and effective draws.
 

@@ -53,7 +53,7 @@ def approximate(
     draws : int
         Number of draws in the result.
     seed : int, optional
-        0 to 2**32 - 1; default: a random one, recorded in the result's attributes.
+        Random seed, 0 to 2**32 - 1; default: a random one, recorded in the result's attributes.
     inits : optional
         Starting points of the climbs, as for `initial_values.initial_positions`: one per path of
         Pathfinder, one for the other methods.

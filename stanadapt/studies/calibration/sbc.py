@@ -74,7 +74,7 @@ def sbc(
         L: number of posterior draws among which the truth is ranked, 9 to 10,000. Runs with fewer
         effective draws are repeated with more iterations.
     seed : int, optional
-        0 to 2**32 - 1; default: the seed of the folder `run` if it holds a calibration, otherwise a
+        Random seed, 0 to 2**32 - 1; default: the seed of the folder `run` if it holds a calibration, otherwise a
         random one, recorded in the result. The same seed gives the same ranks, in any order and on
         any executor.
     backend : str

@@ -76,7 +76,7 @@ def compare_repeats(
         so a later call with more repeats begins with the same ones. All samplers use the same
         seeds.
     seed : int, optional
-        0 to 2**32 - 1; default: the seed of the folder `run` if it holds a comparison, otherwise a
+        Random seed, 0 to 2**32 - 1; default: the seed of the folder `run` if it holds a comparison, otherwise a
         random one, recorded in the result.
     engine : str
         Engine of Stan's NUTS, which is compared too: as for `stan_nuts`, or "none" to leave it out.

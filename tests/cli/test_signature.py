@@ -1,0 +1,123 @@
+"""Options made from signatures and docstrings: types, defaults, helps and what is read."""
+
+from collections.abc import Collection
+from os import PathLike
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from stanadapt.cli.options import EXCEPTIONS, options_of
+from stanadapt.cli.signature import Given, Option, command, documented
+from stanadapt.runs.sample import sample
+from stanadapt.studies.advise.advise import advise
+from stanadapt.studies.approximate.approximate import approximate
+from stanadapt.studies.calibration.sbc import sbc
+from stanadapt.studies.repeats.compare_repeats import compare_repeats
+from stanadapt.targets.target import Target
+
+
+def draw(
+    number: int,
+    *,
+    length: float | None = None,
+    flag: bool = False,
+    names: Collection[str] | None = None,
+    folder: str | PathLike | None = None,
+    limit: int = 3,
+    form: Any = (),
+    **settings: Any,
+) -> None:
+    """Draw something.
+
+    Parameters
+    ----------
+    number, limit : int
+        Two numbers,
+        with [brackets].
+
+        A second paragraph.
+    length : float, optional
+        A length.
+
+    Further
+    -------
+    flag
+        Whether.
+    names
+        Names.
+    folder : path, optional
+        As for `other`.
+    form
+        A form.
+
+    """
+
+
+def other(folder):
+    """Do something else.
+
+    Parameters
+    ----------
+    folder
+        Where it is.
+
+    """
+
+
+def test_entries_of_a_docstring_are_found_in_any_section():
+    entries = documented(draw)
+    assert entries["number"] == entries["limit"] == "Two numbers, with [brackets]."
+    assert entries["flag"] == "Whether."
+    assert entries["folder"] == "Where it is."  # as for the other function
+
+
+@pytest.mark.parametrize("function", [sample, compare_repeats, approximate, sbc, advise, Target])
+def test_every_option_of_a_command_has_a_help(function):
+    for name, option in options_of(function).items():
+        _, described = get_args(option.parameter.annotation)
+        assert described.help.strip(), name
+
+
+def test_exceptions_are_arguments():
+    functions = (sample, compare_repeats, sbc, Target)
+    arguments = {name for function in functions for name in options_of(function)}
+    assert set(EXCEPTIONS) <= arguments | {"budget"}
+
+
+@pytest.fixture
+def parsed():
+    """Parse words as a command does; return what its function was given."""
+    found = {}
+
+    @command(plan=options_of(draw, leave_out=["number"], form=Option("", str, ("--as",), list)))
+    def run(name: str, *, plan: Given, quiet: bool = False) -> None:
+        found.update(plan, name=name, quiet=quiet)
+
+    app = typer.Typer()
+    app.command()(run)
+
+    def parse(*words):
+        found.clear()
+        done = CliRunner().invoke(app, list(words), catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+        return dict(found)
+
+    return parse
+
+
+def test_options_that_are_not_given_are_the_defaults_of_the_arguments(parsed):
+    assert parsed("me") == {
+        "name": "me", "quiet": False, "length": None, "flag": False, "names": None,
+        "folder": None, "limit": 3, "form": (),
+    }  # fmt: skip
+
+
+def test_values_are_converted(parsed):
+    words = "me --length 2 --flag --names a,,b --folder there --limit 5 --as xy --quiet"
+    assert parsed(*words.split()) == {
+        "name": "me", "quiet": True, "length": 2.0, "flag": True, "names": ["a", "b"],
+        "folder": Path("there"), "limit": 5, "form": ["x", "y"],
+    }  # fmt: skip
