@@ -1,4 +1,4 @@
-"""The command `stanadapt`: its commands, each of which is imported when it is called.
+"""The command `stanadapt`: each of its commands is imported when it is called.
 
 The help that lists them imports none: that would take seconds.
 """
@@ -65,7 +65,7 @@ class LazyCommand(TyperCommand):
 
 
 class LazyGroup(TyperGroup):
-    """The commands, of which only the one that is called is imported."""
+    """The commands; only the one that is called is imported."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands."""

@@ -72,7 +72,7 @@ def read_inits(text: str) -> Any:
         return Path(text)
 
 
-# arguments whose options have another name, form or text
+# what differs on the command line, by argument
 EXCEPTIONS = {
     "backend": Option("How densities are computed: auto, or a name that `stanadapt doctor` lists."),
     "budget": Option(

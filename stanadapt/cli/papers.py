@@ -141,7 +141,7 @@ def _options_of_all(words: Sequence[str]) -> tuple[bool, Path]:
 
 
 def _run(command: list[str], folder: Path, quick: bool) -> Outcome:
-    """Run an experiment in a process of its own, which cannot end this one."""
+    """Run an experiment in another process, which cannot end this one."""
     folder.mkdir(parents=True, exist_ok=True)
     log, began = folder / LOG, time.perf_counter()
     options = ["--out", str(folder), *(["--quick"] if quick else [])]

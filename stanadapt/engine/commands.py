@@ -20,7 +20,7 @@ class FileCommand(NamedTuple):
     """A command that makes a file from a target."""
 
     write: Callable[..., Written]  # (target, path, **arguments)
-    function: Callable[..., Any]  # the function whose signature and docstring declare the options
+    function: Callable[..., Any]  # its signature and docstring declare the options
     options: tuple[str, ...]  # its arguments that are options
     file: str  # default name of the file
     about_file: str  # help of --out

@@ -62,7 +62,7 @@ def first_candidates(target: Target, gradient_problem: str) -> list[Candidate]:
 
 
 def _registered(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Leave out samplers whose family has been deleted."""
+    """Leave out samplers of families that have been deleted."""
     return [candidate for candidate in candidates if candidate.sampler in registered()]
 
 

@@ -1,6 +1,5 @@
 """Simulation-based calibration of a program with a sampler."""
 
-import json
 import secrets
 import warnings
 from collections import abc
@@ -8,7 +7,6 @@ from concurrent.futures import as_completed
 from contextlib import closing
 from hashlib import sha256
 from os import PathLike
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +23,7 @@ from stanadapt.runs.sample import sample
 from stanadapt.runs.workers import as_executor, require_executor
 from stanadapt.studies.calibration.generator import Generator, require_parameters
 from stanadapt.studies.calibration.ranks import Calibration, RankBands
+from stanadapt.studies.stored_rows import StoredRows
 from stanadapt.targets.stan.program import Program, read
 from stanadapt.targets.target import Data, Target, element_name, variable_name
 
@@ -74,9 +73,9 @@ def sbc(
         L: number of posterior draws among which the truth is ranked, 9 to 10,000. Runs with fewer
         effective draws are repeated with more iterations.
     seed : int, optional
-        Random seed, 0 to 2**32 - 1; default: the seed of the folder `run` if it holds a calibration, otherwise a
-        random one, recorded in the result. The same seed gives the same ranks, in any order and on
-        any executor.
+        Random seed, 0 to 2**32 - 1; default: the seed of the folder `run` if it holds a
+        calibration, otherwise a random one, recorded in the result. The same seed gives the same
+        ranks, in any order and on any executor.
     backend : str
         As for `Target`.
     run : path, optional
@@ -116,21 +115,21 @@ def sbc(
     count = require_whole("simulations", simulations, FEWEST)
     largest = require_whole("ranks", ranks, 9, 10_000)
     require_executor(executor)
-    store = _RankFile(run)
+    store = _RankRows(run)
     if seed is None:
         earlier = store.seed()
         seed = secrets.randbelow(LARGEST_SEED + 1) if earlier is None else earlier
     seed = require_whole("seed", seed, 0, LARGEST_SEED)
     drawing = Generator(_read(generator), data, _read(program), backend)
     task = Task(drawing, backend, sampler, {**OPTIONS, **options}, largest)
-    rows = [row for row in store.open(_identity(task, seed)) if row["number"] < count]
-    missing = sorted(set(range(count)) - {row["number"] for row in rows})
+    store.open(_identity(task, seed))
+    missing = sorted(set(range(count)) - {row["number"] for row in store.rows})
     simulated = closing(_simulate(task, missing, seed, executor, show_progress))
     with warnings.catch_warnings(), simulated as new_rows:
         warnings.simplefilter("ignore")  # the result counts failures and short runs
         for row in new_rows:
             store.add(row)
-            rows.append(row)
+    rows = [row for row in store.rows if row["number"] < count]
     return _calibration(task, sorted(rows, key=lambda row: row["number"]), seed)
 
 
@@ -338,54 +337,19 @@ def _identity(task: Task, seed: int) -> dict[str, Any]:
     }
 
 
-class _RankFile:
-    """The file of a calibration: its identity, then one line of JSON per simulation."""
+class _RankRows(StoredRows):
+    study = "calibration"
 
     def __init__(self, run: str | PathLike | None) -> None:
-        self._path = None if run is None else results.as_path(run) / FILE
+        super().__init__(None if run is None else results.as_path(run) / FILE)
 
     def seed(self) -> int | None:
         """Return the seed of the calibration in the file; None without a file."""
-        if self._path is None or not self._path.exists():
-            return None
-        try:
-            return int(self._lines(self._path)[0]["seed"])
-        except (LookupError, TypeError, ValueError) as error:
-            raise self._unreadable(error) from None
+        earlier = self.earlier()
+        return None if earlier is None else int(earlier["seed"])
 
-    def open(self, identity: dict[str, Any]) -> list[dict[str, Any]]:
-        """Begin the file, or return the simulations of an earlier call."""
-        if self._path is None:
-            return []
-        try:
-            if not self._path.exists():
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._path.write_text(json.dumps(identity) + "\n", encoding="utf-8")
-            first, *rows = self._lines(self._path)
-            differing = [name for name in identity if first.get(name) != identity[name]]
-        except (OSError, ValueError, AttributeError) as error:
-            raise self._unreadable(error) from None
-        if differing:
-            raise StanadaptError(
-                "other_study",
-                f"run: {self._path} contains another calibration (with another "
-                f"{', '.join(differing)}). Name another folder.",
-            )
-        return rows
-
-    def _lines(self, path: Path) -> list[Any]:
-        """Read all lines; a last line that was cut off is removed."""
-        text = path.read_text(encoding="utf-8")
-        whole = text[: text.rfind("\n") + 1]
-        if whole != text:
-            path.write_text(whole, encoding="utf-8")
-        return [json.loads(line) for line in whole.splitlines()]
-
-    def _unreadable(self, error: Exception) -> StanadaptError:
-        return StanadaptError("unreadable_study", f"run: {self._path} cannot be used: {error}.")
-
-    def add(self, row: dict[str, Any]) -> None:
-        """Append a simulation."""
-        if self._path is not None:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
+    def decoded(self, text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Read the file, whose origin has a seed."""
+        origin, rows = super().decoded(text)
+        int(origin["seed"])
+        return origin, rows

@@ -28,11 +28,12 @@ from stanadapt.runs.workers import require_executor
 from stanadapt.studies.repeats.picture import as_pdf
 from stanadapt.studies.repeats.result import RepeatedComparison
 from stanadapt.studies.repeats.rows import (
-    StoredRows,
+    LATEX,
+    PICTURE,
+    RepeatRows,
     compile_first,
     make_row,
     repeat_seed,
-    stored_seed,
 )
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.target import Target, require_target
@@ -76,8 +77,8 @@ def compare_repeats(
         so a later call with more repeats begins with the same ones. All samplers use the same
         seeds.
     seed : int, optional
-        Random seed, 0 to 2**32 - 1; default: the seed of the folder `run` if it holds a comparison, otherwise a
-        random one, recorded in the result.
+        Random seed, 0 to 2**32 - 1; default: the seed of the folder `run` if it holds a
+        comparison, otherwise a random one, recorded in the result.
     engine : str
         Engine of Stan's NUTS, which is compared too: as for `stan_nuts`, or "none" to leave it out.
     run : path, optional
@@ -138,8 +139,11 @@ def compare_repeats(
         described = {stan_name: {"engine": choose_engine(engine)}, **described}
     settings = {**common, **lengths, "inits": _digest(inits), "variables": _sort_names(var_names)}
     del settings["show_progress"]
-    seed = _choose_seed(seed, run, force)
-    stored = StoredRows(run, _origin(targets, {"seed": seed, **settings}, described), force)
+    stored = RepeatRows(run)
+    seed = _choose_seed(seed, None if force else stored.earlier())
+    if stored.path is not None:
+        results.check_writable(stored.path)
+    stored.open(_origin(targets, {"seed": seed, **settings}, described), force)
     jobs = {
         (name, sampler): job
         for name, one in targets.items()
@@ -151,7 +155,9 @@ def compare_repeats(
     result = RepeatedComparison(
         stored.table(), stored.origin, list(described), repeats, interrupted, list(targets)
     )
-    stored.write(result.to_latex(), as_pdf(result.plot()) if run is not None else None)
+    if run is not None:
+        stored.write_file(LATEX, result.to_latex())
+        stored.write_file(PICTURE, as_pdf(result.plot()))
     return result
 
 
@@ -203,7 +209,7 @@ def _require_targets(targets: Any) -> dict[str, Target]:
 
 
 def _make_missing(
-    stored: StoredRows,
+    stored: RepeatRows,
     jobs: dict[tuple[str, str], _Job],
     var_names: Collection[str] | None,
     iter_warmup: int | None,
@@ -303,11 +309,10 @@ def _listed(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else repr(value)
 
 
-def _choose_seed(seed: int | None, run: str | PathLike | None, force: bool) -> int:
+def _choose_seed(seed: int | None, earlier: dict[str, Any] | None) -> int:
     if seed is not None:
         return require_whole("seed", seed, 0, LARGEST_SEED)
-    earlier = None if run is None or force else stored_seed(run)
-    return secrets.randbelow(LARGEST_SEED + 1) if earlier is None else earlier
+    return secrets.randbelow(LARGEST_SEED + 1) if earlier is None else earlier["settings"]["seed"]
 
 
 def _origin(

@@ -38,7 +38,7 @@ class Line(NamedTuple):
 
 
 class Group(NamedTuple):
-    """The samplers on one target, with a recommendation; `winner` is "" if there is none."""
+    """The samplers on one target, with a recommendation; `winner` is "" without one."""
 
     target: str
     choice: Message

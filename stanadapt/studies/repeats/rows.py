@@ -5,7 +5,6 @@ import time
 import warnings
 from collections.abc import Callable, Collection
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from stanadapt import results
 from stanadapt.diagnostics.compare import compare
 from stanadapt.errors import ConvergenceWarning, StanadaptError
 from stanadapt.studies.repeats.summary import MEASURES
+from stanadapt.studies.stored_rows import StoredRows
 
 # --- one repeat ----------------------------------------------------------------------------------
 
@@ -123,44 +123,19 @@ SHARED = ("versions", "settings")  # equal in all rows, as are targets and sampl
 ROW = ("target", *COLUMNS)
 
 
-class StoredRows:
-    """Rows of a comparison, written to a folder after each repeat if there is a folder.
+class RepeatRows(StoredRows):
+    """Rows of a comparison, and the files in its folder, which are written after each repeat.
 
-    The origin has versions, settings, targets and the samplers' settings, as plain values. With
-    `force`, the rows begin anew, whatever the folder holds.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "files" if the folder holds another comparison or cannot be used.
-
+    The origin has versions, settings, targets and the samplers' settings, as plain values.
     """
 
-    def __init__(self, run: str | PathLike | None, origin: dict[str, Any], force: bool) -> None:
-        self.folder = None if run is None else results.as_path(run)
-        self.origin = json.loads(json.dumps(origin))  # as it will be read back
-        self.rows: list[dict[str, Any]] = []
-        if self.folder is None:
-            return
-        path = results.check_writable(self.folder / JSON)
-        if path.exists() and not force:
-            self._continue(_read(path))
+    study = "comparison"
+    remedy = "Name another folder, or start over there: --force (force=True)."
 
-    def _continue(self, stored: dict[str, Any]) -> None:
-        """Take over the rows of an earlier call, if they belong to the same comparison."""
-        differences = self._differences(stored)
-        if differences:
-            raise StanadaptError(
-                "other_study",
-                f"{self.folder} contains repeats of another comparison, with another "
-                f"{', '.join(differences)}. Name another folder, or start over there: --force "
-                "(force=True).",
-            )
-        for part in ("samplers", "targets"):
-            self.origin[part] = {**stored[part], **self.origin[part]}
-        self.rows = [{name: _from_json(row[name]) for name in ROW} for row in stored["rows"]]
+    def __init__(self, run: str | PathLike | None) -> None:
+        super().__init__(None if run is None else results.as_path(run) / JSON)
 
-    def _differences(self, stored: dict[str, Any]) -> list[str]:
+    def differences(self, stored: dict[str, Any]) -> list[str]:
         """Name the settings that differ, with both values if they are short."""
         differences = [
             f"{part}.{name} ({stored[part].get(name)} there, {self.origin[part].get(name)} here)"
@@ -182,72 +157,45 @@ class StoredRows:
             if name in old_samplers and old_samplers[name] != settings
         ]
 
+    def merged(self, stored: dict[str, Any]) -> dict[str, Any]:
+        """Add the samplers and targets of earlier rows."""
+        grown = {part: {**stored[part], **self.origin[part]} for part in ("samplers", "targets")}
+        return self.origin | grown
+
     def has(self, target: str, sampler: str, repeat: int) -> bool:
         """Return whether a repeat was made, failed or not."""
         wanted = (target, sampler, repeat)
         return any((row["target"], row["sampler"], row["repeat"]) == wanted for row in self.rows)
 
     def add(self, row: dict[str, Any]) -> None:
-        """Add a row, and write all of them."""
+        """Add a row, and write the files."""
         self.rows.append(row)
         self.write()
 
-    def write(self, latex: str | None = None, picture: bytes | None = None) -> None:
-        """Write the tidy table, and the summary and its picture if they are given."""
-        if self.folder is None:
-            return
+    def write(self) -> None:
+        """Write the tidy table."""
         rows = [{name: _to_json(value) for name, value in row.items()} for row in self.rows]
         content = {"format": FORMAT, "schema": SCHEMA, **self.origin, "rows": rows}
-        self._write(JSON, json.dumps(content, indent=1, allow_nan=False) + "\n")
-        self._write(CSV, self.table().to_csv(index=False))
-        if latex is not None:
-            self._write(LATEX, latex)
-        if picture is not None:
-            self._write(PICTURE, picture)
+        self.write_file(JSON, json.dumps(content, indent=1, allow_nan=False) + "\n")
+        self.write_file(CSV, self.table().to_csv(index=False))
 
     def table(self) -> pd.DataFrame:
         """Return the tidy table: one row per target, sampler and repeat."""
         return pd.DataFrame(self.rows, columns=list(ROW))
 
-    def _write(self, name: str, content: str | bytes) -> None:
-        assert self.folder is not None
-        try:
-            with results.replace_file(self.folder / name) as partial:
-                partial.write_bytes(content.encode() if isinstance(content, str) else content)
-        except OSError as error:
-            raise StanadaptError(
-                "unwritable_study", f"{self.folder / name} could not be written: {error}."
-            ) from None
-
-
-def stored_seed(run: str | PathLike) -> int | None:
-    """Return the seed of the comparison in a folder; None without one."""
-    path = results.as_path(run) / JSON
-    return _read(path)["settings"]["seed"] if path.exists() else None
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+    def decoded(self, text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Read the JSON file: null is NaN, which JSON lacks."""
+        content = json.loads(text)
         if content["format"] != FORMAT or content["schema"] != SCHEMA:
             raise ValueError("another format")
-        if missing := [n for n in (*SHARED, "targets", "samplers", "rows") if n not in content]:
-            raise ValueError(f"it lacks {', '.join(missing)}")
+        origin = {name: content[name] for name in (*SHARED, "targets", "samplers")}
         if any(set(row) != set(ROW) for row in content["rows"]):
             raise ValueError("its rows have other columns")
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StanadaptError(
-            "unreadable_study",
-            f"{path} is not a resumable comparison: {error}. Name another folder, or start over "
-            "there: --force (force=True).",
-        ) from None
-    return content
+        return origin, [
+            {name: np.nan if row[name] is None else row[name] for name in ROW}
+            for row in content["rows"]
+        ]
 
 
 def _to_json(value: Any) -> Any:
-    """Replace NaN by null, which JSON has."""
     return None if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def _from_json(value: Any) -> Any:
-    return np.nan if value is None else value

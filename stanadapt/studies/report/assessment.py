@@ -41,7 +41,7 @@ class Assessment(NamedTuple):
         return not any(self.objections[run.label] for run in runs if run.name == name)
 
     def uncompared(self, runs: list[ReportedFit]) -> list[str]:
-        """Return the labels of the runs of which nothing was compared with the reference."""
+        """Return the labels of runs that could not be compared with the reference."""
         labels = [run.label for run in runs if run is not self.reference]
         return [label for label in labels if not np.isfinite(np.fmax(*self.z[label]))]
 

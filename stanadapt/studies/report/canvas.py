@@ -1,8 +1,7 @@
 """Figures as SVG with the colors of the page: one picture for light, dark and print.
 
 Matplotlib draws with placeholder colors, which the SVG replaces by variables of the page's style
-sheet. A report is drawn with its own style, whatever the user's settings are; pyplot is not
-touched.
+sheet. A report is drawn with its own style, not with the user's settings; pyplot is not touched.
 """
 
 import contextlib
