@@ -1,5 +1,6 @@
 """stan_nuts(): Stan's NUTS from either engine, with results of the same form as sample()."""
 
+import io
 import json
 
 import numpy as np
@@ -82,35 +83,29 @@ def test_lp_is_our_density(target, fit):
         assert values(fit, "lp", "sample_stats")[chain, draw] == pytest.approx(value, abs=1e-9)
 
 
-def test_gradients_are_the_leapfrogs(fit):
+def test_gradients_are_the_leapfrogs_of_warmup_too_even_if_it_is_not_kept(target, fit):
     steps = values(fit, "n_steps", "sample_stats").sum()
     warmup = values(fit, "n_steps", "warmup_sample_stats").sum()
-    assert fit.attrs["n_gradients"] == steps + warmup
-    assert fit.attrs["n_gradients_warmup"] == warmup
-    assert fit.attrs["n_density"] == 0
-
-
-def test_gradients_of_warmup_are_counted_even_if_it_is_not_kept(target, fit):
     plain = embedded(target)
     assert "warmup_posterior" not in results.group_names(plain)
-    assert plain.attrs["n_gradients"] == fit.attrs["n_gradients"]
+    for attrs in (fit.attrs, plain.attrs):
+        assert attrs["n_gradients"] == steps + warmup
+        assert attrs["n_gradients_warmup"] == warmup
+        assert attrs["n_density"] == 0
 
 
 def test_attributes(target, fit):
     attrs = fit.attrs
-    assert attrs["sampler"] == "nuts"
-    assert attrs["engine"] == "stanli 0.24.0"
-    assert attrs["engine_independent"] == 0
-    assert attrs["program_hash"] == target.program.hash
-    assert json.loads(attrs["settings"]) == {
-        "adapt_delta": 0.8,
-        "max_treedepth": 10,
-        "metric": "diag_e",
-    }
-    assert np.asarray(attrs["warmup_seconds"]).shape == (2,)
-    assert np.asarray(attrs["sampling_seconds"]).shape == (2,)
-    assert attrs["interrupted"] == attrs["n_stopped"] == 0
-    assert (attrs["seed"], attrs["iter_warmup"], attrs["iter_sampling"]) == (3, 60, 50)
+    expected = {
+        "sampler": "nuts", "engine": "stanli 0.24.0", "engine_independent": 0, "interrupted": 0,
+        "n_stopped": 0, "program_hash": target.program.hash, "seed": 3, "iter_warmup": 60,
+        "iter_sampling": 50,
+    }  # fmt: skip
+    assert {name: attrs[name] for name in expected} == expected
+    settings = {"adapt_delta": 0.8, "max_treedepth": 10, "metric": "diag_e"}
+    assert json.loads(attrs["settings"]) == settings
+    for phase in ("warmup", "sampling"):
+        assert np.asarray(attrs[f"{phase}_seconds"]).shape == (2,)
 
 
 def test_one_warning_that_the_density_is_shared(target):
@@ -134,9 +129,20 @@ def test_chains_differ_even_from_the_same_start(target):
     assert (m[0] != m[1]).any()
 
 
-@pytest.mark.parametrize(("warmup", "draws", "thin"), [(25, 35, 10), (20, 30, 7), (0, 10, 1)])
-def test_thin_and_lengths(target, warmup, draws, thin):
-    fit = embedded(target, iter_warmup=warmup, iter_sampling=draws, thin=thin, save_warmup=True)
+LENGTHS = pytest.mark.parametrize(
+    ("warmup", "draws", "thin"), [(25, 35, 10), (20, 30, 7), (0, 10, 1)]
+)
+BACKENDS = pytest.mark.parametrize(
+    "backend", ["stanli", pytest.param("cmdstan", marks=pytest.mark.cmdstan)]
+)
+pytestmark = pytest.mark.filterwarnings(r"ignore:.*\[embedded_nuts\]")
+
+
+@BACKENDS
+@LENGTHS
+def test_thin_and_lengths(target, backend, warmup, draws, thin):
+    lengths = {"iter_warmup": warmup, "iter_sampling": draws, "thin": thin}
+    fit = sa.stan_nuts(target, backend=backend, save_warmup=True, **SHORT | lengths)
     assert values(fit, "s").shape == (2, -(-draws // thin))
     if warmup:
         assert values(fit, "s", "warmup_posterior").shape == (2, -(-warmup // thin))
@@ -176,25 +182,24 @@ def test_inits_reach_the_engine():
     assert (np.abs(values(fit, "x")) < 10).all()
 
 
-def test_moments_of_a_gaussian():
-    """8 means and sds in all; a z beyond 5 has probability 6e-7."""
-    program, data = bundled.find("gaussian", "two_dim")
-    moments = json.loads(data.read_text())
-    fit = embedded(sa.Target(program, data), iter_warmup=500, iter_sampling=2000, chains=4)
-    mean, sd = moments["mu"], np.sqrt(np.diag(moments["Sigma"]))
+@pytest.mark.parametrize(
+    ("program", "changes", "least"),
+    [
+        (("gaussian", "two_dim"), {"iter_warmup": 500, "iter_sampling": 2000, "chains": 4}, 500),
+        (("neal",), {"iter_warmup": 400, "iter_sampling": 400}, 100),
+    ],
+)
+def test_moments(program, changes, least):
+    """Some hundred means and sds in all; one z beyond 5 has probability 6e-7."""
+    code, data = bundled.find(*program)
+    given = json.loads(data.read_text())
+    n = given.get("N", 2)
+    mean = given.get("mu", np.zeros(n))
+    sd = np.sqrt(np.diag(given["Sigma"])) if "Sigma" in given else np.arange(1, n + 1) / n
+    fit = embedded(sa.Target(code, data), **changes)
     for z in z_scores(fit, np.array(mean), sd):
         assert (z < 5).all()
-    assert (efficiency(results.columns(fit)).ess_bulk > 500).all()
-
-
-def test_moments_of_neal():
-    program, data = bundled.find("neal")
-    n = json.loads(data.read_text())["N"]
-    fit = embedded(sa.Target(program, data), iter_warmup=400, iter_sampling=400)
-    sd = np.arange(1, n + 1) / n
-    for z in z_scores(fit, np.zeros(n), sd):
-        assert (z < 5).all()
-    assert (efficiency(results.columns(fit)).ess_bulk > 100).all()
+    assert (efficiency(results.columns(fit)).ess_bulk > least).all()
 
 
 def test_without_cmdstan_the_embedded_engine_is_used(target, monkeypatch):
@@ -231,8 +236,6 @@ def test_failed_quantities_are_reported_and_do_not_end_the_run():
 
 
 def test_seconds_are_read_from_the_printed_output():
-    import io
-
     printed = io.StringIO(
         "Elapsed Time: 0.25 seconds (Warm-up)\n  1.5 seconds (Sampling)\n"
         "Elapsed Time: 0.5 seconds (Warm-up)\n  2 seconds (Sampling)\n"
@@ -241,17 +244,12 @@ def test_seconds_are_read_from_the_printed_output():
     assert stanli._seconds(printed, "Sampling") == [1.5, 2.0]
 
 
-def test_nothing_is_printed_without_progress(target, capfd):
-    embedded(target)
+@pytest.mark.parametrize("shown", [False, True])
+def test_progress_goes_to_standard_error(target, capfd, shown):
+    embedded(target, show_progress=shown)
     captured = capfd.readouterr()
-    assert captured.out == captured.err == ""
-
-
-def test_progress_goes_to_standard_error(target, capsys):
-    embedded(target, show_progress=True)
-    captured = capsys.readouterr()
-    assert "NUTS" in captured.err
     assert captured.out == ""
+    assert ("NUTS" in captured.err) if shown else (captured.err == "")
 
 
 # --- CmdStan -------------------------------------------------------------------------------------
@@ -333,18 +331,6 @@ def test_a_compiled_program_is_found_again(schools, independent):
 
 
 @cmdstan_engine
-@pytest.mark.parametrize(("warmup", "draws", "thin"), [(25, 35, 10), (0, 10, 1)])
-def test_thin_and_lengths_of_cmdstan(schools, independent, warmup, draws, thin):
-    fit = sa.stan_nuts(
-        schools, backend="cmdstan", **SHORT | {"iter_warmup": warmup, "iter_sampling": draws},
-        thin=thin, save_warmup=True,
-    )  # fmt: skip
-    assert values(fit, "tau").shape == (2, -(-draws // thin))
-    if warmup:
-        assert values(fit, "tau", "warmup_posterior").shape == (2, -(-warmup // thin))
-
-
-@cmdstan_engine
 def test_same_starts_as_sample(schools, independent):
     """Trees of depth 1 with CmdStan's first step size keep draws near the starting point."""
     far = dict.fromkeys(("mu",), 300.0)
@@ -412,26 +398,17 @@ def test_a_program_too_new_for_this_cmdstan():
 # --- the metric ----------------------------------------------------------------------------------
 
 
-def test_a_unit_metric_pays_for_unequal_scales():
+@BACKENDS
+def test_a_unit_metric_pays_for_unequal_scales(backend):
     """Scales 1 and 100: with equal masses a trajectory takes a hundred steps of the narrow one."""
     program = "parameters { real x; real y; } model { x ~ normal(0, 1); y ~ normal(0, 100); }"
-    target = sa.Target(program)
-    changes = {"iter_warmup": 300, "iter_sampling": 200}
-    steps = {
-        metric: values(embedded(target, metric=metric, **changes), "n_steps", "sample_stats").mean()
-        for metric in ("diag_e", "unit_e")
-    }
-    assert steps["diag_e"] < 16
-    assert steps["unit_e"] > 50
-
-
-@pytest.mark.cmdstan
-def test_cmdstan_has_a_unit_metric_too():
-    program = "parameters { real x; real y; } model { x ~ normal(0, 1); y ~ normal(0, 100); }"
-    fit = sa.stan_nuts(sa.Target(program), backend="cmdstan", metric="unit_e", **SHORT)
-    assert json.loads(fit.attrs["settings"])["metric"] == "unit_e"
-    assert json.loads(fit.attrs["inverse_metric"]) == [[1.0, 1.0]] * 2
-    assert values(fit, "n_steps", "sample_stats").mean() > 50
+    target, changes = sa.Target(program), {"iter_warmup": 300, "iter_sampling": 200}
+    for metric, least, most in (("diag_e", 0, 16), ("unit_e", 50, np.inf)):
+        fit = sa.stan_nuts(target, backend=backend, metric=metric, **SHORT | changes)
+        assert json.loads(fit.attrs["settings"])["metric"] == metric
+        assert least < values(fit, "n_steps", "sample_stats").mean() < most
+    if backend == "cmdstan":
+        assert json.loads(fit.attrs["inverse_metric"]) == [[1.0, 1.0]] * 2
 
 
 def test_an_unknown_metric(target):
@@ -446,7 +423,7 @@ model { m ~ normal(0, 10); y ~ normal(m, 1); }
 """
 
 
-@pytest.mark.parametrize("backend", ["stanli", pytest.param("cmdstan", marks=cmdstan_engine)])
+@BACKENDS
 @pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")  # the density is shared
 def test_stan_draws_random_data_anew(backend):
     """Hence its fits are not compared with ours, whose target has one density."""

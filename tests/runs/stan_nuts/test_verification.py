@@ -31,6 +31,7 @@ def target():
 def test_the_same_density_is_equal(target):
     """Coordinates below 2 are read back to 4e-16; lp below 300 and its slope lose 1e-12 at most."""
     found = check(target)
+    assert found == check(target)  # of the same draws every time
     assert found.verdict == "equal"
     assert found.draws == 200
     assert found.difference < 1e-12
@@ -63,10 +64,6 @@ def test_rounding_of_an_enormous_density_is_allowed(target):
     assert check(ours, theirs).verdict == "equal"
     wrong = faulty(target, lambda x, value: 1e100 * value * (1 + 1e-11 * np.cos(x[0])))
     assert check(wrong, theirs).verdict == "differs"
-
-
-def test_the_same_draws_every_time(target):
-    assert check(target) == check(target)
 
 
 def test_columns_are_found_by_name(target):
@@ -339,22 +336,22 @@ def test_a_chain_that_never_moved_counts_once(target):
     assert verify(target, names, draws, lp, "2.27.0").draws == 21
 
 
-def test_a_unit_vector():
-    """Draws record its direction only, but lp__ includes -r^2 / 2 for the length r."""
-    target = sa.Target("parameters { unit_vector[3] u; real x; } model { x ~ normal(0, 1); }",
-                       backend="stanli")  # fmt: skip
+@pytest.mark.parametrize(
+    ("code", "fact"),
+    [
+        # draws record its direction only, but lp__ includes -r^2 / 2 for the length r
+        ("parameters { unit_vector[3] u; real x; } model { x ~ normal(0, 1); }", "unit_vector"),
+        (
+            "transformed data { real m = normal_rng(0, 1); }\n"
+            "parameters { real x; } model { x ~ normal(m, 1); }",
+            "transformed data",
+        ),
+    ],
+)
+def test_densities_that_cannot_be_compared(code, fact):
+    target = sa.Target(code, backend="stanli")
     draws = written(target, positions(target))
-    require_unchecked("incomparable_density", "unit_vector", target, *draws)
-
-
-def test_random_transformed_data():
-    target = sa.Target(
-        "transformed data { real m = normal_rng(0, 1); }\n"
-        "parameters { real x; } model { x ~ normal(m, 1); }",
-        backend="stanli",
-    )
-    draws = written(target, positions(target))
-    require_unchecked("incomparable_density", "transformed data", target, *draws)
+    require_unchecked("incomparable_density", fact, target, *draws)
 
 
 def test_missing_columns(target):
