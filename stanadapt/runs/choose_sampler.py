@@ -173,11 +173,11 @@ class Choice(NamedTuple):
     reason: str
 
 
-def choose_sampler(target: Samplable, asked: Any = AUTO) -> Choice:
+def choose_sampler(target: Samplable, asked: Any = AUTO, seed: int = CHECK_SEED) -> Choice:
     """Return what was asked for; for "auto", what suits, with a warning if not the default."""
     if not (isinstance(asked, str) and asked == AUTO):
         return Choice(asked, "asked for")
-    choice = _suitable(target)
+    choice = _suitable(target, seed)
     if choice.sampler != DEFAULT:
         text = f"{choice.sampler} was chosen, which needs no gradient: {choice.reason}."
         warn(Message("sampler_chosen", text))
@@ -203,11 +203,11 @@ def without_gradient(target: Samplable) -> str:
     return "" if (choice := _suitable(target)).sampler == DEFAULT else choice.reason
 
 
-def _suitable(target: Samplable) -> Choice:
+def _suitable(target: Samplable, seed: int = CHECK_SEED) -> Choice:
     noise = target.target.noise
     if noise:
         return Choice(WITHOUT_GRADIENT, f"the density is an estimate with noise {', '.join(noise)}")
-    rngs = [np.random.default_rng((CHECK_SEED, i)) for i in range(POSITIONS)]
+    rngs = [np.random.default_rng((seed, i)) for i in range(POSITIONS)]
     try:
         positions = np.array(initial_positions(target, None, rngs))
     except StanadaptError:  # reported in full when chains start

@@ -157,11 +157,15 @@ def _draw(target: Target, chains: int, seed: int, limits: dict[str, Any]) -> Any
 
 
 def _groups(
-    target: Target, prior: Any, seed: int, max_minutes: float | None
+    target: Target,
+    prior: Any,
+    seed: int,
+    max_minutes: float | None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> tuple[results.Groups, list[Message]]:
     """Groups of the prior, under their names in ArviZ, and notes on draws that they lack."""
     positions = results.dataset(prior, "unconstrained_posterior")["position"].values
-    constrained, reason, failed = _predicted(target, positions, seed, max_minutes)
+    constrained, reason, failed = _predicted(target, positions, seed, max_minutes, clock)
     rows = constrained.shape[1]
     named = results.variables(target.column_names, constrained)
     held = results.dataset(prior, "sample_stats")
@@ -177,7 +181,11 @@ def _groups(
 
 
 def _predicted(
-    target: Target, positions: np.ndarray, seed: int, max_minutes: float | None
+    target: Target,
+    positions: np.ndarray,
+    seed: int,
+    max_minutes: float | None,
+    clock: Callable[[], float],
 ) -> tuple[np.ndarray, str, str]:
     """Return the columns of the program at positions, of all chains equally many.
 
@@ -195,15 +203,15 @@ def _predicted(
     constrained = np.empty((chains, draws, len(target.column_names)))
     constrainers = [target.constrainer(seed, chain) for chain in range(chains)]
     failed = np.zeros(chains, int)
-    began, rows, size, reason = time.monotonic(), 0, 1, ""
+    began, rows, size, reason = clock(), 0, 1, ""
     try:
         while rows < draws and not reason:
-            part, started = slice(rows, min(rows + size, draws)), time.monotonic()
+            part, started = slice(rows, min(rows + size, draws)), clock()
             failed += [
                 constrain(np.ascontiguousarray(own[part]), out[part])
                 for constrain, own, out in zip(constrainers, positions, constrained, strict=True)
             ]
-            rows, now = part.stop, time.monotonic()
+            rows, now = part.stop, clock()
             pace = CHUNK_SECONDS / max(now - started, 1e-6)
             size = int(np.clip(size * min(pace, 4.0), 1, LARGEST_CHUNK))
             if max_minutes is not None and now - began > 60.0 * max_minutes and rows < draws:

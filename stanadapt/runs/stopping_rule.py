@@ -4,12 +4,19 @@ A run of default length continues until its fit is usable, if that is within rea
 `until_ess` until the smallest effective sample size is reached and R-hat is below its limit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.diagnostics.mixing import ESS_PER_CHAIN, R_HAT, measure_mixing, measure_worst
+from stanadapt.diagnostics.mixing import (
+    ESS_PER_CHAIN,
+    R_HAT,
+    Mixing,
+    measure_mixing,
+    measure_worst,
+    mixing,
+)
 from stanadapt.diagnostics.screening import is_constant
 from stanadapt.engine.chain import Chain
 from stanadapt.engine.plan import Plan
@@ -57,24 +64,34 @@ def with_stopping_rule(
 
 
 def shortfall(target: Target, chains: list[Chain]) -> Shortfall:
-    """Compare the draws of finished chains with the plan's target.
-
-    The smallest bulk and tail effective sample size of the parameters must be `until_ess`, and
-    R-hat below its limit; both R-hat - 1 and the inverse of a size fall with the number of draws.
-    """
+    """Compare the draws of finished chains with the plan's target."""
     plan, running = chains[0].plan, [chain for chain in chains if not chain.stopped]
-    enough = Shortfall(plan.iter_sampling, "")
     if not plan.until_ess or not running:
-        return enough
-    columns = parameters_so_far(target, running)
-    columns = {name: x for name, x in columns.items() if not is_constant(x)}
+        return Shortfall(plan.iter_sampling, "")
+    return lacking(plan, parameters_so_far(target, running))
+
+
+def lacking(
+    plan: Plan, draws: Mapping[str, np.ndarray], measure: Callable[[np.ndarray], Mixing] = mixing
+) -> Shortfall:
+    """Compare draws of parameters, by name and of shape (chain, draw), with the plan's target.
+
+    The smallest bulk and tail effective sample size must be `until_ess`, and R-hat below its limit;
+    both R-hat - 1 and the inverse of a size fall with the number of draws.
+    """
+    enough = Shortfall(plan.iter_sampling, "")
+    columns = {name: x for name, x in draws.items() if not is_constant(x)}
     if not columns:
         return enough
     # of hundreds of columns, measure the few that the verdict will measure
-    measure = measure_worst if plan.most_iterations else measure_mixing
-    r_hats, bulks, tails = np.array(list(measure(columns).values())).T
+    measured = (
+        measure_worst(columns, measure=measure)
+        if plan.most_iterations
+        else measure_mixing(columns, measure)
+    )
+    r_hats, bulks, tails = np.array(list(measured.values())).T
     smallest = min(bulks.min(), tails.min())
-    r_hat = r_hats.max() if len(running) > 1 else 1.0
+    r_hat = r_hats.max() if len(next(iter(columns.values()))) > 1 else 1.0
     if smallest >= plan.until_ess and r_hat < R_HAT:
         return enough
     missing = MARGIN * max(plan.until_ess / smallest, (r_hat - 1.0) / (R_HAT - 1.0))

@@ -7,7 +7,6 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.results import attribute
-from stanadapt.runs import choose_sampler as module
 from stanadapt.runs.choose_sampler import choose_sampler, gradient_problem
 from stanadapt.targets.stan import bundled
 from tests.helpers.codes import raises, warns
@@ -103,12 +102,11 @@ def test_the_check_costs_little():
 @pytest.mark.parametrize(
     "name", soak_except({"garch", "horseshoe", "lotka_volterra", "ring"}, bundled.available())
 )
-def test_every_bundled_program_with_a_gradient_gets_the_default(name, monkeypatch):
+def test_every_bundled_program_with_a_gradient_gets_the_default(name):
     for data in bundled.available()[name].data:
         target = sa.Target(*bundled.find(name, data), backend="stanli", show_progress=False)
         for seed in range(5):
-            monkeypatch.setattr(module, "CHECK_SEED", seed)
-            assert choose_sampler(target).sampler == "whitened_hmc", (data, seed)
+            assert choose_sampler(target, seed=seed).sampler == "whitened_hmc", (data, seed)
 
 
 def test_noise_and_jumps_get_a_sampler_without_gradients():

@@ -9,17 +9,16 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.diagnostics import mixing
-from stanadapt.diagnostics.mixing import efficiency, measure_mixing
+from stanadapt.diagnostics.mixing import efficiency, mixing
 from stanadapt.engine.chain import Chain
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import StanadaptError
 from stanadapt.runs import run as run_module
 from stanadapt.runs import stopping_rule
-from stanadapt.runs.folder import RunFolder, writing
+from stanadapt.runs.folder import writing
 from stanadapt.runs.progress import Watch
 from stanadapt.runs.run import Run
-from stanadapt.runs.stopping_rule import shortfall, with_stopping_rule
+from stanadapt.runs.stopping_rule import lacking, shortfall, with_stopping_rule
 from stanadapt.samplers import find
 from tests.helpers.codes import raises
 from tests.helpers.driven_runs import sample_with, setup_of
@@ -221,12 +220,14 @@ class TestShortfall:
     """How much longer a run should get."""
 
     @pytest.fixture
-    def missing(self, target):
-        plan = Plan(
+    def plan(self):
+        return Plan(
             chains=4, parallel_chains=1, threads_per_chain=1, iter_warmup=0, iter_sampling=1000,
             thin=1, seed=1, save_warmup=False, show_progress=False,
         )  # fmt: skip
 
+    @pytest.fixture
+    def missing(self, target, plan):
         def found(draws, until_ess=0.0):
             own = with_stopping_rule(plan, until_ess or None, find("nuts")[0])
             return shortfall(target, [Stub(chain, own) for chain in draws])
@@ -253,24 +254,23 @@ class TestShortfall:
         few = np.repeat(draws[:, :10], 100, axis=1)  # too few for 4,000
         assert missing(few)[:2] == (1000, "")
 
-    def test_of_many_columns_the_worst_are_measured(self, missing, draws, monkeypatch):
+    def test_of_many_columns_the_worst_are_measured(self, plan):
         """All that move only where a size of the smallest was asked for; constants never."""
-        rng, measured = np.random.default_rng(2), []
+        rng = np.random.default_rng(2)
         columns = {f"x[{i}]": rng.standard_normal((4, 1000)) for i in range(200)}
         columns["x[70]"] = np.repeat(columns["x[70]"][:, :77], 13, axis=1)[:, :1000]
         columns |= {f"one[{i}]": np.ones((4, 1000)) for i in range(100)}
 
-        def counted(columns, *measure):
-            measured.append(len(columns))
-            return measure_mixing(columns, *measure)
+        def measured(until_ess):
+            calls = []
+            own = with_stopping_rule(plan, until_ess, find("nuts")[0])
+            found = lacking(own, columns, lambda x: calls.append(1) or mixing(x))
+            return found, len(calls)
 
-        monkeypatch.setattr(stopping_rule, "parameters_so_far", lambda *_: columns)
-        for module in (mixing, stopping_rule):
-            monkeypatch.setattr(module, "measure_mixing", counted)
-        found = missing(draws)
-        assert found.iter_sampling > 1000
-        assert found == missing(draws, until_ess=400.0)
-        assert measured[0] < 50 < measured[1] == 200
+        (by_default, few), (asked, all_of_them) = measured(None), measured(400.0)
+        assert by_default.iter_sampling > 1000
+        assert by_default == asked
+        assert few < 50 < all_of_them == 200
 
     def test_chains_that_disagree_a_little_take_more_and_far_apart_are_hopeless(
         self, missing, draws
@@ -334,14 +334,17 @@ class TestNoDrawIsLost:
         assert "not_extended" in fit.attrs["note_codes"]
         self.assert_first_200(target, fit)
 
-    def test_a_disk_that_is_full(self, target, asked, monkeypatch, tmp_path):
-        def full(folder, chains, reasons):
-            with writing(folder.path):
+    def test_a_disk_that_is_full(self, target, tmp_path):
+        def full(chains, reasons):
+            with writing(tmp_path / "run"):
                 raise OSError(28, "No space left on device")
 
-        with monkeypatch.context() as patched:
-            patched.setattr(RunFolder, "lengthen", full)
-            fit = asked(run=tmp_path / "run")
+        asked = {"iter_sampling": 200, "until_ess": 300, "run": tmp_path / "run"}
+        run = Run.begin(setup_of(target, "rwm", **SHORT, **asked))
+        run.folder.lengthen = full
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fit = run.finish()
         assert "No space left" in fit.attrs["notes"]
         self.assert_first_200(target, fit)
         with warnings.catch_warnings():

@@ -2,6 +2,7 @@
 
 import _thread
 import contextlib
+import copy
 import signal
 import threading
 import time
@@ -18,7 +19,7 @@ from stanadapt.runs.progress import Watch
 from stanadapt.runs.stan_nuts import stan_nuts
 from stanadapt.samplers.variational import methods
 from tests.helpers.codes import raises, warns
-from tests.helpers.driven_runs import sample_with
+from tests.helpers.driven_runs import sample_with, setup_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 PROGRAM = """
@@ -108,18 +109,18 @@ def test_nothing_after_the_draws_of_stans_nuts_can_lose_them(
         assert fit.attrs["verdict"] == "not judged"
 
 
-def test_a_signal_that_waited_ends_the_run_before_it_is_longer(target, monkeypatch):
+def test_a_signal_that_waited_ends_the_run_before_it_is_longer(target):
     """Ctrl-C as the run is made longer: the draws so far are the result."""
-    extend, lengths = run.Run.extend, []
+    made, lengths = run.Run.begin(setup_of(target, "rwm", **SHORT, until_ess=1e6)), []
+    extend = made.extend
 
-    def pressed(made, missing, reasons):
+    def pressed(missing, reasons):
         press()
-        extend(made, missing, reasons)
+        extend(missing, reasons)
         lengths.append(made.plan.iter_sampling)
 
-    monkeypatch.setattr(run.Run, "extend", pressed)
-    options = {**SHORT, "until_ess": 1e6}
-    fit = sa.sample(target, "rwm", **options)
+    made.extend = pressed
+    fit = made.finish()
     assert len(lengths) == 1
     assert lengths[0] > 50
     assert results.dataset(fit, "posterior").sizes["draw"] == 50
@@ -298,65 +299,59 @@ def test_the_first_draws_come_in_small_chunks(target, monkeypatch):
     assert max(first) <= 4
 
 
-def drawn_prior(target, **options):
-    fit = sa.sample(target, "rwm", **SHORT)
-    return sa.add_prior(fit, target, NOTHING, show_progress=False, **options)
+class Predicting(SlowConstrain):
+    """Presses Ctrl-C at a call, counted over all chains."""
+
+    calls, at = (), None
+
+    def __call__(self, positions, out):
+        self.calls.append(len(positions))
+        if len(self.calls) == self.at:
+            press()
+        return self.constrain(positions, out)
 
 
-def predicted_slowly(monkeypatch, seconds, at=None):
-    """Let predictions of the prior take time per row, and press Ctrl-C at a call."""
-    predicted, calls = prior._predicted, []
+@pytest.fixture
+def predicted(target):
+    """Returns a function: groups and notes of draws of the prior, and the sizes of the calls."""
+    drawn = sa.sample(target, "rwm", **SHORT, save="unconstrained")
 
-    def slowly(program, positions, seed, max_minutes):
-        constrainer = type(program).constrainer
+    def groups(at=None, now=lambda calls: 0.0, limit=None):
+        calls, program = [], copy.copy(target)
 
-        def made(program, seed, chain=0):
-            own = SlowConstrain(constrainer(program, seed, chain), seconds)
+        def made(seed, chain=0):
+            constrain = Predicting(target.constrainer(seed, chain), 0.0)
+            constrain.calls, constrain.at = calls, at
+            return constrain
 
-            def call(positions, out):
-                calls.append(len(positions))
-                if len(calls) == at:
-                    press()
-                return own(positions, out)
+        program.constrainer = made
+        return *prior._groups(program, drawn, 1, limit, lambda: now(calls)), calls
 
-            return call
-
-        with monkeypatch.context() as patch:
-            patch.setattr(type(program), "constrainer", made)
-            return predicted(program, positions, seed, max_minutes)
-
-    monkeypatch.setattr(prior, "_predicted", slowly)
-    return calls
+    return groups
 
 
-@pytest.mark.thorough
-def test_the_time_limit_ends_the_predictions_of_the_prior(target, monkeypatch):
-    whole = drawn_prior(target)["prior"]["m"].values
-    calls = predicted_slowly(monkeypatch, 0.0)
-    now = SimpleNamespace(monotonic=lambda: time.monotonic() + 3600.0 * (len(calls) > 3))
-    monkeypatch.setattr(prior, "time", now)
-    with warns("prior_not_drawn", "50 minutes", "predictions"):
-        fit = drawn_prior(target, max_minutes=50.0)
-    held = results.dataset(fit, "prior")
-    rows = held.sizes["draw"]
-    assert 0 < rows < whole.shape[1]
-    assert results.dataset(fit, "sample_stats_prior").sizes["draw"] == rows
-    np.testing.assert_array_equal(held["m"].values, whole[:, :rows])
+def test_the_time_limit_ends_the_predictions_of_the_prior(predicted):
+    whole, notes, _ = predicted()
+    assert not notes
+    groups, (note,), _ = predicted(now=lambda calls: 3600.0 * (len(calls) > 3), limit=50.0)
+    assert "50 minutes" in note
+    rows = groups["prior"]["m"].shape[1]
+    assert 0 < rows < 50
+    assert groups["sample_stats_prior"]["lp"].shape[1] == rows
+    np.testing.assert_array_equal(groups["prior"]["m"], whole["prior"]["m"][:, :rows])
 
 
 @pytest.mark.parametrize(("at", "rows"), [(1, None), (6, 5)])
-def test_ctrl_c_ends_the_predictions_of_the_prior(target, monkeypatch, at, rows):
+def test_ctrl_c_ends_the_predictions_of_the_prior(predicted, at, rows):
     """Calls come in turns of two chains, with 1 and then 4 rows each."""
-    calls = predicted_slowly(monkeypatch, 0.0, at)
-    monkeypatch.setattr(prior, "time", SimpleNamespace(monotonic=lambda: 0.0))  # fast calls
-    fit = drawn_prior(target)
-    assert "prior_not_drawn" in results.from_json(fit, "note_codes", [])
-    assert results.dataset(fit, "posterior").sizes["draw"] == 50
     if rows is None:
-        assert "prior" not in results.group_names(fit)
+        with pytest.raises(KeyboardInterrupt):
+            predicted(at)
     else:
+        groups, (note,), calls = predicted(at)
+        assert note.code == "prior_not_drawn"
         assert calls[:4] == [1, 1, 4, 4]
-        assert results.dataset(fit, "prior").sizes["draw"] == rows
+        assert groups["prior"]["m"].shape[1] == rows
 
 
 def test_ctrl_c_while_the_prior_is_bound_keeps_the_fit(target, monkeypatch):

@@ -1,5 +1,6 @@
 """The group `prior`: from data without observations, predicted under those of the posterior."""
 
+import copy
 import warnings
 
 import numpy as np
@@ -8,7 +9,6 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine.plan import make_plan
-from stanadapt.runs import prior
 from stanadapt.runs.coordinates import NO, choose_coordinates
 from stanadapt.runs.resume import resume
 from stanadapt.runs.warm_start import GivenStart
@@ -113,18 +113,16 @@ def test_a_resumed_run_keeps_the_prior_at_its_hot_end(target, tmp_path):
     assert_same_draws(whole, resumed, ["posterior"])
 
 
-def test_draws_of_the_posterior_survive_a_prior_that_cannot_be_drawn(target, monkeypatch):
-    def failing(*arguments, **options):
-        raise sa.StanadaptError("no_draws", "no finite density.")
-
-    fit = sa.sample(target, "nuts", **RUN)
-    monkeypatch.setattr(prior, "sample", failing)
-    with warns("prior_not_drawn", "no finite density."):
+def test_draws_of_the_posterior_survive_a_prior_that_cannot_be_drawn(target):
+    fit, target = sa.sample(target, "nuts", **RUN), copy.copy(target)
+    nowhere = "parameters { real a; } model { target += negative_infinity(); }"
+    target.with_prior_data = lambda data: sa.Target(nowhere, backend="stanli", unsafe=True)
+    with warns("prior_not_drawn", "initialization failed"):
         sa.add_prior(fit, target, NOTHING, show_progress=False)
     assert results.dataset(fit, "posterior").sizes["draw"] == 40
     assert "prior" not in results.group_names(fit)
     assert not {"prior_data_hash", "prior_verdict"} & set(fit.attrs)
-    assert "no finite density." in fit.attrs["notes"]
+    assert "initialization failed" in fit.attrs["notes"]
     assert "prior_not_drawn" in fit.attrs["note_codes"]
 
 
