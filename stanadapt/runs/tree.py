@@ -55,8 +55,10 @@ def unpacked(held: Mapping[str, np.ndarray], fresh: Fresh | None = None) -> Any:
 
     Raises StanadaptError: "run_unreadable" if this version of the package cannot read the arrays.
     """
+    # several objects may be built from the same arrays, and change theirs in place
+    copies = {name: array.copy(order="K") for name, array in held.items()}
     try:
-        return _decode(json.loads(held[TREE].tobytes()), held, fresh)
+        return _decode(json.loads(held[TREE].tobytes()), copies, fresh)
     except (KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
         raise StanadaptError(
             "run_unreadable",

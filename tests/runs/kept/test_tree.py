@@ -59,10 +59,12 @@ def test_an_object_is_equal_in_values_and_types(thing):
 
 
 def test_an_array_that_occurs_twice_is_one_array_again(thing):
-    again = unpacked(packed(thing))
+    arrays = packed(thing)
+    again, other = unpacked(arrays), unpacked(arrays)
     again.many[0][0] = 5.0
     assert again.inner.position[0] == 5.0
     assert not np.shares_memory(again.matrix, thing.matrix)
+    assert np.isnan(other.inner.position[0])
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
