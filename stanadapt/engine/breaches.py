@@ -6,7 +6,7 @@ Each check yields messages without the name of the sampler, which `breaches` put
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from typing import Any
 
@@ -31,14 +31,18 @@ STATISTICS = {
     "chain": "it is a dimension of the result",
     "draw": "it is a dimension of the result",
 }
-# compiled functions and their arguments
+# functions and their arguments
 SIGNATURES = {
     "init": ("density", "settings", "position", "rng"),
     "step": ("density", "settings", "state", "rng"),
     "adapt": ("density", "settings", "state", "info", "t", "iter_warmup"),
     "freeze": ("settings", "state"),
     "init_from_draws": ("density", "settings", "state", "positions", "rng"),
+    "check": ("settings",),
 }
+# those that Python calls, at most once per chain: a plain function will do
+BY_PYTHON = ("init", "freeze", "check")
+COORDINATES = ("full", "diagonal", "no")
 
 
 def breaches(sampler: Sampler, registered: Mapping[str, Sampler]) -> list[Message]:
@@ -62,23 +66,11 @@ def breaches(sampler: Sampler, registered: Mapping[str, Sampler]) -> list[Messag
         return wrong
     texts = {
         "sampler_name_taken": [*_name(sampler, registered)],
-        "invalid_sampler_tuple": [
-            *_settings(sampler),
-            *_keywords(sampler),
-            *_info(sampler),
-            *_statistics(sampler),
-            *_state(sampler),
-        ],
+        "invalid_sampler_tuple": [*_settings(sampler), *_info(sampler), *_state(sampler)],
         "invalid_sampler_function": [
-            *(text for part in SIGNATURES for text in _function(sampler, part)),
-            *_check(sampler),
+            text for part in SIGNATURES for text in _function(sampler, part)
         ],
-        "invalid_sampler_option": [
-            *_coordinates(sampler),
-            *_exactness(sampler),
-            *_gradient(sampler),
-            *_lengths(sampler),
-        ],
+        "invalid_sampler_option": [*_options(sampler)],
     }
     return [
         Message(code, f"{sampler.name}: {text}.") for code, wrong in texts.items() for text in wrong
@@ -147,10 +139,7 @@ def _settings(sampler: Sampler) -> Iterator[str]:
             yield f"Settings.{name} must have another name: `preset` names published settings"
         elif not (kind in (float, int, bool, Numbers) or _is_int_enum(kind)):
             yield f"Settings.{name} must be {SETTING_TYPES}, not {_shown(kind)}"
-
-
-def _keywords(sampler: Sampler) -> Iterator[str]:
-    """Refuse settings that no call could set: `sample` would take the keyword for itself."""
+    # no call could set these: `sample` would take the keyword for itself
     for name in (*sampler.settings._fields, *sampler.setting_aliases):
         if name in ARGUMENTS or name in START_OPTIONS:
             yield f"a setting must have another name than {name}, which is an argument of `sample`"
@@ -168,9 +157,6 @@ def _info(sampler: Sampler) -> Iterator[str]:
     for name, kind in declared.items():
         if kind not in (float, int, bool):
             yield f"Info.{name} must be float, int or bool, not {_shown(kind)}"
-
-
-def _statistics(sampler: Sampler) -> Iterator[str]:
     for name in sampler.info._fields:
         if name in STATISTICS:
             yield f"Info.{name} must have another name: {STATISTICS[name]}"
@@ -204,63 +190,41 @@ def _function(sampler: Sampler, part: str) -> Iterator[str]:
         yield f"{part} is missing: define a function {part}({', '.join(SIGNATURES[part])})"
     if function is None or function is keep:
         return
-    by_python = part in ("init", "freeze")  # called once per chain: a plain function will do
-    if not (isinstance(function, Dispatcher) or (by_python and callable(function))):
+    if part in BY_PYTHON and not callable(function):
+        yield f"{part} must be a function, got {function!r}"
+    elif part not in BY_PYTHON and not isinstance(function, Dispatcher):
         yield f"{part} must be compiled: decorate it with jit"
-        return
-    yield from _arity(part, getattr(function, "py_func", function), SIGNATURES[part])
+    else:
+        expected = SIGNATURES[part]
+        actual = inspect.signature(getattr(function, "py_func", function)).parameters
+        if len(actual) != len(expected):
+            yield (
+                f"{part} must take {len(expected)} argument{'s' if len(expected) > 1 else ''} "
+                f"({', '.join(expected)}), but takes {len(actual)} ({', '.join(actual)})"
+            )
 
 
-def _check(sampler: Sampler) -> Iterator[str]:
-    if not callable(sampler.check):
-        yield f"check must be a function of settings, got {sampler.check!r}"
-        return
-    yield from _arity("check", sampler.check, ("settings",))
-
-
-def _coordinates(sampler: Sampler) -> Iterator[str]:
-    kinds = ("full", "diagonal", "no")
-    if sampler.standardize not in kinds and not callable(sampler.standardize):
+def _options(sampler: Sampler) -> Iterator[str]:
+    if sampler.standardize not in COORDINATES and not callable(sampler.standardize):
         yield f"standardize must be 'full', 'diagonal' or 'no', got {sampler.standardize!r}"
-    for name in sampler.when_standardized:
-        if name not in sampler.settings._fields:
-            yield f"when_standardized names {name}, but Settings has no such field"
+    for part in ("exact", "uses_gradient"):
+        value = getattr(sampler, part)
+        if not isinstance(value, bool) and not callable(value):
+            yield f"{part} must be True, False or a function of settings, got {value!r}"
+    named = {"when_standardized": [*sampler.when_standardized]}
     for title, preset in sampler.presets.items():
-        if preset.standardize not in kinds:
+        named[f"the preset {title}"] = [*preset.settings, *preset.by_dimension]
+        if preset.standardize not in COORDINATES:
             yield f"the preset {title} must have standardize 'full', 'diagonal' or 'no'"
-        for name in (*preset.settings, *preset.by_dimension):
+    for owner, names in named.items():
+        for name in names:
             if name not in sampler.settings._fields:
-                yield f"the preset {title} names {name}, but Settings has no such field"
-
-
-def _exactness(sampler: Sampler) -> Iterator[str]:
-    if not isinstance(sampler.exact, bool) and not callable(sampler.exact):
-        yield f"exact must be True, False or a function of settings, got {sampler.exact!r}"
-
-
-def _gradient(sampler: Sampler) -> Iterator[str]:
-    if not isinstance(sampler.uses_gradient, bool) and not callable(sampler.uses_gradient):
-        yield (
-            "uses_gradient must be True, False or a function of settings, "
-            f"got {sampler.uses_gradient!r}"
-        )
-
-
-def _lengths(sampler: Sampler) -> Iterator[str]:
+                yield f"{owner} names {name}, but Settings has no such field"
     for name, least in (("iter_warmup", 0), ("iter_sampling", 1)):
         try:
             require_whole(name, getattr(sampler, name), least)
         except StanadaptError as error:
             yield error.message.rstrip(".")
-
-
-def _arity(part: str, function: Callable, expected: tuple[str, ...]) -> Iterator[str]:
-    actual = inspect.signature(function).parameters
-    if len(actual) != len(expected):
-        yield (
-            f"{part} must take {len(expected)} argument{'s' if len(expected) > 1 else ''} "
-            f"({', '.join(expected)}), but takes {len(actual)} ({', '.join(actual)})"
-        )
 
 
 def _shown(kind: Any) -> str:
