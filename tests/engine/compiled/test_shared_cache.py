@@ -103,15 +103,9 @@ def test_a_function_that_it_lacks_is_compiled_into_the_users_own(shared, own):
     assert contents(shared) == before
 
 
-@pytest.mark.parametrize("damage", ["a byte", "cut", "gone"])
-def test_damaged_entries_are_compiled(shared, damage):
+def test_a_damaged_entry_is_compiled(shared):
     path = entry(shared)
-    content = path.read_bytes()
-    middle = len(content) // 2
-    flipped = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
-    path.unlink() if damage == "gone" else path.write_bytes(
-        {"a byte": flipped, "cut": content[:-1]}[damage]
-    )
+    path.write_bytes(path.read_bytes()[:-1])
     function = fresh()
     assert (function(3), hits(function)) == (7, 0)
 
