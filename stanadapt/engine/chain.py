@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stanadapt.engine.breaches import require_state
 from stanadapt.engine.compile_errors import running
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.compiled.replace import write_fields
@@ -39,7 +40,6 @@ from stanadapt.engine.protocol import (
     write_extra,
 )
 from stanadapt.engine.settings import as_compiled
-from stanadapt.engine.state_types import require_state
 from stanadapt.engine.threads import ThreadPool
 from stanadapt.engine.warmup import next_block
 

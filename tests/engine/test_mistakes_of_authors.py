@@ -8,10 +8,10 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.engine import checks, protocol
+from stanadapt.engine.breaches import require_state
 from stanadapt.engine.checks import CHECKS, Awkward, Case, Length, make_chains
 from stanadapt.engine.compile_errors import explained
 from stanadapt.engine.registry import find
-from stanadapt.engine.state_types import require_state
 from stanadapt.errors import StanadaptError
 from stanadapt.samplers import registered
 from tests.helpers.authoring_page import SAMPLER_OF_THE_PAGE as PAGE
