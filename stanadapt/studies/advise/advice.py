@@ -1,7 +1,5 @@
 """The advice that follows from trials: a sampler, its settings, its length, and the reasons."""
 
-import html
-import io
 import json
 import math
 import shlex
@@ -10,10 +8,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
 
 from stanadapt import results
+from stanadapt.diagnostics import printed_tables
 from stanadapt.errors import Message, codes_of
 from stanadapt.runs.choose_sampler import DEFAULT
 from stanadapt.studies.advise.trials import Candidate, Trial, careful_candidates, is_follow_up
@@ -21,7 +18,6 @@ from stanadapt.studies.advise.trials import Candidate, Trial, careful_candidates
 # the default, which diagnoses itself best, is kept unless another sampler is faster by this factor
 WORTH_A_CHANGE = 1.25
 FEWEST_DRAWS = 500  # per chain: fewer hardly show whether chains agree
-WIDTH = 100
 
 
 class Advice:
@@ -125,50 +121,34 @@ class Advice:
         return json.dumps(contents, indent=2)
 
     def __repr__(self) -> str:
-        stream = io.StringIO()
-        console = Console(file=stream, width=WIDTH, force_jupyter=False)
-        for line in self._facts():
-            console.print(line, highlight=False, markup=False)
-        title, *numbers = self._titles()
-        table = Table(title, numbers[0], box=None, header_style="bold", pad_edge=False)
-        for number in numbers[1:]:
-            table.add_column(number, justify="right")
-        for row in self._rows():
-            table.add_row(*row)
-        console.print(table)
-        for line in [*self._exclusions(), *self.messages]:
-            console.print(line, highlight=False, markup=False)
+        console, stream = printed_tables.plain_console()
+        printed_tables.print_texts(self._facts(), console)
+        printed_tables.show_columns("sampler", self._names(), self._cells(), {}, console)
+        printed_tables.print_texts([*self._exclusions(), *self.messages], console)
         return stream.getvalue().rstrip("\n")
 
     def _repr_html_(self) -> str:
-        frame = pd.DataFrame(self._rows(), columns=self._titles())
-        below = [*self._exclusions(), *self.messages]
-        return (
-            _paragraphs(self._facts())
-            + frame.to_html(index=False, escape=True, border=0)
-            + _paragraphs(below)
-        )
+        cells = {"sampler": self._names(), **self._cells()}
+        table = printed_tables.html_table(cells, zip(*cells.values(), strict=True))
+        below = printed_tables.html_paragraphs([*self._exclusions(), *self.messages])
+        return printed_tables.html_paragraphs(self._facts()) + table + below
 
     def _facts(self) -> list[str]:
         return [f"{name}: {value}" for name, value in self.facts.items()]
 
-    def _titles(self) -> list[str]:
-        needed = f"s to {self._ess:,.0f}"
-        return ["sampler", "verdict", "min ESS", "warm-up s", "sampling s", needed]
+    def _names(self) -> list[str]:
+        return [str(name) for name in self.table.index]
 
-    def _rows(self) -> list[list[str]]:
-        columns = ("ess", "seconds_warmup", "seconds_sampling", "seconds_needed")
-        return [
-            [str(name), str(row["verdict"]), *(_number(row[column]) for column in columns)]
-            for name, row in self.table.iterrows()
-        ]
+    def _cells(self) -> dict[str, list[str]]:
+        numbers = {
+            "min ESS": "ess", "warm-up s": "seconds_warmup", "sampling s": "seconds_sampling",
+            f"s to {self._ess:,.0f}": "seconds_needed",
+        }  # fmt: skip
+        cells = {title: [_number(x) for x in self.table[name]] for title, name in numbers.items()}
+        return {"verdict": [str(verdict) for verdict in self.table["verdict"]], **cells}
 
     def _exclusions(self) -> list[str]:
         return [f"{name}: {row['why']}" for name, row in self.table.iterrows() if row["why"]]
-
-
-def _paragraphs(lines: list[str]) -> str:
-    return "".join(f"<p>{html.escape(line)}</p>" for line in lines)
 
 
 def _tabulate(trials: list[Trial], excluded: dict[str, Message], ess: float) -> pd.DataFrame:

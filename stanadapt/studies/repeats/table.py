@@ -1,15 +1,10 @@
 """The summary of repeats as text, HTML and LaTeX."""
 
-import html
-import io
-from typing import Any
-
 import numpy as np
 import pandas as pd
-from rich.console import Console
 
+from stanadapt.diagnostics import printed_tables
 from stanadapt.diagnostics.comparison_table import Column
-from stanadapt.diagnostics.printed_tables import show_columns
 from stanadapt.errors import Message
 from stanadapt.studies.repeats.summary import labels
 
@@ -29,32 +24,26 @@ SPECIAL = {
 }  # fmt: skip
 
 
-def summary_text(summary: pd.DataFrame, messages: list[Message], width: int | None = None) -> str:
-    """Return a summary as text with messages below; default width: that of the terminal."""
-    stream = io.StringIO()
-    # in a notebook, rich would display text that is printed to any stream
-    plain: Any = {"force_terminal": True, "force_jupyter": False, "color_system": None}
-    console = Console(file=stream, width=width or Console().width, **plain)
+def summary_text(summary: pd.DataFrame, messages: list[Message]) -> str:
+    """Return a summary as text with messages below, as wide as the terminal."""
+    console, stream = printed_tables.plain_console()
     ranks = {column.title: column.rank for column in COLUMNS.values()}
     shown = {
         COLUMNS[name].title: ["\n".join(cell) for cell in column]
         for name, column in _cells(summary).items()
     }
-    show_columns(": ".join(summary.index.names), labels(summary), shown, ranks, console)
-    for message in messages:
-        console.print(message, highlight=False, markup=False)
+    head = ": ".join(summary.index.names)
+    printed_tables.show_columns(head, labels(summary), shown, ranks, console)
+    printed_tables.print_texts(messages, console)
     return stream.getvalue().rstrip("\n")
 
 
 def summary_html(summary: pd.DataFrame, messages: list[Message]) -> str:
     """Return a summary as HTML with messages below."""
     titles, columns = summary_cells(summary)
-    frame = pd.DataFrame(
-        [[" ".join(column[i]) for column in columns] for i in range(len(summary))],
-        index=pd.Index(labels(summary)), columns=titles,
-    )  # fmt: skip
-    below = "".join(f"<p>{html.escape(message)}</p>" for message in messages)
-    return frame.to_html(escape=True, border=0) + below
+    cells = [labels(summary), *([" ".join(cell) for cell in column] for column in columns)]
+    table = printed_tables.html_table(["", *titles], zip(*cells, strict=True))
+    return table + printed_tables.html_paragraphs(messages)
 
 
 def summary_cells(summary: pd.DataFrame) -> tuple[list[str], list[list[list[str]]]]:

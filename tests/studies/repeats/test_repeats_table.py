@@ -1,6 +1,7 @@
 """The summary of repeats as text, HTML and LaTeX."""
 
 import re
+from unittest import mock
 
 import pytest
 
@@ -23,7 +24,8 @@ def rows():
 
 def printed(rows, width, names=NAMES):
     summary = summarize(rows, names, 5)
-    return summary_text(summary, describe(rows, summary), width)
+    with mock.patch.dict("os.environ", COLUMNS=str(width)):
+        return summary_text(summary, describe(rows, summary))
 
 
 @pytest.mark.parametrize("width", [80, 100, 160])
@@ -76,7 +78,7 @@ def test_a_sampler_that_failed_has_a_line(rows):
 def test_html(rows):
     summary = summarize(rows, NAMES, 5)
     html = summary_html(summary, describe(rows, summary))
-    for text in ("<th>pseudo_extended</th>", "45,679 27,901–96,790", "<th>ESS/s</th>"):
+    for text in ("<td>pseudo_extended</td>", "45,679 27,901–96,790", "<th>ESS/s</th>"):
         assert text in html
 
 
