@@ -104,12 +104,13 @@ class Window(NamedTuple):
 
     @property
     def steep_share(self) -> float:
-        """Share of trajectories of NUTS that diverged within the support, after a sixth of all.
-
-        In the first iterations of a window the step size may still be too long.
-        """
-        steep = self.numbers[:, self.numbers.shape[1] // JUDGED_FROM :, STEEP]
+        """Share of trajectories of NUTS that diverged within the support, among those judged."""
+        steep = self.judged(STEEP)
         return float(steep.mean()) if steep.size else 0.0
+
+    def judged(self, column: int) -> np.ndarray:
+        """Return a column of `numbers` without the first sixth, whose steps may be too long."""
+        return self.numbers[:, self.numbers.shape[1] // JUDGED_FROM :, column]
 
     @property
     def pooled(self) -> tuple[np.ndarray, np.ndarray]:

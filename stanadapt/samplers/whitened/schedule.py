@@ -68,10 +68,12 @@ STAGES = {
         parts.METRIC,
     ),
     parts.METRIC: Stage(
-        LEARNING, fit(tuning.metric_length), tuning.set_up_metric, tuning.learn_from_fixed
+        LEARNING, fit(lambda now: now.learned.fixed.windows[now.learned.fixed.done]),
+        tuning.set_up_metric, tuning.learn_from_fixed,
     ),
     parts.STRAIGHTEN: Stage(
-        STRAIGHTENING, fit(tuning.straighten_length), nuts(), tuning.learn_map
+        STRAIGHTENING, fit(lambda now: tuning.STRAIGHTEN_WINDOWS[now.window]), nuts(),
+        tuning.learn_map,
     ),
     parts.JUDGE_MAP: Stage(STRAIGHTENING, fit(tuning.JUDGE_LENGTH), nuts(), tuning.judge_map),
     parts.TUNE_STEP: Stage(
@@ -81,7 +83,8 @@ STAGES = {
         "pilot run", tuning.pilot_length, tuning.set_up_fixed, tuning.learn_from_pilot
     ),
     parts.NUTS_METRIC: Stage(
-        "learning the metric for NUTS", fit(tuning.nuts_length, stretched=False), nuts(),
+        "learning the metric for NUTS",
+        fit(lambda now: now.learned.nuts.windows[-1], stretched=False), nuts(),
         tuning.learn_from_nuts,
     ),
     parts.NUTS_STEP: Stage(TUNING_NUTS, tuning.nuts_step_length, nuts(), tuning.keep_steps),

@@ -19,14 +19,7 @@ from stanadapt.engine.triangular_map import TriangularMap
 from stanadapt.engine.warmup import END, Progress, Result, States
 from stanadapt.samplers.whitened import choice as pilots
 from stanadapt.samplers.whitened import stage_parts as parts
-from stanadapt.samplers.whitened.block import (
-    DIVERGING,
-    JUDGED_FROM,
-    STEEP,
-    Window,
-    make_room,
-    make_window,
-)
+from stanadapt.samplers.whitened.block import DIVERGING, STEEP, Window, make_room, make_window
 from stanadapt.samplers.whitened.choice import ASKED_FOR, CUT_SHORT, UNDECIDED, Choice, Trajectory
 from stanadapt.samplers.whitened.choose_metric import LATER
 from stanadapt.samplers.whitened.fisher_metric import (
@@ -121,11 +114,6 @@ def _pooled_step(states: Sequence[Any]) -> float:
     return float(np.exp(np.mean([state.tuning.averaging.log_mean for state in states])))
 
 
-def metric_length(progress: Progress) -> int:
-    """Return the length of the next window for the metric."""
-    return progress.learned.fixed.windows[progress.learned.fixed.done]
-
-
 def learn_from_fixed(settings: Any, progress: Progress, states: States) -> Result:
     """Learn the metric, and a map if one straightens the posterior; continue with more windows."""
     window, fixed = parts.window_of(progress, states), progress.learned.fixed
@@ -213,11 +201,6 @@ def learn_survey(settings: Any, progress: Progress, states: States) -> Result:
     return progress, states
 
 
-def straighten_length(progress: Progress) -> int:
-    """Return the length of the next window for the map."""
-    return STRAIGHTEN_WINDOWS[progress.window]
-
-
 def learn_map(settings: Any, progress: Progress, states: States) -> Result:
     """Learn the map again from better draws."""
     progress = _straighten(settings, progress, states)
@@ -239,8 +222,7 @@ def judge_map(settings: Any, progress: Progress, states: States) -> Result:
     of a funnel, and neither R-hat nor ESS shows it: trajectories that diverge there do.
     """
     window = parts.window_of(progress, states)
-    # the first steps of a window may be too long
-    judged = window.numbers[:, window.numbers.shape[1] // JUDGED_FROM :, DIVERGING]
+    judged = window.judged(DIVERGING)
     divergences = int(judged.sum()) if judged.mean() > ADAPTING_SHARE else 0
     progress = _learn_metric(settings, progress, window)
     progress = _fixed(progress, step_size=parts.FIRST_STEP, target_accept=settings.target_accept)
@@ -335,11 +317,6 @@ def to_nuts(progress: Progress, reason: str) -> Progress:
     # a map was learned in long windows of NUTS
     mapped = progress.learned.straightened.map_is_used
     return progress.to(parts.NUTS_STEP if mapped else parts.NUTS_METRIC)
-
-
-def nuts_length(progress: Progress) -> int:
-    """Return the length of the next window for the metric of NUTS."""
-    return progress.learned.nuts.windows[-1]
 
 
 def learn_from_nuts(settings: Any, progress: Progress, states: States) -> Result:
