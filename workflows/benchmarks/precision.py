@@ -1,0 +1,135 @@
+"""Expectations with control variates: what is gained over seeds, and are the errors honest?
+
+    python -m workflows.benchmarks.precision                          # 30 seeds of bundled programs
+    python -m workflows.benchmarks.precision --programs logistic/pima,galaxies --sampler nuts
+    python -m workflows.benchmarks.precision --quick                  # does it run?
+
+For means, standard deviations and two quantiles of up to 24 quantities: the variance over seeds of
+the crude estimates over that of the controlled ones, the median and the lowest over quantities; and
+the share of controlled, and of crude, estimates within two of their errors of the mean of all
+controlled ones, which has an error itself: errors are widened by 1 / sqrt(1 - 1 / seeds). `bias` is
+the largest difference between the mean of all controlled and that of all crude estimates, in
+standard errors of the latter. `gradients` is the median number that a fit takes, with warm-up and
+those of the control variates, and `to 1 %` how many it would take until the standard error of the
+worst mean is 1 % of its standard deviation, crude and controlled.
+"""
+
+import time
+
+import numpy as np
+import pandas as pd
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.targets.stan import bundled
+from workflows import record, terminal
+from workflows.benchmarks.samplers import show
+
+PROGRAMS = (
+    "linear", "logistic/pima", "logistic/german", "student_t", "negative_binomial", "weibull", "ordered_logistic",
+    "gaussian_process", "garch", "autoregressive", "galaxies", "lotka_volterra", "item_response",
+    "eight_schools_noncentered", "eight_schools_centered", "varying_intercepts", "varying_slopes",
+    "neal/known_moments",
+)  # fmt: skip
+KINDS = ("mean", "sd", "q5", "q95")
+MOST = 24  # quantities of a program
+SHARE = 0.01
+
+
+def of_fit(target, sampler, seed):
+    """Return estimates and errors by kind, crude and controlled, and counts; None without a fit."""
+    fit = sa.sample(target, sampler, seed=seed, show_progress=False)
+    names = list(sa.summary(fit).index)
+    began = time.process_time()
+    try:
+        found = sa.expectations(fit, target, probabilities=(0.05, 0.95), show_progress=False)
+    except sa.StanadaptError as error:
+        return {"failed": error.code}
+    seconds = time.process_time() - began
+    table = found.table
+    chosen = [name for name in names if np.isfinite(table.loc[name, "mcse_mean"])]
+    chosen = [
+        chosen[i] for i in np.linspace(0, len(chosen) - 1, min(len(chosen), MOST)).astype(int)
+    ]
+    table, draws = table.loc[chosen], results.columns(fit)
+    flat = np.stack([draws[name].ravel() for name in chosen])
+    crude = {
+        "mean": flat.mean(axis=1),
+        "sd": flat.std(axis=1, ddof=1),
+        "q5": np.quantile(flat, 0.05, axis=1),
+        "q95": np.quantile(flat, 0.95, axis=1),
+    }
+    counts = ("n_gradients", "n_gradients_warmup")
+    gradients = float(sum(results.attribute(fit, name, 0) for name in counts))
+    row = {"names": chosen, "seconds": seconds, "gradients": gradients, "extra": found.gradients}
+    for kind in KINDS:
+        error = table[f"mcse_{kind}"].to_numpy()
+        row[kind] = table[kind].to_numpy(), error
+        row[f"crude {kind}"] = crude[kind], error * np.sqrt(table[f"gain_{kind}"].to_numpy())
+    return row
+
+
+def summarize(name, rows):
+    """Return the line of a program, from the fits of all seeds."""
+    usable = [row for row in rows if "failed" not in row]
+    line = {"program": name, "fits": len(usable), "refused": len(rows) - len(usable)}
+    if len(usable) < 2:
+        return line
+    widened = 1.0 / np.sqrt(1.0 - 1.0 / len(usable))
+    for kind in KINDS:
+        values, errors = (np.array([row[kind][i] for row in usable]) for i in (0, 1))
+        crude, crude_errors = (
+            np.array([row[f"crude {kind}"][i] for row in usable]) for i in (0, 1)
+        )
+        truth = values.mean(axis=0)
+        with np.errstate(all="ignore"):
+            ratio = crude.var(axis=0, ddof=1) / values.var(axis=0, ddof=1)
+            z = np.abs(values - truth) / errors * widened
+            crude_z = np.abs(crude - truth) / crude_errors * widened
+            bias = np.abs(truth - crude.mean(axis=0)) / crude.std(axis=0, ddof=1)
+        line |= {
+            f"{kind}": f"{np.median(ratio):,.3g} ({ratio.min():.2g})",
+            f"{kind} < 2": f"{np.mean(z < 2):.0%} ({np.mean(crude_z < 2):.0%})",
+            f"{kind} bias": bias.max() * np.sqrt(len(usable)),
+        }
+    sd = np.array([row["sd"][0] for row in usable])
+    for which, extra in (("crude mean", 0.0), ("mean", 1.0)):
+        errors = np.array([row[which][1] for row in usable])
+        worst = ((errors / sd).max(axis=1) / SHARE) ** 2
+        taken = np.array([row["gradients"] + extra * row["extra"] for row in usable])
+        line[f"to 1 %, {which}"] = float(np.median(taken * np.maximum(worst, 0.0)))
+    line["gradients"] = float(np.median([row["gradients"] + row["extra"] for row in usable]))
+    line["seconds"] = float(np.median([row["seconds"] for row in usable]))
+    return line
+
+
+def main():
+    """Print and keep the table."""
+    parser = terminal.parser(__doc__)
+    parser.add_argument("--programs", default=",".join(PROGRAMS), help="names, by commas")
+    parser.add_argument("--sampler", default="auto")
+    parser.add_argument("--seeds", type=terminal.positive, default=30)
+    parser.add_argument("--quick", action="store_true", help="two seeds of one program")
+    args = parser.parse_args()
+    programs = ["logistic/pima"] if args.quick else args.programs.split(",")
+    seeds = 2 if args.quick else args.seeds
+    folder, lines = record.folder("benchmarks/precision"), []
+    with terminal.progress_bar() as bar:
+        task = bar.add_task("", total=seeds * len(programs))
+        for name in programs:
+            bar.update(task, description=name)
+            target = sa.Target(*bundled.find(*name.split("/")), show_progress=False)
+            rows = []
+            for seed in range(1, seeds + 1):
+                rows.append(of_fit(target, args.sampler, seed))
+                bar.advance(task)
+            lines.append(summarize(name, rows))
+            pd.DataFrame(lines).to_csv(folder / "precision.csv", index=False)
+    table = pd.DataFrame(lines)
+    show(f"expectations of fits by {args.sampler}", table)
+    record.write_settings(folder / "settings.json", vars(args))
+    print(f"tables: {folder}")
+
+
+if __name__ == "__main__":
+    main()
