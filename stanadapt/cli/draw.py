@@ -12,6 +12,7 @@ from rich.table import Table
 
 from stanadapt import results
 from stanadapt.cli import interruption, options, terminal
+from stanadapt.cli.estimate import print_first_rows
 from stanadapt.cli.options import options_of
 from stanadapt.cli.signature import Given, Option, command
 from stanadapt.diagnostics.compare import compare
@@ -107,6 +108,7 @@ def finish(
             print(f"the fit without its prior: {terminal.save(fit, path, **file)}")
             raise
     terminal.save(fit, path, **file)
+    print_first_rows(fit, path)
     print(compare({results.attribute(fit, "sampler"): fit}))
     print(f"{terminal.OUTPUTS[file['format']][1]}: {path}")
     terminal.end(fit)

@@ -10,7 +10,7 @@ import xarray as xr
 from stanadapt import results
 from stanadapt.diagnostics.modes import require_fit_of
 from stanadapt.diagnostics.screening import is_constant
-from stanadapt.diagnostics.summary import ordered_columns
+from stanadapt.diagnostics.summary import IN_FULL, ordered_columns
 from stanadapt.diagnostics.verdict import verdict
 from stanadapt.engine.console import report_if_slow, status
 from stanadapt.engine.interrupts import in_threads
@@ -109,6 +109,7 @@ def expectations(
         if not draws.usable:
             remarks.append(_unusable_draws(positions, gradients))
         table = _table(draws, quantities, levels)
+    table.attrs[IN_FULL] = of is not None
     return Expectations(table, draws, quantities, len(gradients), remarks)
 
 
