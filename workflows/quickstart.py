@@ -1,4 +1,4 @@
-"""The README's example: one model, the default sampler, Stan's NUTS, a table and a report of both.
+"""The README's example: one model, the default sampler, Stan's NUTS, estimates, a table, a report.
 
     python -m workflows.quickstart            # four chains each
     python -m workflows.quickstart --quick    # two short chains: does it run?
@@ -34,6 +34,8 @@ def main() -> None:
     fit = sa.sample(target, seed=2026, save_warmup=True, **plan)
     nuts = sa.stan_nuts(target, seed=2026, save_warmup=True, **plan)
     fits = {"stanadapt": fit, "nuts": nuts}
+    print(sa.summary(fit), "\n")
+    print(sa.expectations(fit, target), "\n")
     table = sa.compare(fits)
     print(table)
     paths = [sa.save(fit, options.out / "stanadapt.nc"), sa.save(nuts, options.out / "nuts.nc")]

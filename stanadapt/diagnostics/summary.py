@@ -107,7 +107,9 @@ def first_rows(fit: results.Fit, count: int) -> "tuple[Summary, int]":
     columns = ordered_columns(fit)
     names = list(columns)[:count]
     rows = _rows({name: columns[name] for name in names})
-    return Summary(rows, index=names, columns=list(COLUMNS)), len(columns) - len(names)
+    table = Summary(rows, index=names, columns=list(COLUMNS))
+    table.attrs[IN_FULL] = True  # a part of an array is not called by its whole range
+    return table, len(columns) - len(names)
 
 
 def _rows(columns: dict[str, np.ndarray]) -> np.ndarray:

@@ -103,6 +103,8 @@ def test_the_first_rows_are_those_of_the_whole_table(fit):
     assert list(part.index) == ["s", "beta[1]", "beta[2]", "z[1]"]
     assert others == len(sa.summary(fit)) - 4
     assert part.equals(sa.summary(fit).iloc[:4])
+    part, _ = first_rows(fit, 13)
+    assert "z[10]" in repr(part)  # a part of z is not called z[1..10]
 
 
 def test_a_name_that_does_not_exist(fit):

@@ -26,8 +26,9 @@ from workflows import record, terminal
 from workflows.benchmarks.samplers import show
 
 PROGRAMS = (
-    "linear", "logistic/pima", "logistic/german", "student_t", "negative_binomial", "weibull", "ordered_logistic",
-    "gaussian_process", "garch", "autoregressive", "galaxies", "lotka_volterra", "item_response",
+    "linear", "logistic/pima", "logistic/german", "student_t", "negative_binomial",
+    "weibull", "ordered_logistic", "gaussian_process", "garch", "autoregressive", "galaxies",
+    "lotka_volterra", "item_response",
     "eight_schools_noncentered", "eight_schools_centered", "varying_intercepts", "varying_slopes",
     "neal/known_moments",
 )  # fmt: skip

@@ -1,0 +1,58 @@
+"""Commands that print estimates of a fit, and the estimates at the end of `sample`."""
+
+import json
+
+import pandas as pd
+import pytest
+
+import stanadapt as sa
+from tests.helpers import made_up_fits
+from tests.helpers.command_line import call, refused
+
+PROGRAM = """
+parameters { real x; vector[9] z; }
+model { x ~ normal(3, 2); z ~ normal(0, 1e-4); }
+generated quantities { vector[9] twice = 2 * z; }
+"""
+
+
+@pytest.fixture
+def program(files):
+    (files / "normal.stan").write_text(PROGRAM)
+    return "normal.stan", "--backend", "stanli", "--quiet"
+
+
+def test_summary(files):
+    fit = made_up_fits.fit(1)
+    sa.save(fit, files / "fit.nc")
+    expected = sa.summary(fit)
+    assert call("summary", "fit.nc").split() == repr(expected).split()
+    name = expected.index[0]
+    found = json.loads(call("summary", "fit.nc", "--vars", name, "--json"))
+    assert found[name]["mean"] == pytest.approx(expected.loc[name, "mean"], rel=1e-9)
+    call("summary", "fit.nc", "--out", "table.csv")
+    table = pd.read_csv(files / "table.csv", index_col="element")
+    assert table.loc[name, "q95"] == pytest.approx(expected.loc[name, "q95"])
+    refused("unknown_variable", "summary", "fit.nc", "--vars", "none", facts=["none"])
+    refused("file_missing", "summary", "none.nc", facts=["none.nc"])
+
+
+@pytest.mark.thorough
+def test_sample_ends_with_estimates_and_expectations_are_more_precise(files, program):
+    printed = call("sample", *program, "--seed", "1", "--out", "fit.nc")
+    assert (
+        printed.index("x") < printed.index("z[1]") < printed.index("z[9]") < printed.index("fine")
+    )
+    assert "9 more quantities: stanadapt summary fit.nc" in printed
+    model, *options = program
+    arguments = "fit.nc", "--model", model, *options, "--vars", "x,twice", "--out", "e.csv"
+    printed = call("expectations", *arguments)
+    assert "4,000 gradients" in printed
+    table = pd.read_csv(files / "e.csv", index_col="element")
+    assert len(table) == 10
+    assert table.loc["x", "mean"] == pytest.approx(3.0, abs=1e-5)
+    (files / "other.stan").write_text(PROGRAM.replace("3, 2", "3, 1"))
+    refused(
+        "fit_of_another_target", "expectations", "fit.nc", "--model", "other.stan", *options,
+        facts=["program_hash"],
+    )  # fmt: skip
