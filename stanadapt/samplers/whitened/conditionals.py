@@ -36,6 +36,8 @@ ITERATIONS, CHUNK = 30, 128
 LEAST_GAIN, PATIENCE, SHARE_LEFT = 1e-4, 7, 0.7
 # of the logarithms a and c and the slopes b and s in one iteration
 LONGEST_STEP = 2.0
+# a fit with less is taken for the true conditional, before others that gain more
+EXACT = 0.01
 SMALLEST = 1e-300
 DIAGONAL = np.arange(PARAMETERS)
 
@@ -61,6 +63,16 @@ class Draws(NamedTuple):
         """A first guess: half the log of the variance of the gradient over that of the draws."""
         spread, slope = self.positions.var(axis=1), self.gradients.var(axis=1)
         return 0.5 * np.log((slope + SMALLEST) / (spread + SMALLEST))
+
+
+def correlations(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Return absolute correlations between rows of two arrays; 0 for a constant row."""
+    one, other = (
+        np.divide(centered, norm, out=np.zeros_like(centered), where=norm > 0.0)
+        for centered in (rows - rows.mean(axis=1, keepdims=True) for rows in (one, other))
+        for norm in (np.linalg.norm(centered, axis=1, keepdims=True),)
+    )
+    return np.abs(one @ other.T)
 
 
 class Fits(NamedTuple):

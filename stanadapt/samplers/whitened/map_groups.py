@@ -21,7 +21,7 @@ import numpy as np
 from stanadapt.samplers.whitened import conditionals
 from stanadapt.samplers.whitened import priors as terms
 from stanadapt.samplers.whitened.conditionals import NONE, Draws, Fits, divergence, fit
-from stanadapt.samplers.whitened.map_search import EXACT, START, Search, reaches
+from stanadapt.samplers.whitened.map_search import START, Search, reaches
 from stanadapt.samplers.whitened.priors import CLEAR, LEAST_MEMBERS, Group, Mapped, Prior
 
 COLUMNS = conditionals.COLUMNS
@@ -161,7 +161,7 @@ def _find_centers(mapped: Mapped, found: Search, learned: Draws, judged: Draws) 
         locations = {int(mapped.fits[j].location[0]) for j in alike} - {NONE}
         nodes = sorted(locations.union(alike))
         # conditionals that are exact already are those of a nested hierarchy, or of a random walk
-        known_exactly = all(mapped.rest[j] <= EXACT for j in chained)
+        known_exactly = all(mapped.rest[j] <= conditionals.EXACT for j in chained)
         if len(locations) == 1 or len(nodes) > MOST_CHAINED or known_exactly:
             continue
         around = _neighbors(nodes, prior, mapped, chained, learned)

@@ -38,8 +38,6 @@ START = 0.7
 # share of the divergence that may remain, and what a location driver must gain; and what all must
 # gain over a line
 LARGEST_REST, LOCATION_GAIN, LINE_GAIN = 0.75, 0.05, 0.3
-# a fit with less is taken for the true conditional, before others that gain more
-EXACT = 0.01
 # share of the divergence with one driver of the scale that two may leave
 SECOND_REST = 0.5
 # coordinates whose drivers are searched for
@@ -57,16 +55,6 @@ def plain_fits(draws: Draws) -> Fits:
     )
 
 
-def correlations(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return absolute correlations between rows of two arrays; 0 for a constant row."""
-    one, other = (
-        np.divide(centered, norm, out=np.zeros_like(centered), where=norm > 0.0)
-        for centered in (rows - rows.mean(axis=1, keepdims=True) for rows in (one, other))
-        for norm in (np.linalg.norm(centered, axis=1, keepdims=True),)
-    )
-    return np.abs(one @ other.T)
-
-
 def _highest(scores: np.ndarray, own: np.ndarray, count: int) -> np.ndarray:
     """Return the columns with the highest scores of each row, without its own coordinate."""
     scores = scores.copy()
@@ -82,7 +70,7 @@ def scale_candidates(coordinates: np.ndarray, draws: Draws) -> tuple[Fits, Fits]
         nothing = conditionals.models(np.empty(0, int))
         return nothing, nothing
     sizes = np.log(g[coordinates] ** 2 + 1e-300)
-    scale = _highest(correlations(sizes, z), coordinates, SCALE_DRIVERS)
+    scale = _highest(conditionals.correlations(sizes, z), coordinates, SCALE_DRIVERS)
     j = np.repeat(coordinates, scale.shape[1])
     start = _begun(conditionals.models(j, (A, B, C, D, E), scale.ravel()), draws)
     starts = [start.with_numbers(B, slope) for slope in (-1.0, 1.0)]
@@ -128,7 +116,7 @@ def second_candidates(alone: Fits, both: Fits, draws: Draws) -> tuple[Fits, ...]
     sizes = np.log(draws.gradients[first.coordinate] ** 2 + SMALLEST)
     driver = z[first.scale]
     slope = np.mean(sizes * driver, axis=1, keepdims=True) / np.mean(driver**2, axis=1)[:, None]
-    scores = correlations(sizes - slope * driver, z)
+    scores = conditionals.correlations(sizes - slope * driver, z)
     scores[np.arange(len(scores)), first.scale] = -1.0
     second = _highest(scores, first.coordinate, SECOND_DRIVERS)
     chosen, place = np.nonzero(
@@ -191,7 +179,7 @@ def curved_candidates(plain: Fits, learned: Draws) -> Fits:
         return plain.take(np.empty(0, int))
     precision = np.exp(plain.numbers[:, A, None])
     residual = precision * z[j] + learned.gradients[j]
-    scores = correlations(residual, z**2) + correlations(residual, z)
+    scores = conditionals.correlations(residual, z**2) + conditionals.correlations(residual, z)
     location = _highest(scores, j, LOCATION_DRIVERS)
     fits = plain.take(np.repeat(np.arange(len(j)), location.shape[1]))
     fits = fits._replace(location=location.ravel())
@@ -261,7 +249,7 @@ def search(learned: Draws, judged: Draws) -> Search:
 def _choose(
     plain: Fits, before: np.ndarray, tried: Fits, found: np.ndarray, exact_first: bool
 ) -> Search:
-    rows = _without_circles(tried, found, before, EXACT if exact_first else -np.inf)
+    rows = _without_circles(tried, found, before, conditionals.EXACT if exact_first else -np.inf)
     rest = before.copy()
     rest[tried.coordinate[rows]] = found[rows]
     return Search(tried.take(rows), plain, rest, before, tried, found)
@@ -287,7 +275,7 @@ def _needless_second(fits: Fits, found: np.ndarray) -> np.ndarray:
     one = fits.second < 0
     np.minimum.at(best, fits.coordinate[one], found[one])
     single = best[fits.coordinate]
-    return ~one & ((single <= EXACT) | ~(found < SECOND_REST * single))
+    return ~one & ((single <= conditionals.EXACT) | ~(found < SECOND_REST * single))
 
 
 def _on_lines(fits: Fits, learned: Draws, judged: Draws) -> np.ndarray:

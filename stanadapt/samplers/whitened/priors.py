@@ -13,7 +13,6 @@ import numpy as np
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.samplers.whitened import conditionals
 from stanadapt.samplers.whitened.conditionals import NONE, SMALLEST, A, B, Draws, Fits, S
-from stanadapt.samplers.whitened.map_search import EXACT, correlations
 
 # fewest coordinates that are a group
 LEAST_MEMBERS = 2
@@ -135,7 +134,7 @@ class Mapped:
         return [
             Group(prior, (j,))
             for j, prior in sorted(self.priors.items())
-            if j not in grouped and self.rest[j] <= EXACT
+            if j not in grouped and self.rest[j] <= conditionals.EXACT
         ]
 
 
@@ -158,7 +157,7 @@ def likeliest(j: int, groups: list[Group], sizes: list[float], draws: Draws) -> 
     if len(groups) <= MOST_OFFERED:
         return list(range(len(groups)))
     terms = np.nan_to_num(_prior_terms(j, groups, sizes, draws), posinf=0.0, neginf=0.0)
-    scores = correlations(terms, draws.gradients[[j]])[:, 0]
+    scores = conditionals.correlations(terms, draws.gradients[[j]])[:, 0]
     return sorted(np.argsort(-scores, kind="stable")[:MOST_OFFERED].tolist())
 
 
@@ -217,7 +216,7 @@ def _explaining(g: np.ndarray, design: np.ndarray, others: np.ndarray) -> list[n
 
 def nearest(draws: Draws) -> np.ndarray:
     """Return the numbers of the coordinates most correlated with each gradient, one row each."""
-    scores = correlations(draws.gradients, draws.positions)
+    scores = conditionals.correlations(draws.gradients, draws.positions)
     count = min(MOST_NEAR, len(scores))
     return np.argsort(-scores, axis=1, kind="stable")[:, :count]
 

@@ -29,7 +29,7 @@ from stanadapt.samplers.whitened.choose_metric import LARGEST_COMPOSED, composed
 from stanadapt.samplers.whitened.conditionals import Draws, Fits, join
 from stanadapt.samplers.whitened.fisher_metric import fisher_metric
 from stanadapt.samplers.whitened.map_groups import exact_structure
-from stanadapt.samplers.whitened.map_search import EXACT, Search, in_order, search
+from stanadapt.samplers.whitened.map_search import Search, in_order, search
 from stanadapt.samplers.whitened.priors import LEAST_MEMBERS, Group
 
 A, B, S, C, D, E, W, Q = conditionals.COLUMNS
@@ -191,7 +191,7 @@ def _suffices(former: Straightened, parts: np.ndarray) -> bool:
     parts[drivers[drivers >= 0]] = 0.0
     return bool(
         not np.any(free & (found.scale_driver >= 0))
-        and parts[found.coordinate[free]].max(initial=0.0) < EXACT
+        and parts[found.coordinate[free]].max(initial=0.0) < conditionals.EXACT
         and parts.max() < LARGEST_PART
     )
 
