@@ -20,20 +20,12 @@ Evaluate = Callable[[np.ndarray], tuple[float, np.ndarray, str]]
 
 
 class Ends(NamedTuple):
-    """The ends of climbs.
+    """The ends of climbs."""
 
-    position
-        Positions of the ends, shape (start, dim).
-    log_density
-        Log density at the ends, shape (start,).
-    inside
-        Whether a climb stayed within the box, shape (start,). A climb that left it found no
-        maximum: the density rises without bound, or to a maximum far from every draw.
-
-    """
-
-    position: np.ndarray
-    log_density: np.ndarray
+    position: np.ndarray  # positions of the ends, shape (start, dim)
+    log_density: np.ndarray  # log density at the ends, shape (start,)
+    # Whether a climb stayed within the box, shape (start,). A climb that left it found no maximum:
+    # the density rises without bound, or to a maximum far from every draw.
     inside: np.ndarray
 
 

@@ -37,17 +37,10 @@ Columns = dict[str, np.ndarray]
 
 
 class Missed(NamedTuple):
-    """Share of the draws of the reference in regions without draws of the fit, beyond chance.
+    """Share of the draws of the reference in regions without draws of the fit, beyond chance."""
 
-    share
-        From -1 to 1; about 0 if nothing is missed; NaN if the fits cannot be compared.
-    uncertainty
-        Standard error of the share, from the blocks.
-
-    """
-
-    share: float
-    uncertainty: float
+    share: float  # from -1 to 1; about 0 if nothing is missed; NaN if the fits cannot be compared
+    uncertainty: float  # standard error of the share, from the blocks
 
     @property
     def clear(self) -> bool:

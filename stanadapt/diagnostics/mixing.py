@@ -39,20 +39,11 @@ LONG = 20_000
 
 
 class Mixing(NamedTuple):
-    """Diagnostics of one column; NaN if ArviZ cannot compute them.
+    """Diagnostics of one column; NaN if ArviZ cannot compute them."""
 
-    r_hat
-        Split, rank-normalized and folded R-hat; NaN for a single chain.
-    ess_bulk
-        Rank-normalized effective sample size of all chains together.
-    ess_tail
-        The smaller effective sample size of the two quantiles `TAILS`.
-
-    """
-
-    r_hat: float
-    ess_bulk: float
-    ess_tail: float
+    r_hat: float  # split, rank-normalized and folded R-hat; NaN for a single chain
+    ess_bulk: float  # rank-normalized effective sample size of all chains together
+    ess_tail: float  # the smaller effective sample size of the two quantiles `TAILS`
 
 
 def _compute(draws: np.ndarray) -> Mixing:
@@ -176,27 +167,20 @@ def _is_far(mixed: Mixing, one_chain: bool, r_hat: float, ess: float) -> bool:
 
 
 class Efficiency(NamedTuple):
-    """Summary of each column of one fit; arrays of shape (column,).
-
-    mean, sd
-        Posterior mean and standard deviation.
-    mcse_mean, mcse_sd
-        Their Monte Carlo standard errors.
-    ess_bulk, ess_tail
-        Rank-normalized effective sample sizes of all chains together (Vehtari et al., 2021).
-    r_hat
-        NaN for a single chain.
-
-    """
+    """Summary of each column of one fit; arrays of shape (column,)."""
 
     names: list[str]
+    # mean, sd: posterior mean and standard deviation
     mean: np.ndarray
     sd: np.ndarray
+    # mcse_mean, mcse_sd: their Monte Carlo standard errors
     mcse_mean: np.ndarray
     mcse_sd: np.ndarray
+    # ess_bulk, ess_tail: rank-normalized effective sample sizes of all chains together (Vehtari et
+    # al., 2021)
     ess_bulk: np.ndarray
     ess_tail: np.ndarray
-    r_hat: np.ndarray
+    r_hat: np.ndarray  # NaN for a single chain
 
 
 def efficiency(columns: dict[str, np.ndarray]) -> Efficiency:

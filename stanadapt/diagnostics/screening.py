@@ -30,20 +30,13 @@ LONG_BATCHES = (64, 8)
 
 
 class Screened(NamedTuple):
-    """What a screening found, by column.
+    """What a screening found, by column."""
 
-    finite
-        Whether all draws are finite, shape (column,).
-    r_hat
-        Split R-hat of the mapped draws and of their absolute values, shape (2, column); NaN if
-        draws are not finite, or no part of a chain moves.
-    ess
-        Effective sample sizes of the mapped draws, and of the worse tail, shape (2, column).
-
-    """
-
-    finite: np.ndarray
+    finite: np.ndarray  # whether all draws are finite, shape (column,)
+    # split R-hat of the mapped draws and of their absolute values, shape (2, column); NaN if draws
+    # are not finite, or no part of a chain moves
     r_hat: np.ndarray
+    # effective sample sizes of the mapped draws, and of the worse tail, shape (2, column)
     ess: np.ndarray
 
     def worst(self, count: int) -> list[int]:

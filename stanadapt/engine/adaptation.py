@@ -63,26 +63,13 @@ GAMMA, T0, KAPPA = 0.05, 10.0, 0.75
 
 
 class Averaging(NamedTuple):
-    """State of dual averaging.
+    """State of dual averaging."""
 
-    center
-        mu, toward which the iterates shrink.
-    count
-        Number of acceptance rates so far.
-    shortfall
-        Weighted mean of target acceptance rate - acceptance rate.
-    log_step
-        The current iterate: log of the step size to try next.
-    log_mean
-        Weighted mean of the iterates: log of the final step size.
-
-    """
-
-    center: float
-    count: int
-    shortfall: float
-    log_step: float
-    log_mean: float
+    center: float  # mu, toward which the iterates shrink
+    count: int  # number of acceptance rates so far
+    shortfall: float  # weighted mean of target acceptance rate - acceptance rate
+    log_step: float  # the current iterate: log of the step size to try next
+    log_mean: float  # weighted mean of the iterates: log of the final step size
 
 
 @jit
@@ -153,23 +140,13 @@ PRIOR_DRAWS, PRIOR_VARIANCE = 5.0, 1e-3
 
 
 class Welford(NamedTuple):
-    """Running moments of a window of draws; its arrays are updated in place.
+    """Running moments of a window of draws; its arrays are updated in place."""
 
-    count
-        Number of draws.
-    mean
-        Mean of the draws, shape (n,).
-    deviation
-        Deviation of the last draw from the mean before it, shape (n,).
-    products
-        Sums of products of deviations from the mean, in the shape of the factor; if dense, the
-        lower triangle only.
-
-    """
-
-    count: int
-    mean: np.ndarray
-    deviation: np.ndarray
+    count: int  # number of draws
+    mean: np.ndarray  # mean of the draws, shape (n,)
+    deviation: np.ndarray  # deviation of the last draw from the mean before it, shape (n,)
+    # sums of products of deviations from the mean, in the shape of the factor; if dense, the lower
+    # triangle only
     products: np.ndarray
 
 

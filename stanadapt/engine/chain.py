@@ -159,28 +159,18 @@ def _advance(density, settings, owned, rng, span, adapting, out):
 
 
 class ChainDesign(NamedTuple):
-    """Properties that all chains of a run share.
+    """Properties that all chains of a run share."""
 
-    sampler, settings
-        From `registry.find`.
-    plan
-        Numbers of iterations, and which of them are kept.
-    n_constrained
-        Numbers per draw on the constrained scale.
-    keep_unconstrained, keep_extra
-        Also record unconstrained positions; the sampler's `extra_output`.
-    init
-        Replaces the sampler's `init`, unless it is None.
-
-    """
-
+    # sampler, settings: from `registry.find`
     sampler: Sampler
     settings: Any
-    plan: Plan
-    n_constrained: int
+    plan: Plan  # numbers of iterations, and which of them are kept
+    n_constrained: int  # numbers per draw on the constrained scale
+    # keep_unconstrained, keep_extra: also record unconstrained positions; the sampler's
+    # `extra_output`
     keep_unconstrained: bool = False
     keep_extra: bool = False
-    init: Callable | None = None
+    init: Callable | None = None  # replaces the sampler's `init`, unless it is None
 
 
 def compiled_functions(sampler: Sampler) -> tuple[Callable, ...]:

@@ -25,40 +25,28 @@ COUNTERS = 16
 
 
 class Density(NamedTuple):
-    """Log density on unconstrained parameters, Jacobian included, one per chain.
+    """Log density on unconstrained parameters, Jacobian included, one per chain."""
 
-    value_address, gradient_address
-        Addresses of `bs_log_density` and `bs_log_density_gradient`.
-    handle
-        Address of the model instance. The Python owner must outlive this tuple.
-    dim
-        Number of unconstrained parameters, which a sampler moves: the first entries of a position.
-    size
-        Length of a position. The entries after the first `dim` are the noise of an estimated
-        density, standard normal; every other density has no such entries, and size is dim.
-    correlation
-        Correlation between the noise of a proposal and that of the current point, in [0, 1).
-    value_propto
-        1 or 0: the `propto` flag of value calls. A gradient-free sampler on a native library
-        needs 0 (with 1 Stan builds autodiff types). Gradient calls always pass 1, so values
-        of the two kinds differ by a constant and must not be mixed in one ratio.
-    calls
-        Counters, int64, shape (16,): value calls, gradient calls, calls without a finite
-        density, calls of that kind since the last finite one; the rest is padding.
-    failed_position
-        Last position without a finite density, shape (size,): evaluated again to obtain the
-        model's error message.
-
-    """
-
+    # value_address, gradient_address: addresses of `bs_log_density` and `bs_log_density_gradient`
     value_address: int
     gradient_address: int
-    handle: int
+    handle: int  # Address of the model instance. The Python owner must outlive this tuple.
+    # number of unconstrained parameters, which a sampler moves: the first entries of a position
     dim: int
+    # Length of a position. The entries after the first `dim` are the noise of an estimated density,
+    # standard normal; every other density has no such entries, and size is dim.
     size: int
+    # correlation between the noise of a proposal and that of the current point, in [0, 1)
     correlation: float
+    # 1 or 0: the `propto` flag of value calls. A gradient-free sampler on a native library needs 0
+    # (with 1 Stan builds autodiff types). Gradient calls always pass 1, so values of the two kinds
+    # differ by a constant and must not be mixed in one ratio.
     value_propto: int
+    # counters, int64, shape (16,): value calls, gradient calls, calls without a finite density,
+    # calls of that kind since the last finite one; the rest is padding
     calls: np.ndarray
+    # last position without a finite density, shape (size,): evaluated again to obtain the model's
+    # error message
     failed_position: np.ndarray
 
 

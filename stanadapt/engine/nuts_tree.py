@@ -33,24 +33,18 @@ Depth = Annotated[int, Between(1, LARGEST_DEPTH, "[]")]  # of a setting
 
 
 class Tree(NamedTuple):
-    """Memory of a trajectory, overwritten in each iteration; few arrays, as each slows calls.
+    """Memory of a trajectory, overwritten in each iteration; few arrays, as each slows calls."""
 
-    vectors
-        Phases at the backward (rows 0 to 2) and the forward end (3 to 5); the momentum at the end
-        from which the last doubling started (MIDDLE); the sum of momenta of the trajectory before
-        that doubling (TOTAL); shape (8, dim).
-    stack
-        Finished subtrees of the current doubling, in the order in which they were built: momenta of
-        the FIRST and LAST leaf built, the SUM of the momenta of all leaves, POSITION and GRADIENT
-        of the leaf drawn from the subtree in proportion to weight; shape (subtree, 5, dim).
-    numbers
-        LOG_DENSITY and ENERGY of that leaf, and LOG_WEIGHT, the log of the sum over leaves of
-        exp(initial energy - energy); shape (subtree, 3).
-
-    """
-
+    # phases at the backward (rows 0 to 2) and the forward end (3 to 5); the momentum at the end
+    # from which the last doubling started (MIDDLE); the sum of momenta of the trajectory before
+    # that doubling (TOTAL); shape (8, dim)
     vectors: np.ndarray
+    # finished subtrees of the current doubling, in the order in which they were built: momenta of
+    # the FIRST and LAST leaf built, the SUM of the momenta of all leaves, POSITION and GRADIENT of
+    # the leaf drawn from the subtree in proportion to weight; shape (subtree, 5, dim)
     stack: np.ndarray
+    # LOG_DENSITY and ENERGY of that leaf, and LOG_WEIGHT, the log of the sum over leaves of
+    # exp(initial energy - energy); shape (subtree, 3)
     numbers: np.ndarray
 
 

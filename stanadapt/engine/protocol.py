@@ -57,20 +57,12 @@ PRESET, AUTO = "preset", "auto"
 
 
 class Preset(NamedTuple):
-    """Published settings of a sampler, which a user chooses by the name of the paper.
+    """Published settings of a sampler, which a user chooses by the name of the paper."""
 
-    settings
-        Settings by name; those that the user gives too are the user's.
-    by_dimension
-        Further ones: functions of the number of parameters.
-    standardize
-        Coordinates, as `Sampler.standardize`.
-
-    """
-
-    settings: Mapping[str, Any]
+    settings: Mapping[str, Any]  # settings by name; those that the user gives too are the user's
+    # further ones: functions of the number of parameters
     by_dimension: Mapping[str, Callable[[int], Any]] = MappingProxyType({})
-    standardize: str = "no"
+    standardize: str = "no"  # coordinates, as `Sampler.standardize`
 
 
 # --- defaults -------------------------------------------------------------------------------------

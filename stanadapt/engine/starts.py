@@ -15,39 +15,25 @@ import numpy as np
 
 
 class Cost(NamedTuple):
-    """What it cost to find out how chains begin; it counts as warm-up.
+    """What it cost to find out how chains begin; it counts as warm-up."""
 
-    calls
-        Numbers of values, gradients and failures, shape (3,).
-    seconds, processor_seconds, compile_seconds
-        Time by the clock, processor time of all threads, and time of compilation.
-
-    """
-
+    # numbers of values, gradients and failures, shape (3,)
     calls: np.ndarray = np.zeros(3, np.int64)
+    # seconds, processor_seconds, compile_seconds: time by the clock, processor time of all threads,
+    # and time of compilation
     seconds: float = 0.0
     processor_seconds: float = 0.0
     compile_seconds: float = 0.0
 
 
 class ChainInit(NamedTuple):
-    """How every chain begins.
+    """How every chain begins."""
 
-    init
-        Used in place of the sampler's own `init`, unless it is None.
-    description
-        Attributes of the result.
-    prior_data
-        JSON: states hold the handle of the program under these data; see `PRIOR_HANDLES`.
-    cost
-        What the preparation has cost.
-
-    """
-
-    init: Callable | None
-    description: dict[str, Any]
+    init: Callable | None  # used in place of the sampler's own `init`, unless it is None
+    description: dict[str, Any]  # attributes of the result
+    # JSON: states hold the handle of the program under these data; see `PRIOR_HANDLES`
     prior_data: str | None = None
-    cost: Cost = Cost()
+    cost: Cost = Cost()  # what the preparation has cost
 
 
 def never_a_file(given: Any) -> bool:
@@ -56,38 +42,25 @@ def never_a_file(given: Any) -> bool:
 
 
 class StartOption(NamedTuple):
-    """A keyword of `sample` from which chains of some samplers begin.
+    """A keyword of `sample` from which chains of some samplers begin."""
 
-    chain_init
-        (target, sampler, settings, plan, given) -> `ChainInit`. Raises StanadaptError if chains
-        cannot begin from what is given.
-    used_by
-        (sampler) -> whether it can begin from this.
-    users
-        What these samplers are called, for messages; "" for their names alone.
-    is_fit_file
-        (given) -> whether it is the file or the run folder of a fit, to be read first.
-    joins_warm_start
-        Whether `warm_start` may be given too: chains then start at its draws.
-    kept
-        (fit) -> what the fit in `warm_start` was given under this keyword, to be used again if
-        nothing else is given; or None.
-    make
-        (target, source, **options) -> what `sample` would make of a source, for users who want to
-        see it first; None if there is nothing to make.
-    trial
-        (target) -> something to give for a target, with which `stanadapt compile` compiles what
-        chains then begin with; None if that is compiled for another keyword.
-
-    """
-
+    # (target, sampler, settings, plan, given) -> `ChainInit`. Raises StanadaptError if chains
+    # cannot begin from what is given.
     chain_init: Callable[[Any, Any, Any, Any, Any], ChainInit]
-    used_by: Callable[[Any], Any]
-    users: str = ""
+    used_by: Callable[[Any], Any]  # (sampler) -> whether it can begin from this
+    users: str = ""  # what these samplers are called, for messages; "" for their names alone
+    # (given) -> whether it is the file or the run folder of a fit, to be read first
     is_fit_file: Callable[[Any], bool] = never_a_file
+    # whether `warm_start` may be given too: chains then start at its draws
     joins_warm_start: bool = False
+    # (fit) -> what the fit in `warm_start` was given under this keyword, to be used again if
+    # nothing else is given; or None
     kept: Callable[[Any], Any] | None = None
+    # (target, source, **options) -> what `sample` would make of a source, for users who want to see
+    # it first; None if there is nothing to make
     make: Callable[..., Any] | None = None
+    # (target) -> something to give for a target, with which `stanadapt compile` compiles what
+    # chains then begin with; None if that is compiled for another keyword
     trial: Callable[[Any], Any] | None = None
 
 

@@ -101,24 +101,20 @@ ELAPSED = """\
 
 
 class File(NamedTuple):
-    """One chain of a fit, with the attributes of the fit.
-
-    model, number, chain
-        Name of the program; number of the chain in the run, from 1; and in the fit, from 0.
-    columns, parameters, absent
-        Names of all columns, of the parameters, and of statistics without record.
-    draws, warmup_draws
-        Numbers of rows.
-
-    """
+    """One chain of a fit, with the attributes of the fit."""
 
     attributes: Mapping[str, Any]
+    # model, number, chain: name of the program; number of the chain in the run, from 1; and in the
+    # fit, from 0
     model: str
     number: int
     chain: int
+    # columns, parameters, absent: names of all columns, of the parameters, and of statistics
+    # without record
     columns: Sequence[str]
     parameters: Sequence[str]
     absent: Sequence[str]
+    # draws, warmup_draws: numbers of rows
     draws: int
     warmup_draws: int
 

@@ -22,21 +22,13 @@ DRAWS = 30
 
 
 class Estimate(NamedTuple):
-    """Properties of a target's estimate at one position.
+    """Properties of a target's estimate at one position."""
 
-    sd
-        Standard deviation of the log estimate over its noise.
-    log_means
-        Log of the mean estimate for each of two seeds. They differ only by chance if the estimate
-        is consistent.
-    z
-        Difference of the two means in standard errors (delta method).
-
-    """
-
-    sd: float
+    sd: float  # standard deviation of the log estimate over its noise
+    # Log of the mean estimate for each of two seeds. They differ only by chance if the estimate is
+    # consistent.
     log_means: tuple[float, float]
-    z: float
+    z: float  # difference of the two means in standard errors (delta method)
 
 
 def noise_size(target: Any, names: tuple[str, ...]) -> int:

@@ -156,24 +156,14 @@ def _attributes(
 
 
 class Posterior(NamedTuple):
-    """One posterior of the database.
+    """One posterior of the database."""
 
-    name
-        Name of the posterior.
-    program, data
-        Names of the model and of the data.
-    reference
-        Name of the reference draws; None if there are none.
-    dimensions
-        Number of components by variable, as the database counts them.
-
-    """
-
-    name: str
+    name: str  # name of the posterior
+    # program, data: names of the model and of the data
     program: str
     data: str | None
-    reference: str | None
-    dimensions: dict[str, int]
+    reference: str | None  # name of the reference draws; None if there are none
+    dimensions: dict[str, int]  # number of components by variable, as the database counts them
 
 
 class PosteriorDatabase:

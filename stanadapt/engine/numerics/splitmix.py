@@ -25,14 +25,9 @@ _UNIT = 2.0**-53
 
 
 class SplitMix64(NamedTuple):
-    """A generator for compiled code, with the methods `random` and `standard_normal`.
+    """A generator for compiled code, with the methods `random` and `standard_normal`."""
 
-    state
-        The seed at first; updated in place; int64, shape (1,).
-
-    """
-
-    state: np.ndarray
+    state: np.ndarray  # the seed at first; updated in place; int64, shape (1,)
 
 
 @jit

@@ -35,36 +35,23 @@ BLOCK = 8
 
 
 class Tuning(NamedTuple):
-    """The tuning that gradient ascent changes, and its workspace.
+    """The tuning that gradient ascent changes, and its workspace."""
 
-    factor
-        L as in `proposal_factor`: shape (n, n), (1, n) or (1 + 2 r, n). Updated in place.
-    mean_square, single
-        G, running mean of squared derivatives, with the shape of factor, in the first or, in single
-        precision, in the second; the other one has no rows. Updated in place.
-    entropy_weight
-        beta > 0, tuned to bring the acceptance rate to its target.
-    updates
-        Number of ascent steps taken.
-    left, right
-        Workspace, shape (terms, n): the derivative in L of all but sum_i log L_ii is
-        sum_r left[r] right[r]^T, lower triangle.
-    row
-        Workspace, shape (n,).
-    slope, inverse
-        Workspace of a factor of low rank: its derivative, of the same shape, and an array of shape
-        (r, 2 r). Empty for others.
-
-    """
-
+    # L as in `proposal_factor`: shape (n, n), (1, n) or (1 + 2 r, n). Updated in place.
     factor: np.ndarray
+    # mean_square, single: G, running mean of squared derivatives, with the shape of factor, in the
+    # first or, in single precision, in the second; the other one has no rows. Updated in place.
     mean_square: np.ndarray
     single: np.ndarray
-    entropy_weight: float
-    updates: int
+    entropy_weight: float  # beta > 0, tuned to bring the acceptance rate to its target
+    updates: int  # number of ascent steps taken
+    # left, right: workspace, shape (terms, n): the derivative in L of all but sum_i log L_ii is
+    # sum_r left[r] right[r]^T, lower triangle
     left: np.ndarray
     right: np.ndarray
-    row: np.ndarray
+    row: np.ndarray  # workspace, shape (n,)
+    # slope, inverse: Workspace of a factor of low rank: its derivative, of the same shape, and an
+    # array of shape (r, 2 r). Empty for others.
     slope: np.ndarray
     inverse: np.ndarray
 

@@ -33,25 +33,16 @@ DIFFERENCE_STEP = 1e-4
 
 
 class Trajectory(NamedTuple):
-    """The path of a trajectory of N leapfrogs, and workspace; rewritten in every iteration.
+    """The path of a trajectory of N leapfrogs, and workspace; rewritten in every iteration."""
 
-    positions, gradients
-        q_k and g_k, k = 0, ..., N; shape (N + 1, dim).
-    velocities
-        a_k, k = 0, ..., N - 1; shape (N, dim).
-    start, end
-        v_0 and v_N, shape (dim,).
-    work
-        Shape (5, dim).
-
-    """
-
+    # positions, gradients: q_k and g_k, k = 0, ..., N; shape (N + 1, dim)
     positions: np.ndarray
     gradients: np.ndarray
-    velocities: np.ndarray
+    velocities: np.ndarray  # a_k, k = 0, ..., N - 1; shape (N, dim)
+    # start, end: v_0 and v_N, shape (dim,)
     start: np.ndarray
     end: np.ndarray
-    work: np.ndarray
+    work: np.ndarray  # shape (5, dim)
 
 
 @jit

@@ -52,30 +52,17 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration.
+    """Statistics of one iteration."""
 
-    acceptance_rate
-        Mean of min(1, exp(-energy error)) over the leapfrogs.
-    tree_depth, n_steps
-        Numbers of completed doublings, and of leapfrogs.
-    diverging
-        The trajectory ended with an energy error above 1000, or because the density failed.
-    reached_max_treedepth
-        The trajectory was doubled as often as allowed.
-    energy
-        Energy of the draw with its momentum.
-    step_size
-        Step size of the leapfrogs.
-
-    """
-
-    acceptance_rate: float
+    acceptance_rate: float  # mean of min(1, exp(-energy error)) over the leapfrogs
+    # tree_depth, n_steps: numbers of completed doublings, and of leapfrogs
     tree_depth: int
     n_steps: int
+    # the trajectory ended with an energy error above 1000, or because the density failed
     diverging: bool
-    reached_max_treedepth: bool
-    energy: float
-    step_size: float
+    reached_max_treedepth: bool  # the trajectory was doubled as often as allowed
+    energy: float  # energy of the draw with its momentum
+    step_size: float  # step size of the leapfrogs
 
 
 @rarely_called

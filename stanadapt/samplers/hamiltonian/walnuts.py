@@ -73,35 +73,21 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration.
+    """Statistics of one iteration."""
 
-    acceptance_rate
-        Share of macro steps that needed no refinement.
-    tree_depth, n_steps
-        Numbers of completed doublings; of leapfrogs, those of steps that were tried and of reverse
-        steps included.
-    refined, halvings
-        Number of macro steps that needed refinement; how often a macro step was halved at most.
-    diverging
-        The trajectory ended at a macro step that failed however often it was halved.
-    reached_max_treedepth
-        The trajectory was doubled as often as allowed.
-    energy
-        Energy of the draw with its momentum.
-    step_size
-        Length of a macro step.
-
-    """
-
-    acceptance_rate: float
+    acceptance_rate: float  # share of macro steps that needed no refinement
+    # tree_depth, n_steps: numbers of completed doublings; of leapfrogs, those of steps that were
+    # tried and of reverse steps included
     tree_depth: int
     n_steps: int
+    # refined, halvings: number of macro steps that needed refinement; how often a macro step was
+    # halved at most
     refined: int
     halvings: int
-    diverging: bool
-    reached_max_treedepth: bool
-    energy: float
-    step_size: float
+    diverging: bool  # the trajectory ended at a macro step that failed however often it was halved
+    reached_max_treedepth: bool  # the trajectory was doubled as often as allowed
+    energy: float  # energy of the draw with its momentum
+    step_size: float  # length of a macro step
 
 
 @rarely_called

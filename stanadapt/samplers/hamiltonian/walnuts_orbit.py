@@ -46,45 +46,25 @@ MOST_HALVINGS = 12
 
 
 class Steps(NamedTuple):
-    """How macro steps are made.
+    """How macro steps are made."""
 
-    step_size
-        Length h of a macro step, in whitened coordinates.
-    tolerance
-        Largest difference between the energies at both ends of a macro step.
-    max_halvings
-        Largest level that is tried.
-    extra_halving
-        Probability e of one level more than needed.
-    descending
-        Let the energy fall by any amount, and leave the reverse step unchecked: not reversible, for
-        the first iterations of warm-up, which may begin far from the mass.
-
-    """
-
-    step_size: float
-    tolerance: float
-    max_halvings: int
-    extra_halving: float
+    step_size: float  # length h of a macro step, in whitened coordinates
+    tolerance: float  # largest difference between the energies at both ends of a macro step
+    max_halvings: int  # largest level that is tried
+    extra_halving: float  # probability e of one level more than needed
+    # let the energy fall by any amount, and leave the reverse step unchecked: not reversible, for
+    # the first iterations of warm-up, which may begin far from the mass
     descending: bool
 
 
 class Orbit(NamedTuple):
-    """Memory of an orbit, overwritten in each iteration.
+    """Memory of an orbit, overwritten in each iteration."""
 
-    tree
-        The memory of a trajectory of NUTS.
-    spare
-        The Phase at the start of a macro step (rows 0 to 2), the Phase of reverse steps (3 to 5),
-        and the gradient at the end of the macro step; shape (7, dim).
-    log_weights
-        Log weights of the backward and the forward end, shape (2,).
-
-    """
-
-    tree: nuts_tree.Tree
+    tree: nuts_tree.Tree  # the memory of a trajectory of NUTS
+    # the Phase at the start of a macro step (rows 0 to 2), the Phase of reverse steps (3 to 5), and
+    # the gradient at the end of the macro step; shape (7, dim)
     spare: np.ndarray
-    log_weights: np.ndarray
+    log_weights: np.ndarray  # log weights of the backward and the forward end, shape (2,)
 
 
 class Search(NamedTuple):
@@ -97,24 +77,15 @@ class Search(NamedTuple):
 
 
 class Leaf(NamedTuple):
-    """A macro step.
-
-    smallest
-        The smallest level that passes; max_halvings + 1 if none does.
-    level
-        The level used.
-    log_correction
-        log p(level | backward) - log p(level | forward); -inf if the leaf has no weight.
-    gradients
-        Number of gradients for the step, the levels that did not pass, and the reverse steps.
-
-    """
+    """A macro step."""
 
     log_density: float
     energy: float
-    smallest: int
-    level: int
+    smallest: int  # the smallest level that passes; max_halvings + 1 if none does
+    level: int  # the level used
+    # log p(level | backward) - log p(level | forward); -inf if the leaf has no weight
     log_correction: float
+    # number of gradients for the step, the levels that did not pass, and the reverse steps
     gradients: int
 
 

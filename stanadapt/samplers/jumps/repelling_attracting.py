@@ -115,50 +115,29 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """The pair (x, z), the rejected one, and the scales of proposals.
+    """The pair (x, z), the rejected one, and the scales of proposals."""
 
-    current, scratch
-        x, and x* if it was rejected; otherwise the x before it.
-    partner, scratch_partner
-        The auxiliary point z ~ q(. | x), and z* or the z before it.
-    valley
-        x', the end of the last downhill move.
-    scales
-        Standard deviations of the proposal, shape (dim,), updated in place.
-    grid
-        Measurements from which the scales are learned.
-
-    """
-
+    # current, scratch: x, and x* if it was rejected; otherwise the x before it
     current: ValuePoint
     scratch: ValuePoint
+    # partner, scratch_partner: The auxiliary point z ~ q(. | x), and z* or the z before it.
     partner: ValuePoint
     scratch_partner: ValuePoint
-    valley: ValuePoint
-    scales: np.ndarray
-    grid: scale_grid.ScaleGrid
+    valley: ValuePoint  # x', the end of the last downhill move
+    scales: np.ndarray  # standard deviations of the proposal, shape (dim,), updated in place
+    grid: scale_grid.ScaleGrid  # measurements from which the scales are learned
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration.
+    """Statistics of one iteration."""
 
-    acceptance_rate, accepted
-        Acceptance of the pair; the rate is 0 if a forced move was given up, or ended at zero
-        density.
-    n_tries
-        Number of tries of the three forced moves together, each one density evaluation.
-    capped
-        Whether a forced move was given up after `longest_search` tries.
-    step_size
-        The largest of the proposal's standard deviations.
-
-    """
-
+    # acceptance_rate, accepted: acceptance of the pair; the rate is 0 if a forced move was given
+    # up, or ended at zero density
     acceptance_rate: float
     accepted: bool
-    n_tries: int
-    capped: bool
-    step_size: float
+    n_tries: int  # number of tries of the three forced moves together, each one density evaluation
+    capped: bool  # whether a forced move was given up after `longest_search` tries
+    step_size: float  # the largest of the proposal's standard deviations
 
 
 @rarely_called

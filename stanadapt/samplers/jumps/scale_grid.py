@@ -42,27 +42,16 @@ WEIGHTS, SQUARED_WEIGHTS = 0, 1
 
 
 class ScaleGrid(NamedTuple):
-    """The grid and its measurements in this round; arrays are updated in place.
+    """The grid and its measurements in this round; arrays are updated in place."""
 
-    spread
-        Standard deviations at the factor 1, shape (dim,).
-    index
-        Index of the factor of the current turn, 0 for the smallest; after warm-up, of the best.
-    jumps, evaluations
-        For each factor the sum of w and of evaluations, shape (FACTORS,).
-    shares
-        For each coordinate the sum of w jump_i^2 / (2 scale_i^2), shape (dim,).
-    sums
-        Sums of w and of w^2.
-
-    """
-
-    spread: np.ndarray
+    spread: np.ndarray  # standard deviations at the factor 1, shape (dim,)
+    # index of the factor of the current turn, 0 for the smallest; after warm-up, of the best
     index: int
+    # jumps, evaluations: for each factor the sum of w and of evaluations, shape (FACTORS,)
     jumps: np.ndarray
     evaluations: np.ndarray
-    shares: np.ndarray
-    sums: np.ndarray
+    shares: np.ndarray  # for each coordinate the sum of w jump_i^2 / (2 scale_i^2), shape (dim,)
+    sums: np.ndarray  # sums of w and of w^2
 
 
 @jit

@@ -13,20 +13,14 @@ POSITIONS_FOR_MEDIAN = 500
 
 
 class History(NamedTuple):
-    """An evenly thinned record of all positions so far.
+    """An evenly thinned record of all positions so far."""
 
-    rows
-        Every stride-th position, oldest first, shape (capacity, dim); `count` rows are in use. When
-        all are, every other row is dropped and the stride doubles. Updated in place.
-    seen
-        Number of positions so far, including those that were dropped.
-
-    """
-
+    # Every stride-th position, oldest first, shape (capacity, dim); `count` rows are in use. When
+    # all are, every other row is dropped and the stride doubles. Updated in place.
     rows: np.ndarray
     count: int
     stride: int
-    seen: int
+    seen: int  # number of positions so far, including those that were dropped
 
 
 @jit

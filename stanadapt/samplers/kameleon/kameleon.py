@@ -139,19 +139,12 @@ PUBLISHED = Settings(
 
 
 class Past(NamedTuple):
-    """Tuning that was learned from the positions so far. Arrays are updated in place.
-
-    floor
-        F, lower triangle of shape (dim, dim).
-    redraw
-        Probability that the next step takes another subsample.
-
-    """
+    """Tuning that was learned from the positions so far. Arrays are updated in place."""
 
     history: History
     subsample: Subsample
-    floor: np.ndarray
-    redraw: float
+    floor: np.ndarray  # f, lower triangle of shape (dim, dim)
+    redraw: float  # probability that the next step takes another subsample
 
 
 class State(NamedTuple):

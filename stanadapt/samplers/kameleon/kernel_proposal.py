@@ -39,44 +39,25 @@ from stanadapt.samplers.kameleon.kernels import Kernel, fill_weights, weight_at_
 
 
 class Subsample(NamedTuple):
-    """Points z_1, ..., z_n of the chain's past, and the kernel's bandwidth.
+    """Points z_1, ..., z_n of the chain's past, and the kernel's bandwidth."""
 
-    points
-        One point per column, so that sums over points are contiguous; shape (dim, capacity).
-    landmarks
-        U^-1 points.
-    count
-        n, the number of columns in use.
-    units
-        U, lower triangular; of shape (1, dim) if diagonal.
-    bandwidth
-        Bandwidth in the units of the landmarks; 0 until it is learned.
-    columns, weights
-        Workspace, shapes (dim, capacity) and (capacity,).
-
-    """
-
+    # one point per column, so that sums over points are contiguous; shape (dim, capacity)
     points: np.ndarray
-    landmarks: np.ndarray
-    count: int
-    units: np.ndarray
-    bandwidth: float
+    landmarks: np.ndarray  # u^-1 points
+    count: int  # n, the number of columns in use
+    units: np.ndarray  # u, lower triangular; of shape (1, dim) if diagonal
+    bandwidth: float  # bandwidth in the units of the landmarks; 0 until it is learned
+    # columns, weights: workspace, shapes (dim, capacity) and (capacity,)
     columns: np.ndarray
     weights: np.ndarray
 
 
 class Local(NamedTuple):
-    """The proposal from one position; overwritten for every proposal.
+    """The proposal from one position; overwritten for every proposal."""
 
-    landmark
-        U^-1 times the position, shape (dim,).
-    spread, factor
-        S and the lower triangular L with L L^T = gamma^2 F + s^2 S, lower triangles of shape
-        (dim, dim).
-
-    """
-
-    landmark: np.ndarray
+    landmark: np.ndarray  # u^-1 times the position, shape (dim,)
+    # spread, factor: S and the lower triangular L with L L^T = gamma^2 F + s^2 S, lower triangles
+    # of shape (dim, dim)
     spread: np.ndarray
     factor: np.ndarray
 

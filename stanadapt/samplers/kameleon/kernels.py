@@ -101,20 +101,14 @@ LARGEST_CHANGE = 1e3
 
 
 class Scale(NamedTuple):
-    """The scales of the proposal; gamma is tuned before the first subsample, s after it.
+    """The scales of the proposal; gamma is tuned before the first subsample, s after it."""
 
-    gamma, s
-        R = gamma^2 F + s^2 S.
-    updates
-        Number of updates since tuning started or restarted.
-    log_mean, averaged
-        Mean of the logarithm of the tuned scale, and the number of updates that it averages.
-
-    """
-
+    # gamma, s: R = gamma^2 F + s^2 S
     gamma: float
     s: float
-    updates: int
+    updates: int  # number of updates since tuning started or restarted
+    # log_mean, averaged: mean of the logarithm of the tuned scale, and the number of updates that
+    # it averages
     log_mean: float
     averaged: int
 

@@ -31,20 +31,14 @@ from stanadapt.engine.wrapped_density import Integers, Matrix, Vector, parts_at,
 
 
 class BatchTerms(NamedTuple):
-    """The terms of the estimate.
+    """The terms of the estimate."""
 
-    fixed, weights
-        Densities that are evaluated every time, and their weights: (1 - K) l_0.
-    batches
-        The l_k; one of them is evaluated, with weight K.
-    corrections, center
-        c_k, shape (K, dim), and the position at which they were computed, shape (dim,).
-
-    """
-
+    # fixed, weights: densities that are evaluated every time, and their weights: (1 - K) l_0
     fixed: list[Density]
     weights: np.ndarray
-    batches: list[Density]
+    batches: list[Density]  # the l_k; one of them is evaluated, with weight K
+    # corrections, center: c_k, shape (K, dim), and the position at which they were computed, shape
+    # (dim,)
     corrections: np.ndarray
     center: np.ndarray
 

@@ -24,23 +24,12 @@ from stanadapt.targets.target import Samplable, Target, require_target
 
 
 class Rows(NamedTuple):
-    """Data that have one row for each observation.
+    """Data that have one row for each observation."""
 
-    data
-        All data of the program, by name.
-    names
-        Names of the variables with rows.
-    sizes
-        Names of the whole numbers that give their length.
-    length
-        Number of rows.
-
-    """
-
-    data: dict[str, Any]
-    names: tuple[str, ...]
-    sizes: tuple[str, ...]
-    length: int
+    data: dict[str, Any]  # all data of the program, by name
+    names: tuple[str, ...]  # names of the variables with rows
+    sizes: tuple[str, ...]  # names of the whole numbers that give their length
+    length: int  # number of rows
 
     def select(self, indices: np.ndarray) -> dict[str, Any]:
         """Return the data with the rows of these indices, from 0 on, and their number as length."""

@@ -50,31 +50,20 @@ class Estimated(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current point and memory for the next one; t counts draws, and is 0 in warm-up.
-
-    warming_up
-        Whether steps have the first size.
-
-    """
+    """The current point and memory for the next one; t counts draws, and is 0 in warm-up."""
 
     current: Estimated
     scratch: Estimated
     t: int
-    warming_up: bool
+    warming_up: bool  # whether steps have the first size
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration.
+    """Statistics of one iteration."""
 
-    acceptance_rate
-        1, or 0 if the density failed at the next point, to which the chain then did not move.
-    weight
-        e_t, the weight of the draw in means.
-
-    """
-
+    # 1, or 0 if the density failed at the next point, to which the chain then did not move
     acceptance_rate: float
-    weight: float
+    weight: float  # e_t, the weight of the draw in means
 
 
 @rarely_called

@@ -50,33 +50,22 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current point, memory for the next one, the last noise, and the sd of the noise.
-
-    testing
-        Whether moves are tested, which is the case during warm-up.
-
-    """
+    """The current point, memory for the next one, the last noise, and the sd of the noise."""
 
     current: GradientPoint
     scratch: GradientPoint
     noise: np.ndarray
     step_size: float
-    testing: bool
+    testing: bool  # whether moves are tested, which is the case during warm-up
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration.
+    """Statistics of one iteration."""
 
-    acceptance_rate
-        Probability that a Metropolis test would have accepted the move, which is made in any case
-        except during warm-up.
-    step_size
-        sqrt(h), the standard deviation of the noise.
-
-    """
-
+    # probability that a Metropolis test would have accepted the move, which is made in any case
+    # except during warm-up
     acceptance_rate: float
-    step_size: float
+    step_size: float  # sqrt(h), the standard deviation of the noise
 
 
 @jit

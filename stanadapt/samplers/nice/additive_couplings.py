@@ -27,23 +27,16 @@ MOVES_Z, LAYERS, FIRST_WIDTH, FIRST_WEIGHT = 0, 1, 2, 3
 
 
 class CompiledNetwork(NamedTuple):
-    """Couplings for compiled code; read only, so that chains may share one.
+    """Couplings for compiled code; read only, so that chains may share one."""
 
-    couplings
-        int64, shape (coupling, 4): whether z is moved, or v; number of layers of t; offsets of its
-        widths and of its weights.
-    widths
-        int64: for each t, the widths of its input, its hidden layers and its output.
-    weights
-        For each layer the matrix, shape (input, output) in row-major order, then the biases.
-    mean, factor
-        Mean of x, shape (dim,), and L as in `engine/numerics/triangular`.
-
-    """
-
+    # int64, shape (coupling, 4): whether z is moved, or v; number of layers of t; offsets of its
+    # widths and of its weights
     couplings: np.ndarray
+    # int64: for each t, the widths of its input, its hidden layers and its output
     widths: np.ndarray
+    # for each layer the matrix, shape (input, output) in row-major order, then the biases
     weights: np.ndarray
+    # mean, factor: mean of x, shape (dim,), and L as in `engine/numerics/triangular`
     mean: np.ndarray
     factor: np.ndarray
 

@@ -29,23 +29,13 @@ SPREAD = 3.0
 
 
 class Rehearsal(NamedTuple):
-    """Result of a run with a network.
+    """Result of a run with a network."""
 
-    draws
-        Shape (chain, draw, dim), on the unconstrained scale.
-    ess_per_draw
-        Smallest bulk effective sample size of a coordinate, divided by the number of draws.
-    acceptance
-        Share of accepted proposals of the network.
-    n_density
-        Number of density evaluations.
-
-    """
-
-    draws: np.ndarray
+    draws: np.ndarray  # shape (chain, draw, dim), on the unconstrained scale
+    # smallest bulk effective sample size of a coordinate, divided by the number of draws
     ess_per_draw: float
-    acceptance: float
-    n_density: int
+    acceptance: float  # share of accepted proposals of the network
+    n_density: int  # number of density evaluations
 
 
 def rehearse(

@@ -79,47 +79,33 @@ LAST_RATE = 0.05
 
 
 class Ascent(NamedTuple):
-    """End of an ascent.
+    """End of an ascent."""
 
-    location, factor
-        mu, shape (dim,), and L: lower triangle of shape (dim, dim), or (1, dim) diagonal.
-    elbo
-        Estimate in each iteration, from its draws, shape (iteration,).
-    failed
-        Number of the iterations * draws draws that had no finite density.
-    """
-
+    # location, factor: mu, shape (dim,), and L: lower triangle of shape (dim, dim), or (1, dim)
+    # diagonal
     location: np.ndarray
     factor: np.ndarray
-    elbo: np.ndarray
-    failed: int
+    elbo: np.ndarray  # estimate in each iteration, from its draws, shape (iteration,)
+    failed: int  # number of the iterations * draws draws that had no finite density
 
 
 class Climber(NamedTuple):
-    """State of an ascent between iterations; all arrays are updated in place.
+    """State of an ascent between iterations; all arrays are updated in place."""
 
-    location, factor
-        mu and L.
-    gradient, mean, square
-        Gradient of the ELBO with respect to mu (row 0) and L (the other rows), and Adam's running
-        averages of gradients and of their squares; shape (1 + rows of L, dim).
-    total_location, total_factor
-        Sums of mu and L over the iterates to be averaged.
-    noise
-        Standard normal draws of an iteration, shape (draw, dim).
-    position, slope, solved
-        Workspace, shape (dim,).
-
-    """
-
+    # location, factor: mu and L
     location: np.ndarray
     factor: np.ndarray
+    # gradient, mean, square: gradient of the ELBO with respect to mu (row 0) and L (the other
+    # rows), and Adam's running averages of gradients and of their squares; shape (1 + rows of L,
+    # dim)
     gradient: np.ndarray
     mean: np.ndarray
     square: np.ndarray
+    # total_location, total_factor: sums of mu and L over the iterates to be averaged
     total_location: np.ndarray
     total_factor: np.ndarray
-    noise: np.ndarray
+    noise: np.ndarray  # standard normal draws of an iteration, shape (draw, dim)
+    # position, slope, solved: workspace, shape (dim,)
     position: np.ndarray
     slope: np.ndarray
     solved: np.ndarray

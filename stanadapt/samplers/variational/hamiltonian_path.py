@@ -43,26 +43,18 @@ JUDGED_PATHS, PATHS_PER_DIMENSION = 400, 20
 
 
 class PathModel(NamedTuple):
-    """Start of the paths, their continuation, and their reverse; arrays are updated in place.
+    """Start of the paths, their continuation, and their reverse; arrays are updated in place."""
 
-    location, factor
-        Mean of q_0, shape (dim,), and L of its covariance, as in `triangular`.
-    scale
-        The mass of coordinate i is 1 / scale[i]^2; shape (dim,).
-    slopes, offsets, roots
-        A_t, shape (T, dim, dim), b_t, shape (T, dim), and the Cholesky factors of S_t.
-    numbers
-        Step size, and whether paths are followed (1) or end at z_0 (0).
-
-    """
-
+    # location, factor: mean of q_0, shape (dim,), and L of its covariance, as in `triangular`
     location: np.ndarray
     factor: np.ndarray
-    scale: np.ndarray
+    scale: np.ndarray  # the mass of coordinate i is 1 / scale[i]^2; shape (dim,)
+    # slopes, offsets, roots: A_t, shape (T, dim, dim), b_t, shape (T, dim), and the Cholesky
+    # factors of S_t
     slopes: np.ndarray
     offsets: np.ndarray
     roots: np.ndarray
-    numbers: np.ndarray
+    numbers: np.ndarray  # step size, and whether paths are followed (1) or end at z_0 (0)
 
 
 STEP_SIZE, FOLLOWED = 0, 1

@@ -76,45 +76,28 @@ class Weighed(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current point and the rejected one, the model of paths, and the state of the ascent.
-
-    averaged
-        Number of iterates in the sums of `climber`.
-    fitting
-        Whether q_0 is still being fitted: not if it comes from an earlier fit.
-    training_due
-        Whether paths are to be trained before the next one.
-
-    """
+    """The current point and the rejected one, the model of paths, and the state of the ascent."""
 
     current: Weighed
     scratch: Weighed
     model: PathModel
     climber: Climber
-    averaged: int
-    fitting: bool
-    training_due: bool
+    averaged: int  # number of iterates in the sums of `climber`
+    fitting: bool  # whether q_0 is still being fitted: not if it comes from an earlier fit
+    training_due: bool  # whether paths are to be trained before the next one
     work: PathWork
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration.
+    """Statistics of one iteration."""
 
-    acceptance_rate
-        Acceptance probability of the path. If every path is accepted: 1, or 0 if the density
-        failed.
-    log_weight
-        L of the proposed path: its mean is a lower bound on the log evidence, and exp(L) an
-        unbiased estimate of the evidence, up to constants that the attributes of a result include.
-        If the density failed, the lowest number.
-    leapfrogs
-        Gradients of the path: one at its start, and one for each leapfrog.
-
-    """
-
+    # Acceptance probability of the path. If every path is accepted: 1, or 0 if the density failed.
     acceptance_rate: float
+    # L of the proposed path: its mean is a lower bound on the log evidence, and exp(L) an unbiased
+    # estimate of the evidence, up to constants that the attributes of a result include. If the
+    # density failed, the lowest number.
     log_weight: float
-    leapfrogs: int
+    leapfrogs: int  # gradients of the path: one at its start, and one for each leapfrog
 
 
 def init(

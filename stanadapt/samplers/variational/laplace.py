@@ -32,23 +32,13 @@ FLAT = 1e-8
 
 
 class Curved(NamedTuple):
-    """Result of a climb.
+    """Result of a climb."""
 
-    best
-        The Gaussian; None if the density has no maximum there.
-    problem
-        The reason, without a full stop, if there is no maximum.
-    log_density
-        Log density along the climb, shape (point,).
-    flattest
-        If some direction has no downward curvature: its coordinates in units of the learned
-        scales, shape (dim,); otherwise None.
-
-    """
-
-    best: Gaussian | None
-    problem: str
-    log_density: np.ndarray
+    best: Gaussian | None  # the Gaussian; None if the density has no maximum there
+    problem: str  # the reason, without a full stop, if there is no maximum
+    log_density: np.ndarray  # log density along the climb, shape (point,)
+    # if some direction has no downward curvature: its coordinates in units of the learned scales,
+    # shape (dim,); otherwise None
     flattest: np.ndarray | None
 
 

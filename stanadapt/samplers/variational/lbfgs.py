@@ -29,24 +29,16 @@ FAR = 16.0
 
 
 class Path(NamedTuple):
-    """Points of a climb, in rows; the first is the start.
+    """Points of a climb, in rows; the first is the start."""
 
-    positions, gradients
-        Positions, and gradients of the log density, shape (point, dim).
-    log_density
-        Log densities, shape (point,).
-    scales
-        Diagonal alpha of the inverse Hessian before the last pairs, shape (point, dim).
-    useful
-        Whether the step to a point has a positive curvature from which scales can be learned, shape
-        (point,).
-
-    """
-
+    # positions, gradients: positions, and gradients of the log density, shape (point, dim)
     positions: np.ndarray
     gradients: np.ndarray
-    log_density: np.ndarray
+    log_density: np.ndarray  # log densities, shape (point,)
+    # diagonal alpha of the inverse Hessian before the last pairs, shape (point, dim)
     scales: np.ndarray
+    # whether the step to a point has a positive curvature from which scales can be learned, shape
+    # (point,)
     useful: np.ndarray
 
 

@@ -39,75 +39,42 @@ TRIES = 25  # draws of an approximation until one can be a starting point
 
 
 class Fitted(NamedTuple):
-    """Result of a method.
+    """Result of a method."""
 
-    parts
-        Gaussians in the coordinates of the target; several represent their mixture.
-    elbo
-        Estimates of the evidence lower bound, shape (path, iteration), NaN after the end of a path.
-    densities
-        Densities, with counters of their evaluations.
-    remarks
-        Notes for the user, each a `Message`.
-
-    """
-
+    # gaussians in the coordinates of the target; several represent their mixture
     parts: list[Gaussian]
+    # estimates of the evidence lower bound, shape (path, iteration), NaN after the end of a path
     elbo: np.ndarray
-    densities: list[Density]
-    remarks: list[str]
+    densities: list[Density]  # densities, with counters of their evaluations
+    remarks: list[str]  # notes for the user, each a `Message`
 
 
 class PathfinderSettings(NamedTuple):
-    """Settings of Pathfinder.
+    """Settings of Pathfinder."""
 
-    paths
-        Number of climbs, from as many starts; their Gaussians make a mixture.
-    history
-        Number of last steps of a climb from which the curvature is learned: the covariance differs
-        from a diagonal matrix in at most twice as many directions.
-    elbo_draws
-        Draws for each estimate of the ELBO, one estimate per step of a climb.
-    max_iterations
-        Largest number of steps of a climb.
-
-    """
-
-    paths: int = 4
+    paths: int = 4  # number of climbs, from as many starts; their Gaussians make a mixture
+    # number of last steps of a climb from which the curvature is learned: the covariance differs
+    # from a diagonal matrix in at most twice as many directions
     history: int = 6
-    elbo_draws: int = 25
-    max_iterations: int = 1000
+    elbo_draws: int = 25  # draws for each estimate of the ELBO, one estimate per step of a climb
+    max_iterations: int = 1000  # largest number of steps of a climb
 
 
 class AdviSettings(NamedTuple):
-    """Settings of ADVI.
+    """Settings of ADVI."""
 
-    algorithm
-        "fullrank", a Gaussian with all correlations, or "meanfield", with none.
-    iterations
-        Steps of the stochastic gradient, at least 2.
-    grad_samples
-        Draws for each step, one gradient each.
-    learning_rate
-        Length of the first steps, in standard deviations as Pathfinder estimates them; in (0, 1).
-
-    """
-
+    # "fullrank", a Gaussian with all correlations, or "meanfield", with none
     algorithm: str = "fullrank"
-    iterations: int = 2000
-    grad_samples: int = 10
+    iterations: int = 2000  # steps of the stochastic gradient, at least 2
+    grad_samples: int = 10  # draws for each step, one gradient each
+    # length of the first steps, in standard deviations as Pathfinder estimates them; in (0, 1)
     learning_rate: float = 0.05
 
 
 class LaplaceSettings(NamedTuple):
-    """Settings of Laplace's method.
+    """Settings of Laplace's method."""
 
-    max_iterations
-        Largest number of steps of the climb to the mode.
-
-    """
-
-    max_iterations: int = 1000
+    max_iterations: int = 1000  # largest number of steps of the climb to the mode
 
 
 def fit_pathfinder(

@@ -75,21 +75,14 @@ def low_rank_factor(scale: np.ndarray, steps: np.ndarray, slopes: np.ndarray) ->
 
 
 class Found(NamedTuple):
-    """Result of one path.
+    """Result of one path."""
 
-    best
-        The Gaussian with the highest ELBO; None if the density failed at the start, or at every
-        point at which the ELBO was estimated.
-    elbo
-        Estimates along the path, one per point; -inf if a draw had a density of zero.
-    path
-        The climb.
-
-    """
-
+    # the Gaussian with the highest ELBO; None if the density failed at the start, or at every point
+    # at which the ELBO was estimated
     best: Gaussian | None
+    # estimates along the path, one per point; -inf if a draw had a density of zero
     elbo: np.ndarray
-    path: Path
+    path: Path  # the climb
 
 
 @np.errstate(all="ignore")  # called in threads; results that are not finite are discarded

@@ -16,19 +16,14 @@ from stanadapt.engine.numerics.vectors import fill_normal, squared_norm
 
 
 class Approximation(NamedTuple):
-    """q: arrays are updated in place when it is fitted again.
+    """q: arrays are updated in place when it is fitted again."""
 
-    location, factor
-        m, shape (dim,), and L of the scale matrix L L^T: lower triangle of shape (dim, dim), or
-        (1, dim) diagonal.
-    precision
-        (L L^T)^-1, shape (dim, dim), for moves of blocks; shape (1, dim) if L is diagonal or there
-        are no such moves.
-
-    """
-
+    # location, factor: m, shape (dim,), and L of the scale matrix L L^T: lower triangle of shape
+    # (dim, dim), or (1, dim) diagonal
     location: np.ndarray
     factor: np.ndarray
+    # (L L^T)^-1, shape (dim, dim), for moves of blocks; shape (1, dim) if L is diagonal or there
+    # are no such moves
     precision: np.ndarray
 
 

@@ -90,20 +90,14 @@ class Weighed(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current point and the rejected one, q, and the state of its ascent.
-
-    averaged
-        Number of iterates in the sums of `climber`.
-    fitting
-        Whether q is still being fitted: not after warm-up, nor if it comes from an earlier fit.
-
-    """
+    """The current point and the rejected one, q, and the state of its ascent."""
 
     current: Weighed
     scratch: Weighed
     q: Approximation
     climber: Climber
-    averaged: int
+    averaged: int  # number of iterates in the sums of `climber`
+    # whether q is still being fitted: not after warm-up, nor if it comes from an earlier fit
     fitting: bool
     local_scale: float
     gradient: np.ndarray
@@ -111,20 +105,14 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration.
-
-    log_weight
-        Log density minus that of q at the draw, up to a constant of each chain: if it is large,
-        q has too little mass there, and the chain stays.
-    local
-        Whether a local move was tried.
-
-    """
+    """Statistics of one iteration."""
 
     acceptance_rate: float
     accepted: bool
-    local: bool
+    local: bool  # whether a local move was tried
     local_scale: float
+    # log density minus that of q at the draw, up to a constant of each chain: if it is large, q has
+    # too little mass there, and the chain stays
     log_weight: float
 
 

@@ -49,22 +49,15 @@ class Newton(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """Which chains are near the typical set, and where the others are.
+    """Which chains are near the typical set, and where the others are."""
 
-    near, behind, lost
-        Shape (chain,): near the typical set; far below those near; at the end of a climb, but with
-        far less mass around. A chain that is none of these still climbs by itself.
-    level
-        Mean log density of the chains that are near.
-    mass
-        Log mass around each chain, by Laplace's method; -inf for one that still climbs.
-
-    """
-
+    # near, behind, lost: Shape (chain,): near the typical set; far below those near; at the end of
+    # a climb, but with far less mass around. A chain that is none of these still climbs by itself.
     near: np.ndarray
     behind: np.ndarray
     lost: np.ndarray
-    level: float
+    level: float  # mean log density of the chains that are near
+    # log mass around each chain, by Laplace's method; -inf for one that still climbs
     mass: np.ndarray
 
 

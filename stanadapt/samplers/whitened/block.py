@@ -25,17 +25,6 @@ class Tuning(NamedTuple):
         Whether trajectories consist of n_steps two-stage steps; if not, NUTS is used.
     step_size, averaging
         Step size in units of the whitened posterior, and its dual averaging.
-    learns_step
-        Whether `adapt` changes the step size.
-    search
-        If positive, the next iteration of NUTS begins with a search for a step size, and dual
-        averaging is centered at this multiple of the result.
-    nuts_target_accept
-        Acceptance rate to tune the step size of NUTS to.
-    max_treedepth
-        Largest depth of a tree of NUTS.
-    force_known
-        Whether the chain has stored L^T g for its current point and the current factor L.
 
     """
 
@@ -43,26 +32,24 @@ class Tuning(NamedTuple):
     step_size: float
     n_steps: int
     averaging: Averaging
-    learns_step: bool
+    learns_step: bool  # whether `adapt` changes the step size
+    # if positive, the next iteration of NUTS begins with a search for a step size, and dual
+    # averaging is centered at this multiple of the result
     search: float
-    nuts_target_accept: float
-    max_treedepth: int
+    nuts_target_accept: float  # acceptance rate to tune the step size of NUTS to
+    max_treedepth: int  # largest depth of a tree of NUTS
+    # whether the chain has stored L^T g for its current point and the current factor L
     force_known: bool
 
 
 class Block(NamedTuple):
-    """The iterations of a chain since chains were last pooled; `rows` of them are filled.
+    """The iterations of a chain since chains were last pooled; `rows` of them are filled."""
 
-    positions, gradients
-        Shape (length, dim).
-    numbers
-        ACCEPTANCE, LOG_DENSITY and DIVERGING, and STEEP: whether a trajectory of NUTS diverged
-        within the support, where a shorter step may help; shape (length, 4).
-
-    """
-
+    # positions, gradients: shape (length, dim)
     positions: np.ndarray
     gradients: np.ndarray
+    # ACCEPTANCE, LOG_DENSITY and DIVERGING, and STEEP: whether a trajectory of NUTS diverged within
+    # the support, where a shorter step may help; shape (length, 4)
     numbers: np.ndarray
     rows: int
 
@@ -74,18 +61,13 @@ def no_block(dim):
 
 
 class Window(NamedTuple):
-    """A block of all chains, in their order.
+    """A block of all chains, in their order."""
 
-    positions, gradients, numbers
-        Shapes (chain, iteration, dim) twice, and (chain, iteration, 4).
-    moved
-        Whether each chain moved at all, shape (chain,).
-    """
-
+    # positions, gradients, numbers: shapes (chain, iteration, dim) twice, and (chain, iteration, 4)
     positions: np.ndarray
     gradients: np.ndarray
     numbers: np.ndarray
-    moved: np.ndarray
+    moved: np.ndarray  # whether each chain moved at all, shape (chain,)
 
     @property
     def acceptance(self) -> np.ndarray:

@@ -22,20 +22,11 @@ REJECTED, DOUBTFUL_REJECTED, LARGEST_REJECTED = 0.01, 0.01, 0.02
 
 
 class Trajectory(IntEnum):
-    """Kind of trajectory.
+    """Kind of trajectory."""
 
-    chosen
-        Chosen by the pilot run.
-    fixed
-        Trajectories of fixed length.
-    nuts
-        NUTS on the learned metric.
-
-    """
-
-    chosen = 0
-    fixed = 1
-    nuts = 2
+    chosen = 0  # chosen by the pilot run
+    fixed = 1  # trajectories of fixed length
+    nuts = 2  # NUTS on the learned metric
 
 
 class Choice(NamedTuple):

@@ -48,36 +48,26 @@ DEEP = -1e20
 class Climb(NamedTuple):
     """The task of a chain before the first iteration of a block, and its findings.
 
-    gradients
-        Largest number of gradients; 0 if the chain does not climb.
-    begin
-        Position to which it returns before, shape (n,); empty if it climbs from where it is.
-    enough, level
-        Rise, and log density, at which the climb ends; one below a finite level has not arrived.
-    highest
-        Log density that no step may exceed.
-    newton
-        Whether the metric contains the curvature, so that the first step is L b.
-    sides
-        Gradients for a difference at the end, if it arrived: 2 central, 1 forward, 0 none.
     curvature, force
         -L^T H L from differences, rows with nan if they failed, and L^T g, at the end of the climb;
         shapes (n, n) and (n,), empty if none were made.
-    rise
-        Rise that Newton's method predicts from there, if `whitened.climb_rounds` has computed it;
-        otherwise inf.
 
     """
 
-    gradients: int
+    gradients: int  # largest number of gradients; 0 if the chain does not climb
+    # position to which it returns before, shape (n,); empty if it climbs from where it is
     begin: np.ndarray
+    # enough, level: rise, and log density, at which the climb ends; one below a finite level has
+    # not arrived
     enough: float
     level: float
-    highest: float
-    newton: bool
-    sides: int
+    highest: float  # log density that no step may exceed
+    newton: bool  # whether the metric contains the curvature, so that the first step is L b
+    sides: int  # gradients for a difference at the end, if it arrived: 2 central, 1 forward, 0 none
     curvature: np.ndarray
     force: np.ndarray
+    # rise that Newton's method predicts from there, if `whitened.climb_rounds` has computed it;
+    # otherwise inf
     rise: float
 
 

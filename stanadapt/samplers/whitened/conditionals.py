@@ -76,23 +76,16 @@ def correlations(one: np.ndarray, other: np.ndarray) -> np.ndarray:
 
 
 class Fits(NamedTuple):
-    """Models, one per row: the coordinate, its drivers, and its numbers.
+    """Models, one per row: the coordinate, its drivers, and its numbers."""
 
-    coordinate, scale, second, location
-        Shape (fit,); a driver of -1 is absent. There may be two of the scale.
-    numbers
-        Shape (fit, PARAMETERS).
-    free
-        Which of them are fitted, shape (fit, PARAMETERS).
-
-    """
-
+    # coordinate, scale, second, location: Shape (fit,); a driver of -1 is absent. There may be two
+    # of the scale.
     coordinate: np.ndarray
     scale: np.ndarray
     second: np.ndarray
     location: np.ndarray
-    numbers: np.ndarray
-    free: np.ndarray
+    numbers: np.ndarray  # shape (fit, PARAMETERS)
+    free: np.ndarray  # which of them are fitted, shape (fit, PARAMETERS)
 
     @property
     def drivers(self) -> list[set[int]]:

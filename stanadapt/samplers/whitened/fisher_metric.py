@@ -43,17 +43,10 @@ SMALLEST_SCALE, LARGEST_SCALE = 1e-75, 1e75
 
 
 class Metric(IntEnum):
-    """Part of the posterior's covariance that is learned.
+    """Part of the posterior's covariance that is learned."""
 
-    automatic
-        Scales, and as many correlated directions as the draws support.
-    diagonal
-        Scales alone.
-
-    """
-
-    automatic = 0
-    diagonal = 1
+    automatic = 0  # scales, and as many correlated directions as the draws support
+    diagonal = 1  # scales alone
 
 
 class FisherMetric(NamedTuple):

@@ -193,25 +193,14 @@ def curved_candidates(plain: Fits, learned: Draws) -> Fits:
 
 
 class Search(NamedTuple):
-    """The map found, and the divergence without it.
+    """The map found, and the divergence without it."""
 
-    accepted
-        One fit per mapped coordinate.
-    plain
-        Fits without drivers of all coordinates.
-    rest
-        Held-out divergence of the accepted fit of each coordinate, or of the plain one.
-    before
-        Held-out divergence of the plain fits.
-    tried, found
-        All fits that may be accepted, and their held-out divergence.
-
-    """
-
-    accepted: Fits
-    plain: Fits
+    accepted: Fits  # one fit per mapped coordinate
+    plain: Fits  # fits without drivers of all coordinates
+    # held-out divergence of the accepted fit of each coordinate, or of the plain one
     rest: np.ndarray
-    before: np.ndarray
+    before: np.ndarray  # held-out divergence of the plain fits
+    # tried, found: all fits that may be accepted, and their held-out divergence
     tried: Fits
     found: np.ndarray
 

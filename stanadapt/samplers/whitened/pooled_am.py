@@ -81,27 +81,20 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current point, the rejected one, the tuning of moves, and the record of the block.
-
-    single, coordinate, scales
-        Whether one parameter moves at a time; the next one to move; their scales, shape (dim,),
-        updated in place.
-    scale, factor
-        Joint moves are N(x, scale^2 L L^T), with L of shape (dim, dim) or (1, dim).
-    t
-        Number of iterations in this block.
-
-    """
+    """The current point, the rejected one, the tuning of moves, and the record of the block."""
 
     current: ValuePoint
     scratch: ValuePoint
     noise: np.ndarray
+    # single, coordinate, scales: whether one parameter moves at a time; the next one to move; their
+    # scales, shape (dim,), updated in place
     single: bool
     coordinate: int
     scales: np.ndarray
+    # scale, factor: joint moves are N(x, scale^2 L L^T), with L of shape (dim, dim) or (1, dim)
     scale: float
     factor: np.ndarray
-    t: int
+    t: int  # number of iterations in this block
     block: Block
 
 

@@ -92,60 +92,33 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """The current point, the rejected one, the memory of a trajectory, and the tuning.
-
-    leapfrog
-        Workspace with the factor of the metric, stored as in `metric_factor`.
-    tuning
-        The kernel, its step size, and the state of its adaptation.
-    block
-        Record of this chain since the chains were last pooled.
-    force
-        L^T g at the current point, shape (dim,), if `tuning.force_known`.
-    straightening
-        The map to the coordinates y in which trajectories move; empty if they are the program's.
-    climb
-        The climb that is due before the next iteration, or the findings of the last one.
-
-    """
+    """The current point, the rejected one, the memory of a trajectory, and the tuning."""
 
     current: GradientPoint
     scratch: GradientPoint
     tree: nuts_tree.Tree
-    leapfrog: Leapfrog
-    tuning: Tuning
-    block: Block
-    force: np.ndarray
+    leapfrog: Leapfrog  # workspace with the factor of the metric, stored as in `metric_factor`
+    tuning: Tuning  # the kernel, its step size, and the state of its adaptation
+    block: Block  # record of this chain since the chains were last pooled
+    force: np.ndarray  # L^T g at the current point, shape (dim,), if `tuning.force_known`
+    # the map to the coordinates y in which trajectories move; empty if they are the program's
     straightening: TriangularMap
-    climb: Climb
+    climb: Climb  # the climb that is due before the next iteration, or the findings of the last one
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration.
+    """Statistics of one iteration."""
 
-    acceptance_rate
-        Acceptance probability of the end of a fixed trajectory; with NUTS, the mean of
-        min(1, exp(-energy error)).
-    n_steps, tree_depth
-        Gradients of the trajectory; doublings of NUTS, 0 for a fixed trajectory.
-    diverging
-        Whether the energy error exceeded 1000, or the density failed.
-    reached_max_treedepth
-        Whether NUTS was doubled as often as allowed.
-    energy
-        Energy of the draw with its momentum.
-    step_size
-        Step size in units of the whitened posterior.
-
-    """
-
+    # acceptance probability of the end of a fixed trajectory; with NUTS, the mean of min(1,
+    # exp(-energy error))
     acceptance_rate: float
+    # n_steps, tree_depth: gradients of the trajectory; doublings of NUTS, 0 for a fixed trajectory
     n_steps: int
     tree_depth: int
-    diverging: bool
-    reached_max_treedepth: bool
-    energy: float
-    step_size: float
+    diverging: bool  # whether the energy error exceeded 1000, or the density failed
+    reached_max_treedepth: bool  # whether NUTS was doubled as often as allowed
+    energy: float  # energy of the draw with its momentum
+    step_size: float  # step size in units of the whitened posterior
 
 
 def init(

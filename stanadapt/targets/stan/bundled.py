@@ -15,21 +15,13 @@ KNOWN_MOMENTS = "known_moments"  # this JSON file is not data of the program
 
 
 class BundledProgram(NamedTuple):
-    """A Stan program and its data sets.
+    """A Stan program and its data sets."""
 
-    name, path
-        Name of the program; path of its .stan file.
-    description
-        First paragraph of the comment at the top of the program.
-    data
-        Paths of the data sets by name, sorted.
-
-    """
-
+    # name, path: name of the program; path of its .stan file
     name: str
     path: Path
-    description: str
-    data: dict[str, Path]
+    description: str  # first paragraph of the comment at the top of the program
+    data: dict[str, Path]  # paths of the data sets by name, sorted
 
 
 def available(root: Path = ROOT) -> dict[str, BundledProgram]:

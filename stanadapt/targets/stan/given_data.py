@@ -33,20 +33,11 @@ EXPECTED = (
 
 
 class GivenData(NamedTuple):
-    """The data before their check.
+    """The data before their check."""
 
-    values
-        Numbers, lists and numpy arrays by name.
-    text
-        The JSON text, if the data were given as one; None otherwise.
-    sizes
-        A sentence on how to add sizes, which tables lack; "" for other data.
-
-    """
-
-    values: dict[str, Any]
-    text: str | None = None
-    sizes: str = ""
+    values: dict[str, Any]  # numbers, lists and numpy arrays by name
+    text: str | None = None  # the JSON text, if the data were given as one; None otherwise
+    sizes: str = ""  # A sentence on how to add sizes, which tables lack; "" for other data
 
 
 def load(data: Any) -> GivenData:

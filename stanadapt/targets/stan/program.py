@@ -15,23 +15,13 @@ from stanadapt.targets.stan.syntax import HIDDEN, block, strip
 
 
 class Program(NamedTuple):
-    """A Stan program as the rest of the package uses it.
+    """A Stan program as the rest of the package uses it."""
 
-    name
-        Name of the program.
-    code
-        Self-contained code with all includes resolved. Line numbers refer to it, not to the file.
-    path
-        Path of the file; None for a program given as text.
-    include_paths
-        The user's folders.
-
-    """
-
-    name: str
+    name: str  # name of the program
+    # Self-contained code with all includes resolved. Line numbers refer to it, not to the file.
     code: str
-    path: Path | None
-    include_paths: tuple[Path, ...]
+    path: Path | None  # path of the file; None for a program given as text
+    include_paths: tuple[Path, ...]  # the user's folders
 
     @property
     def hash(self) -> str:

@@ -28,17 +28,10 @@ _WORD = re.compile(r"\w|\.\d")
 
 
 class Size(NamedTuple):
-    """The size of an unrolled program.
+    """The size of an unrolled program."""
 
-    words
-        Names and numbers, after every loop has been written out.
-    iterations
-        The largest number of times that a statement is repeated.
-
-    """
-
-    words: int
-    iterations: int
+    words: int  # names and numbers, after every loop has been written out
+    iterations: int  # the largest number of times that a statement is repeated
 
 
 NO_LOOPS = Size(0, 1)
@@ -62,19 +55,14 @@ class Plain(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """A loop over low:high, over the elements of `over`, or, with neither, while a condition holds.
-
-    varying
-        Names that decide how large the body is.
-
-    """
+    """A loop over low:high, over elements of `over`, or, with neither, while a condition holds."""
 
     variable: str
     low: Tree | None
     high: Tree | None
     over: Tree | None
     body: tuple[Any, ...]
-    varying: frozenset[str]
+    varying: frozenset[str]  # names that decide how large the body is
 
 
 class Function(NamedTuple):

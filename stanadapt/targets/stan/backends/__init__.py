@@ -25,50 +25,27 @@ RELAXED = {"allow_nonfinite": True, "allow_empty_int": True}
 
 
 class Loaded(NamedTuple):
-    """A program bound to its data.
+    """A program bound to its data."""
 
-    model
-        The bridgestan.StanModel, which owns the memory behind every address.
-    version
-        Version of the backend, for the result's attributes.
-    native
-        Whether it is compiled code. Threads then share one model without waiting for each other,
-        generated quantities run only on request, and a value is cheaper with propto=0 (with 1,
-        Stan builds autodiff types).
-    seconds
-        Compilation time; zero if nothing was compiled.
-    remarks
-        Warnings that the user should see once.
-    stan
-        Version of Stan, if it is compiled code.
-
-    """
-
-    model: Any
-    version: str
+    model: Any  # the bridgestan.StanModel, which owns the memory behind every address
+    version: str  # version of the backend, for the result's attributes
+    # Whether it is compiled code. Threads then share one model without waiting for each other,
+    # generated quantities run only on request, and a value is cheaper with propto=0 (with 1, Stan
+    # builds autodiff types).
     native: bool
-    seconds: float = 0.0
-    remarks: tuple[Message, ...] = ()
-    stan: str = ""
+    seconds: float = 0.0  # compilation time; zero if nothing was compiled
+    remarks: tuple[Message, ...] = ()  # warnings that the user should see once
+    stan: str = ""  # version of Stan, if it is compiled code
 
 
 class Backend(NamedTuple):
-    """A way to evaluate the density of a program.
+    """A way to evaluate the density of a program."""
 
-    name
-        Name of the backend.
-    load
-        (program, data as JSON text, unsafe, report) -> Loaded.
-    reads_nonfinite
-        Whether its data may contain NaN, infinity and empty integer arrays.
-    availability
-        () -> whether it can be used on this computer, and a clause with the reason.
-
-    """
-
-    name: str
+    name: str  # name of the backend
+    # (program, data as JSON text, unsafe, report) -> Loaded
     load: Callable[[Program, str, bool, Report], Loaded]
-    reads_nonfinite: bool
+    reads_nonfinite: bool  # whether its data may contain NaN, infinity and empty integer arrays
+    # () -> whether it can be used on this computer, and a clause with the reason
     availability: Callable[[], tuple[bool, str]]
 
 
@@ -197,20 +174,13 @@ def without_faults_first(choices: Choices, program: Program) -> Choices:
 
 
 class First(NamedTuple):
-    """A program loaded by the first backend that accepts it.
+    """A program loaded by the first backend that accepts it."""
 
-    backend, reason
-        The backend, and why it was taken.
-    data
-        The data as JSON text, as this backend reads them.
-    loaded, seconds
-        The model with its origin, and how long it took to load.
-
-    """
-
+    # backend, reason: the backend, and why it was taken
     backend: Backend
     reason: str
-    data: str
+    data: str  # the data as JSON text, as this backend reads them
+    # loaded, seconds: the model with its origin, and how long it took to load
     loaded: Loaded
     seconds: float
 

@@ -14,29 +14,15 @@ DENSITY_BLOCKS = ("functions", "transformed parameters", "model")
 
 
 class Fault(NamedTuple):
-    """A fault of a function of Stan.
+    """A fault of a function of Stan."""
 
-    function
-        Name of the function.
-    fixed
-        First release without the fault.
-    effect
-        What is wrong, in words.
-    source
-        Number of the pull request that fixed it, in stan-dev/math.
-    since
-        First release with the fault, if it is not that of the function.
-    writes_memory
-        Whether an evaluation may overwrite memory of the process.
-
-    """
-
-    function: str
-    fixed: tuple[int, int, int]
-    effect: str
-    source: int
+    function: str  # name of the function
+    fixed: tuple[int, int, int]  # first release without the fault
+    effect: str  # what is wrong, in words
+    source: int  # number of the pull request that fixed it, in stan-dev/math
+    # first release with the fault, if it is not that of the function
     since: tuple[int, int, int] = (2, 0, 0)
-    writes_memory: bool = False
+    writes_memory: bool = False  # whether an evaluation may overwrite memory of the process
 
 
 FAULTS = (
