@@ -91,7 +91,7 @@ def _watch(reading: int) -> None:
 
 
 def report(show: Callable[[str], object] | None = None) -> None:
-    """Print what the interruption leaves, once: either thread may be the first to do so."""
+    """Print the remains of an interrupted command, once: either thread may be first to do so."""
     with _reporting:
         if not reported.is_set():
             (show or _print)(describe())

@@ -31,7 +31,7 @@ Found = Mapping[str, Any]
 
 
 class Drawn(reasons.Judged):
-    """The draws of a fit, with what is measured of them."""
+    """The draws of a fit, with their measures."""
 
     def __init__(self, fit: Fit) -> None:
         super().__init__(fit)

@@ -117,7 +117,7 @@ class PrintedFrame(pd.DataFrame):
 
     @property
     def _is_complete(self) -> bool:
-        """Whether the frame has what is printed; if not, it prints as an ordinary frame."""
+        """Whether the frame has all printed columns; if not, it prints as an ordinary frame."""
         return True
 
     def _show(self, console: Console) -> None:

@@ -1,6 +1,6 @@
 """Verdicts, and the reasons for them: each check of a fit is a row of a table.
 
-A row states what is measured, and from which limit on it is a problem, of which verdict and with
+A row states its measure, and from which limit on it is a problem, of which verdict and with
 which text. `sampler_checks` and `draw_checks` hold the rows, and `find_problems` evaluates them.
 """
 
@@ -77,7 +77,7 @@ class Worse(NamedTuple):
 
 
 class Check(NamedTuple):
-    """A row: what a fit is examined for."""
+    """A row: one problem for which a fit is examined."""
 
     code: str
     measure: Callable[[Any], Mapping[str, Any]]  # "value", and words of the text; {} if unknown

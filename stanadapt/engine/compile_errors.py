@@ -18,7 +18,7 @@ from stanadapt.errors import StanadaptError
 PLACE = re.compile(r"at (\S.*?\.py) \((\d+)\)")
 # the line after the innermost of these is the reason
 FAILURE = re.compile(r"Failed in nopython mode pipeline.*\n\s*(?!Failed)(\S.*)")
-# the same, raised by the package as it is compiled with the file: it says what to write
+# the same, raised by the package as it is compiled with the file, with the remedy
 OWN_REASON = re.compile(
     rf"^\s*\w*Error: (\S.*)\n\s*raised from {re.escape(str(PACKAGE))}", re.MULTILINE
 )

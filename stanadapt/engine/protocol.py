@@ -180,7 +180,7 @@ class Memory(NamedTuple):
     settings: tuple[str, ...] = ()
 
 
-# without a default, Python would raise a TypeError before `register` can say what is missing
+# without a default, Python would raise a TypeError before `register` can name the missing part
 MISSING: Any = None
 # parts that `register` finds in the module of a sampler, and their names there
 PARTS = {
@@ -289,7 +289,7 @@ class Sampler(NamedTuple):
 
     @property
     def learns_scales(self) -> bool:
-        """Whether it learns location and scales of its own, and could do so for others."""
+        """Whether it learns location and scales itself, and could do so for others."""
         return self.warmup is not None and self.warmup.for_scales is not None
 
     @property
@@ -328,7 +328,7 @@ REGISTRY: dict[type, Sampler] = {}
 
 
 def _chosen_by(kind: type) -> tuple:
-    """Return what is compiled for the settings of a sampler: its code on disk depends on these."""
+    """Return the functions compiled for the settings of a sampler, on which its code depends."""
     if kind not in REGISTRY:
         return ()
     sampler = REGISTRY[kind]

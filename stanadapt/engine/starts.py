@@ -33,7 +33,7 @@ class ChainInit(NamedTuple):
     description: dict[str, Any]  # attributes of the result
     # JSON: states hold the handle of the program under these data; see `PRIOR_HANDLES`
     prior_data: str | None = None
-    cost: Cost = Cost()  # what the preparation has cost
+    cost: Cost = Cost()  # of the preparation
 
 
 def never_a_file(given: Any) -> bool:

@@ -146,7 +146,7 @@ def is_used(straightening):
 
 
 def with_memory(straightening: TriangularMap, dim: int) -> TriangularMap:
-    """Return a map with workspace of its own, for one chain; `dim` is the number of parameters."""
+    """Return a map with separate workspace, for one chain; `dim` is the number of parameters."""
     used = len(straightening.rows) > 0
     return straightening._replace(work=np.zeros((WORK, dim if used else 0)))
 

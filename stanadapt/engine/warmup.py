@@ -1,8 +1,8 @@
 """Warm-up as a table of stages: blocks of iterations, between which Python learns.
 
-Compiled code runs a block; `adapt` keeps only what is done in every iteration, such as recording
+Compiled code runs a block; `adapt` keeps only the work of every iteration, such as recording
 draws. After the block, `learn` of its stage sees the states of the chains. It is plain Python, may
-use any library, and is called once per block. It returns what it has learned, and may choose the
+use any library, and is called once per block. It returns its findings, and may choose the
 stage that follows; `set_up` of that stage then prepares the states for its block.
 
 This sampler learns a scale from the draws of all chains, and then tunes its step size:
@@ -37,7 +37,7 @@ END = ""  # in place of the name of a stage: the end of warm-up
 
 
 class Progress(NamedTuple):
-    """Where a warm-up is, and what it knows: it is kept with a run, and sent to workers.
+    """Where a warm-up is, and its memory: it is kept with a run, and sent to workers.
 
     So `learned` and `chains` are named tuples of numbers, texts, tuples and arrays.
     """
@@ -45,11 +45,11 @@ class Progress(NamedTuple):
     ceiling: int  # largest number of iterations
     then: str  # the stage that follows, unless `learn` chooses another one with `to`
     stage: str = END  # the stage at hand
-    label: str = ""  # what it is for
+    label: str = ""  # its purpose
     block: int = 0  # its number of iterations; 0 after warm-up
     window: int = 0  # number of blocks of the same stage immediately before this one
     used: int = 0  # iterations so far
-    learned: Any = ()  # what the stages of a sampler tell each other
+    learned: Any = ()  # memory that the stages of a sampler share
     chains: Any = ()  # the same by chain: arrays with a row for each chain that still runs
 
     @property
@@ -92,7 +92,7 @@ class Stage(NamedTuple):
 
 
 class Warmup(NamedTuple):
-    """The stages of a sampler's warm-up, by name, and what is done before and after them.
+    """The stages of a sampler's warm-up, by name, and the work before and after them.
 
     Warm-up ends after a stage that none follows, or when no iterations are left. It may thus end
     early: `iter_warmup` is an upper limit.
@@ -107,7 +107,7 @@ class Warmup(NamedTuple):
     # and the functions above see a single state
     together: bool = True
     # (density, state) -> state: work of each chain alone, in its thread, before its next
-    # iterations, if its state asks for any. For what is too rare to be a part of `step`
+    # iterations, if its state asks for any. For work that is too rare to be a part of `step`
     prepare: Callable[[Any, Any], Any] | None = None
     # (settings, before, progress, states) -> progress: as `revise`, for a sampler that learns
     # `location`, shape (dim,), and `metric`, a `FisherMetric`, for other samplers, too: it ends

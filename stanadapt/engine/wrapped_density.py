@@ -131,7 +131,7 @@ def _emit_part(context: Any, builder: Any, kind: Any, block: Any, places: Iterat
 
 
 def _compiled(kind: Any) -> Any:
-    """Return the type in compiled code of a class of parts, or of what a field is declared as."""
+    """Return the type in compiled code of a class of parts, or of the declaration of a field."""
     if hasattr(kind, "_fields"):
         hints = typing.get_type_hints(kind, include_extras=True)
         return types.NamedTuple([_compiled(hints[name]) for name in kind._fields], kind)

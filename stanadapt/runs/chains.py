@@ -142,7 +142,7 @@ def require_memory(design: ChainDesign, dim: int, on_disk: bool = False) -> None
 
 
 class Part(NamedTuple):
-    """One use of memory: bytes of all chains, what they hold, and advice."""
+    """One use of memory: bytes of all chains, their contents, and advice."""
 
     size: int
     name: str

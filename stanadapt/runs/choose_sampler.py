@@ -44,7 +44,7 @@ class _End(NamedTuple):
 
 @np.errstate(all="ignore")  # comparisons with numbers that are not finite are false
 def gradient_problem(target: Samplable, positions: np.ndarray) -> str:
-    """Return what is wrong with the gradient; "" if nothing was found.
+    """Return the fault of the gradient; "" if nothing was found.
 
     At least two positions are needed, with finite densities, shape (n, dim).
     """
@@ -221,7 +221,7 @@ def _suitable(target: Samplable, seed: int = CHECK_SEED) -> Choice:
 def require_suitable(
     target: Samplable, sampler: Sampler, settings: Any, plan: Plan, saves_pseudo: bool
 ) -> None:
-    """Raise StanadaptError if the sampler, or what is asked of it, does not suit the target."""
+    """Raise StanadaptError if the sampler, or a request to it, does not suit the target."""
     _require_exact(target.target, sampler)
     if target.in_batches and not sampler.samples_batches:
         raise StanadaptError(

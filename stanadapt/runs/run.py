@@ -34,7 +34,7 @@ QUICKLY_JUDGED = 2_000_000
 
 
 class Run:
-    """Chains on a target, and what is known of them.
+    """Chains on a target, with their record.
 
     `start` and `design` have the target and the settings in the coordinates of the chains. A run
     that continues has the folder from which it does, and the program under prior-only data: its
@@ -158,7 +158,7 @@ class Run:
         self._record_end(watch, workers, interrupted)
 
     def _shortfall(self) -> Shortfall | None:
-        """Return what the draws lack; None if they are enough."""
+        """Return the shortage of draws; None if they are enough."""
         with slow_step(self.plan.show_progress, "Checking convergence"):
             missing = shortfall(self.start.target.target, self.chains)
         return None if missing.iter_sampling == self.plan.iter_sampling else missing

@@ -97,7 +97,7 @@ class RunSpec(NamedTuple):
         return sampler, settings
 
     def make_design(self, target: Target) -> ChainDesign:
-        """Return what the chains have in common."""
+        """Return the parts that the chains share."""
         columns, save = len(target.column_names), self.save
         return ChainDesign(*self.find_sampler(), self.plan, columns, any(save), save.pseudo)
 

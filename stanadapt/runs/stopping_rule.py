@@ -41,7 +41,7 @@ class Shortfall(NamedTuple):
     # per chain, in all, that should suffice; the plan's own number if the draws do, or if more of
     # them would not help
     iter_sampling: int
-    reason: str  # what is not enough yet, for a message
+    reason: str  # the shortage, for a message
     missing: float = 1.0  # how many times as many draws the run needs; inf if that is not known
 
 

@@ -50,7 +50,7 @@ class Slice(NamedTuple):
     rows: dict[str, dict[str, np.ndarray]]
 
 
-# runs for which a worker keeps what it has made
+# runs of which a worker keeps the chains
 KEPT = 4
 
 
@@ -188,7 +188,7 @@ class RunOnWorkers:
         self._running: dict[Future, int] = {}
         self._seconds: list[float] = []
         self._tries: list[int] = []
-        self.trouble: StanadaptError | None = None  # why the run ended early: what a worker raised
+        self.trouble: StanadaptError | None = None  # why the run ended early: the error of a worker
 
     def run(
         self, chains: list[Chain], on_progress: Callable[[list[Chain]], Any], keeper: Keeper

@@ -7,7 +7,7 @@ compiles them to LLVM's language only, and `Entry` a function for Python: it is 
 callees, at all levels, and the whole is optimized and emitted once.
 
 A function of `jit` may have both: see `EntryDispatcher`. On disk, a callee is kept as LLVM bitcode.
-What Numba compiles of its own for them (array indexing, generators) is not emitted either.
+Code that Numba adds for them (array indexing, generators) is not emitted either.
 
 This changes parts of Numba that are not public: see `own_way`.
 """
@@ -242,7 +242,7 @@ def _trial() -> None:
     overload(doubled)(lambda x: of_numba)
     callee = dispatcher(called, {}, rarely=False)
     entry = dispatcher(lambda vector: doubled(callee(vector, 0)), {}, rarely=False)
-    for each in (callee.callee, entry):  # what is kept was compiled by a process before
+    for each in (callee.callee, entry):  # kept code was compiled by a process before
         each._cache = NullCache()
     if entry(np.array([3.0])) != 8.0:
         raise ValueError("wrong numbers")

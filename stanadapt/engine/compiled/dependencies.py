@@ -51,7 +51,7 @@ PACKAGE_KEY = _hash_of_package()
 
 
 def hash_of_code(function: Callable, signature: Any) -> str | None:
-    """Return a hash of what the machine code of a function for a signature depends on.
+    """Return a hash of all on which the machine code of a function for a signature depends.
 
     None if later processes would not recognize it: a class of a script is another one in each, and
     Numba keeps the constants with which it compiled a function first, if these have changed since.
@@ -70,7 +70,7 @@ def hash_of_code(function: Callable, signature: Any) -> str | None:
 
 
 def hash_of_sampler(step: Callable, parts: Iterable[Any]) -> str:
-    """Return a hash of the parts of a sampler, and of what they lead to in the file of `step`."""
+    """Return a hash of the parts of a sampler, and of all that they name in the file of `step`."""
     file = inspect.unwrap(step).__code__.co_filename
     return sha256(_Description(file).complete([step, *parts]).encode()).hexdigest()
 
@@ -161,7 +161,7 @@ class _Description:
         return f"{module}.{kind.__qualname__} {self._text((members, chosen))}"
 
     def _text_of_callable(self, value: Any) -> str:
-        """Return the name of a function, and note what it leads to, if a user wrote it."""
+        """Return the name of a function, and note its own names, if a user wrote it."""
         function = inspect.unwrap(value)  # that of a compiled one, or of an intrinsic
         if not isinstance(function, FunctionType):  # of C
             return getattr(value, "__qualname__", getattr(value, "__name__", ""))
@@ -211,11 +211,11 @@ def _text_of_constant(value: Any) -> str:
     return f"{type(value).__name__} {value!r}"
 
 
-# --- what a function names ------------------------------------------------------------------------
+# --- names in a function --------------------------------------------------------------------------
 
 
 def named_values(function: Callable) -> Iterator[tuple[str, Any]]:
-    """Yield what a function names, by place: globals, contents of modules, variables around it."""
+    """Yield the names of a function, by place: globals, members of modules, variables around."""
     yield from _closure(function)
     names = sorted(_names_in(function.__code__))
     places: list[tuple[str, dict[str, Any]]] = [("", function.__globals__)]

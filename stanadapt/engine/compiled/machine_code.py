@@ -1,10 +1,10 @@
-"""Machine code on disk: one file per piece of code, named by a hash of what it depends on.
+"""Machine code on disk: one file per piece of code, named by a hash of its dependencies.
 
 That is its function, with callees and constants; its signature, the processor, Numba, Python and
-this package (`dependencies`). So a file never changes: whoever needs other code needs another
-file. It is written under another name first, so that processes may write the same at the same time,
-or be killed, without a lock. At its beginning is a hash of its name and contents: what is damaged,
-or was compiled for another signature, counts as missing, and is compiled and written again.
+this package (`dependencies`). So a file never changes: other code needs another file. It is written
+under another name first, so that processes may write the same at the same time, or be killed,
+without a lock. At its beginning is a hash of its name and contents: a file that is damaged, or was
+compiled for another signature, counts as missing, and is compiled and written again.
 
 Code is looked for in the shared cache, then in the user's own, and written to the latter.
 """

@@ -1,6 +1,6 @@
 """Functions of arrays with the C library's results, which are also those of compiled code.
 
-NumPy has functions of its own for whole arrays, faster, and different in the last digit on some
+NumPy has other functions for whole arrays, faster, and different in the last digit on some
 processors. What Python learns between compiled blocks must not depend on that.
 """
 

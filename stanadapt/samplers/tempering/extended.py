@@ -82,7 +82,7 @@ class Option(NamedTuple):
 
 
 def _read(name: str, value: Any) -> Any:
-    """Read an option; StanadaptError if it is not what it must be."""
+    """Read an option; StanadaptError if its value is not allowed."""
     option = OPTIONS[name]
     try:
         return option.read(value)

@@ -1,4 +1,4 @@
-"""Samplers that begin with parallel tempering: their state, and what they have in common.
+"""Samplers that begin with parallel tempering: their state, and their common parts.
 
 The first part of warm-up learns the reference and a ladder by parallel tempering. Then each sampler
 puts its own rows (`State.engine`) in the place of the chains, and moves these. `Parts` holds what
@@ -36,7 +36,7 @@ class State(NamedTuple):
     """The rows of a sampler, the parallel tempering before them, and the latest draw."""
 
     current: ValuePoint
-    engine: Any  # what the sampler moves: `Parts.make`
+    engine: Any  # which the sampler moves: `Parts.make`
     tempering: swaps.Tempering
     design: rounds.WarmupDesign
     phase: int  # ON_THE_PATH, LEARNING (the rows are tuned) or FROZEN

@@ -198,7 +198,7 @@ def check_ladder(settings: Any, **replaced: float) -> None:
 
 
 def _problem_of_ladder(given: Sequence[float]) -> str:
-    """Return what a ladder must do and does not; "" if there is nothing."""
+    """Return the first requirement that a ladder fails; "" if there is none."""
     if given[0] != 1.0:
         return "start at 1, which is the target"
     if len(given) == 1:

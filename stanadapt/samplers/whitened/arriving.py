@@ -12,7 +12,7 @@ local mode, into which it has climbed: once, it returns to its own start and goe
 NUTS, on the metric of all. No chain is moved to the place of another.
 
 If a chain is far away, all climb first, and again after a window in which they were still clearly
-moving. Each chain climbs from its own point, in coordinates of its own. In the first round of CLIMB
+moving. Each chain climbs from its own point, in separate coordinates. In the first round of CLIMB
 these are scales alone; on a regression with collinear columns or powers of years, climbs in such
 coordinates end far below the typical set. The differences at the end of a climb then give the chain
 the coordinates of its next one: those in which its own Newton step has length 1. Chains near the

@@ -7,8 +7,8 @@ whitened draws to a standard normal (`fisher_metric`).
 
 A metric learned from scratch has a ridge, which limits the ratio of the variances that it can tell
 apart to about 1e5. Powers of a calendar year exceed this by far. `composed_metric` is learned in
-the coordinates of the former metric, so that its ridge is relative to what is known already, and a
-few windows together reach any ratio. It also keeps the noise of the former metric, and the former
+the coordinates of the former metric, so that its ridge is relative to the scales known already, and
+a few windows together reach any ratio. It also keeps the noise of the former metric, and the former
 metric itself may be that of the curvature at one point, which is narrow in the tails: both must be
 better than the others by a factor. Halves of the chains favor them, which need no draws.
 

@@ -228,7 +228,7 @@ def _derivatives(
 
 
 def _minimize(fits: Fits, iterations: int, *columns: np.ndarray) -> np.ndarray:
-    """Levenberg-Marquardt for all fits at once, each with a damping of its own."""
+    """Levenberg-Marquardt for all fits at once, each with a separate damping."""
     found, rows = fits.numbers.copy(), np.arange(len(fits.numbers))
     numbers, free = found.copy(), fits.free
     damping, idle = np.full(len(rows), 1e-2), np.zeros(len(rows), int)

@@ -104,7 +104,7 @@ def _unsettled(progress: Progress) -> str:
 
 
 def straightening(found: Straightened, names: list[str]) -> dict[str, Any]:
-    """Return what the map straightens, in words, and the distances from a Gaussian.
+    """Return the dependencies that a map removes, in words, and the distances from a Gaussian.
 
     The distances are missing if the posterior was close to a Gaussian for the default sampler and
     no map was searched for.

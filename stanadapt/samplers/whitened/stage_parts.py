@@ -45,7 +45,7 @@ NUTS_CENTER, FAR_CENTER, TWO_STAGE_CENTER = 2.0, 10.0, 1.3
 class Alone(NamedTuple):
     """What one chain does in the next block, unlike the others."""
 
-    factor: np.ndarray | None = None  # metric of its own
+    factor: np.ndarray | None = None  # separate metric
     climb: Climb | None = None  # climb, or return to its start, before its first iteration
 
 
@@ -231,7 +231,7 @@ def _prepare(state: Any, progress: Progress, **tuning: Any) -> Any:
 
 
 def _differing(own: Alone | None, state: Any) -> Any:
-    """Let a chain do what it alone does."""
+    """Let a chain do its own work."""
     if own is None:
         return state
     if own.factor is not None:

@@ -204,7 +204,7 @@ def _exact_candidates(found: Search, first: Draws, second: Draws) -> Candidates:
 
     Given its members, a location may seem to depend on the scale; given their residuals, it may
     not, or otherwise. So exact groups alone come first, and the rest is searched given their
-    residuals: in nested hierarchies, it has groups of its own.
+    residuals: in nested hierarchies, it has further groups.
     """
     fits, groups = exact_structure(found, first, second)
     exact = fits.of(_members(groups))

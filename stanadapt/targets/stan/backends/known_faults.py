@@ -18,7 +18,7 @@ class Fault(NamedTuple):
 
     function: str  # name of the function
     fixed: tuple[int, int, int]  # first release without the fault
-    effect: str  # what is wrong, in words
+    effect: str  # in words
     source: int  # number of the pull request that fixed it, in stan-dev/math
     # first release with the fault, if it is not that of the function
     since: tuple[int, int, int] = (2, 0, 0)
