@@ -9,6 +9,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.engine import plan
+from stanadapt.engine import threads as engine_threads
 from stanadapt.engine.chain import Chain, ChainDesign, run
 from stanadapt.engine.checks import copy_draws
 from stanadapt.samplers import find, registered
@@ -102,7 +103,8 @@ def test_a_hopeless_chain_stops_at_the_same_iteration(name):
     stops = []
     for threads in (1, 3):
         chain, _, target = make(settings(name), threads, draws=3000)
-        chain.advance(150)
+        while chain.n_done < 150:  # blocks of warm-up end before
+            chain.advance(150 - chain.n_done)
         target.wall[0] = -1e9
         run([chain], 1)
         assert chain.stopped
@@ -137,8 +139,8 @@ def test_the_processor_time_of_helpers_counts(monkeypatch):
 
     chain, *_ = make(settings("parallel_tempering"), 3)
     chain.compile()
-    work = chain.thread_pool._work
-    monkeypatch.setattr(chain.thread_pool, "_work", worked)
+    work = engine_threads._work
+    monkeypatch.setattr(engine_threads, "_work", worked)
     chain.advance(5)
     assert chain.warmup_processor_seconds >= 2 * seconds  # of two helpers
 
