@@ -40,20 +40,11 @@ LENGTHS: dict[str, Any] = {"chains": 2, "iter_warmup": 400, "iter_sampling": 20}
 
 
 class Compiled(NamedTuple):
-    """What it took to have a sampler in the cache.
+    """What it took to have a sampler in the cache."""
 
-    sampler
-        Its name.
-    functions
-        Number of functions that were compiled; 0 if all were in the cache.
-    seconds
-        Seconds by the clock.
-
-    """
-
-    sampler: str
-    functions: int
-    seconds: float
+    sampler: str  # its name
+    functions: int  # number of functions that were compiled; 0 if all were in the cache
+    seconds: float  # seconds by the clock
 
 
 def compile_ahead(

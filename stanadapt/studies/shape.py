@@ -44,26 +44,13 @@ class Tail(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What the draws of a fit, and gradients there, show of a posterior.
+    """What the draws of a fit, and gradients there, show of a posterior."""
 
-    found
-        The distance from a Gaussian, and the map that reduces it.
-    tails
-        Tails without draws.
-    program
-        Lines of the noncentered program, for the groups of the map.
-    names
-        Names of the coordinates.
-    was_straightened
-        Whether the fit was drawn in the coordinates of such a map.
-
-    """
-
-    found: Straightened
-    tails: list[Tail]
-    program: list[str]
-    names: list[str]
-    was_straightened: bool
+    found: Straightened  # the distance from a Gaussian, and the map that reduces it
+    tails: list[Tail]  # tails without draws
+    program: list[str]  # lines of the noncentered program, for the groups of the map
+    names: list[str]  # names of the coordinates
+    was_straightened: bool  # whether the fit was drawn in the coordinates of such a map
 
     @property
     def messages(self) -> list[Message]:
