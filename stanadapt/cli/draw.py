@@ -12,11 +12,11 @@ from rich.table import Table
 
 from stanadapt import results
 from stanadapt.cli import interruption, options, terminal
-from stanadapt.cli.estimate import print_first_rows
 from stanadapt.cli.options import options_of
 from stanadapt.cli.signature import Given, Option, command
 from stanadapt.diagnostics.compare import compare
 from stanadapt.diagnostics.mixing import efficiency
+from stanadapt.diagnostics.summary import first_rows
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.runs.choose_sampler import require_sampler
 from stanadapt.runs.folder import RunFolder
@@ -30,6 +30,7 @@ from stanadapt.samplers.variational.methods import METHODS, choose_method
 from stanadapt.studies.approximate.approximate import approximate as fit_approximation
 from stanadapt.targets.target import Target
 
+ROWS = 10  # of the summary with which `sample` ends
 ABOUT_PRIOR = "JSON file of data without observations: adds draws of the prior to the result; "
 
 
@@ -108,7 +109,10 @@ def finish(
             print(f"the fit without its prior: {terminal.save(fit, path, **file)}")
             raise
     terminal.save(fit, path, **file)
-    print_first_rows(fit, path)
+    table, others = first_rows(fit, ROWS)
+    print(table)
+    if others:
+        print(f"{others:,} more quantities: stanadapt summary {path}")
     print(compare({results.attribute(fit, "sampler"): fit}))
     print(f"{terminal.OUTPUTS[file['format']][1]}: {path}")
     terminal.end(fit)

@@ -5,17 +5,14 @@ from typing import Annotated
 
 import typer
 
-from stanadapt import results
 from stanadapt.cli import options
 from stanadapt.cli.options import options_of
 from stanadapt.cli.signature import Given, Option, command, read_names
 from stanadapt.cli.terminal import require_writable
-from stanadapt.diagnostics.summary import first_rows
 from stanadapt.diagnostics.summary import summary as summarize
 from stanadapt.runs.load import load
 from stanadapt.studies.expectations.expectations import expectations as estimate
 
-ROWS = 10  # of the summary with which `sample` ends
 File = Annotated[
     Path,
     typer.Argument(
@@ -72,11 +69,3 @@ def expectations(
     if path is not None:
         found.table.to_csv(path, index_label="element")
         print(f"table: {path}")
-
-
-def print_first_rows(fit: results.Fit, path: Path) -> None:
-    """Print estimates of the first quantities of a fit that was written to a path."""
-    table, others = first_rows(fit, ROWS)
-    print(table)
-    if others:
-        print(f"{others:,} more quantities: stanadapt summary {path}")
