@@ -65,55 +65,32 @@ TENTHS = 10
 
 
 class Design(NamedTuple):
-    """Design of the moves.
+    """Design of the moves."""
 
-    leapfrogs
-        Largest number of leapfrogs of a trajectory; the number is uniform from 1.
-    coordinate_scale
-        Step of u for a step of x with scale 1; 0 in the Gibbs form.
-    target_accept
-        Acceptance rate to which the step size is tuned.
-
-    """
-
-    leapfrogs: int
-    coordinate_scale: float
-    target_accept: float
+    leapfrogs: int  # largest number of leapfrogs of a trajectory; the number is uniform from 1
+    coordinate_scale: float  # step of u for a step of x with scale 1; 0 in the Gibbs form
+    target_accept: float  # acceptance rate to which the step size is tuned
 
 
 class Walker(NamedTuple):
-    """A position and its coordinate; arrays are updated in place.
-
-    replicas
-        The CURRENT one and the END of the latest trajectory.
-    momentum, scale
-        Momentum and scales of the position, shape (dim,).
-    averaging
-        An `Averaging` of the step size, as numbers, and the sum (WEIGHT) and number (WEIGHED) of
-        the densities r(x) seen while it was learned; shape (7,).
-    numbers
-        The coordinate (U); number of times that the position is still to be returned (COPIES);
-        whether it has BEEN_HOT since it was last at b = 1; the latest acceptance rate (RATE);
-        shape (4,).
-    visits
-        Number of visits to each tenth of q; shape (10,).
-    ends
-        Sums of the densities of q = 1 (COLD) and q = 0 (HOT) given x, shape (2,).
-    tours
-        The same sums between redraws.
-
-    """
+    """A position and its coordinate; arrays are updated in place."""
 
     path: TemperingPath
     coordinate: Coordinate
-    replicas: Replicas
+    replicas: Replicas  # the CURRENT one and the END of the latest trajectory
+    # momentum, scale: momentum and scales of the position, shape (dim,)
     momentum: np.ndarray
     scale: np.ndarray
+    # an `Averaging` of the step size, as numbers, and the sum (WEIGHT) and number (WEIGHED) of the
+    # densities r(x) seen while it was learned; shape (7,)
     averaging: np.ndarray
+    # the coordinate (U); number of times that the position is still to be returned (COPIES);
+    # whether it has BEEN_HOT since it was last at b = 1; the latest acceptance rate (RATE); shape
+    # (4,)
     numbers: np.ndarray
-    visits: np.ndarray
-    ends: np.ndarray
-    tours: np.ndarray
+    visits: np.ndarray  # number of visits to each tenth of q; shape (10,)
+    ends: np.ndarray  # sums of the densities of q = 1 (COLD) and q = 0 (HOT) given x, shape (2,)
+    tours: np.ndarray  # the same sums between redraws
 
 
 CURRENT, END = 0, 1

@@ -98,32 +98,21 @@ class Settings(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration.
+    """Statistics of one iteration."""
 
-    acceptance_rate, n_steps, diverging
-        Mean acceptance rate of the trajectories, or of the latest one if there was none; number of
-        leapfrogs; whether a trajectory that began at the target ended in an energy error above
-        1000, or at a point at which the density failed.
-    n_moves, n_redraws
-        Trajectories from one draw to the next, and draws of the reference before them (instead of
-        them, with gibbs).
-    returned
-        Whether there is a new draw; otherwise the last one is repeated.
-    round_trips
-        Number of returns to the cold end of the coordinate from the hot one.
-    step_size
-        Step size of the trajectories, in units of their scales.
-
-    """
-
+    # acceptance_rate, n_steps, diverging: mean acceptance rate of the trajectories, or of the
+    # latest one if there was none; number of leapfrogs; whether a trajectory that began at the
+    # target ended in an energy error above 1000, or at a point at which the density failed
     acceptance_rate: float
     n_steps: int
     diverging: bool
+    # n_moves, n_redraws: trajectories from one draw to the next, and draws of the reference before
+    # them (instead of them, with gibbs)
     n_moves: int
     n_redraws: int
-    returned: bool
-    round_trips: int
-    step_size: float
+    returned: bool  # whether there is a new draw; otherwise the last one is repeated
+    round_trips: int  # number of returns to the cold end of the coordinate from the hot one
+    step_size: float  # step size of the trajectories, in units of their scales
 
 
 def check(settings: Settings) -> None:

@@ -39,25 +39,13 @@ SMALL = 0.02
 
 
 class Coordinate(NamedTuple):
-    """The functions b and c, and the conditional law of q; arrays are updated in place.
+    """The functions b and c, and the conditional law of q; arrays are updated in place."""
 
-    knots
-        B_AT and C_AT at equally spaced points of s, shape (2, CELLS + 1).
-    cells
-        Number of cells in use, shape (1,).
-    atom
-        Probability, at equal constants, of each end.
-    logs
-        f at the same points, given the latest x, shape (CELLS + 1,).
-    masses
-        Relative probability of b = 0, of each cell, and of b = 1, shape (CELLS + 2,).
-
-    """
-
-    knots: np.ndarray
-    cells: np.ndarray
-    atom: float
-    logs: np.ndarray
+    knots: np.ndarray  # B_AT and C_AT at equally spaced points of s, shape (2, CELLS + 1)
+    cells: np.ndarray  # number of cells in use, shape (1,)
+    atom: float  # probability, at equal constants, of each end
+    logs: np.ndarray  # f at the same points, given the latest x, shape (CELLS + 1,)
+    # relative probability of b = 0, of each cell, and of b = 1, shape (CELLS + 2,)
     masses: np.ndarray
 
 

@@ -37,25 +37,16 @@ KEPT = 4096
 
 
 class EnergyRings(NamedTuple):
-    """Rings of l, updated in place.
+    """Rings of l, updated in place."""
 
-    boundaries
-        Values of l between one ring and the next, increasing; inf before they are learned, when all
-        states lie in the first ring; shape (rings - 1,).
-    seen
-        Values of l in the last round of warm-up, without some sweeps.
-    members
-        For the latest sweep: the RING of each level's state, and the number of hotter levels in the
-        same ring (PARTNERS), shape (2, room); without room if there are no rings.
-    without_pair
-        Number of sweeps in which no two states shared a ring, shape (1,).
-
-    """
-
+    # values of l between one ring and the next, increasing; inf before they are learned, when all
+    # states lie in the first ring; shape (rings - 1,)
     boundaries: np.ndarray
-    seen: np.ndarray
+    seen: np.ndarray  # values of l in the last round of warm-up, without some sweeps
+    # for the latest sweep: the RING of each level's state, and the number of hotter levels in the
+    # same ring (PARTNERS), shape (2, room); without room if there are no rings
     members: np.ndarray
-    without_pair: np.ndarray
+    without_pair: np.ndarray  # number of sweeps in which no two states shared a ring, shape (1,)
 
 
 RING, PARTNERS = 0, 1

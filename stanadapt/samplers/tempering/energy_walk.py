@@ -35,28 +35,18 @@ from stanadapt.engine.points import acceptance_probability
 
 
 class Chains(NamedTuple):
-    """All chains, level 0 on the target; arrays are updated in place.
+    """All chains, level 0 on the target; arrays are updated in place."""
 
-    positions, energies
-        Shape (level, size) and (level,).
-    tuning
-        Columns: FLOOR and TEMPERATURE of each level, the log standard deviation of its proposals
-        (LOG_SCALE), and the number of times it was tuned (TUNED); shape (level, 4).
-    rates
-        Acceptance rates of the latest random walks, -1 if there was none, shape (level,).
-    proposal
-        Workspace, shape (size,).
-    lowest
-        Lowest energy so far, shape (1,).
-
-    """
-
+    # positions, energies: shape (level, size) and (level,)
     positions: np.ndarray
     energies: np.ndarray
+    # Columns: FLOOR and TEMPERATURE of each level, the log standard deviation of its proposals
+    # (LOG_SCALE), and the number of times it was tuned (TUNED); shape (level, 4).
     tuning: np.ndarray
+    # acceptance rates of the latest random walks, -1 if there was none, shape (level,)
     rates: np.ndarray
-    proposal: np.ndarray
-    lowest: np.ndarray
+    proposal: np.ndarray  # workspace, shape (size,)
+    lowest: np.ndarray  # lowest energy so far, shape (1,)
 
 
 FLOOR, TEMPERATURE, LOG_SCALE, TUNED = 0, 1, 2, 3
@@ -66,27 +56,17 @@ FLOOR_GAP = 1.8
 
 
 class Files(NamedTuple):
-    """Past states by level and ring; the states of level 0 are not needed, and not kept.
+    """Past states by level and ring; the states of level 0 are not needed, and not kept."""
 
-    positions, energies
-        Those of level i + 1 in entry i, shape (levels - 1, row, size) and (levels - 1, row).
-    members
-        Rows in each ring, the first `counts` of them, shape (levels - 1, ring, row).
-    slots
-        Index of each row in `members`, shape (levels - 1, row).
-    counts
-        Number of rows in each ring, shape (levels - 1, ring).
-    offered
-        Number of states so far, shape (levels - 1,).
-
-    """
-
+    # positions, energies: those of level i + 1 in entry i, shape (levels - 1, row, size) and
+    # (levels - 1, row)
     positions: np.ndarray
     energies: np.ndarray
+    # rows in each ring, the first `counts` of them, shape (levels - 1, ring, row)
     members: np.ndarray
-    slots: np.ndarray
-    counts: np.ndarray
-    offered: np.ndarray
+    slots: np.ndarray  # index of each row in `members`, shape (levels - 1, row)
+    counts: np.ndarray  # number of rows in each ring, shape (levels - 1, ring)
+    offered: np.ndarray  # number of states so far, shape (levels - 1,)
 
 
 class SweepInfo(NamedTuple):

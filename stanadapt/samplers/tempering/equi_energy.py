@@ -57,47 +57,30 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """All chains and their files.
-
-    phase
-        EXPLORING (all chains walk, and no state is filed), FILING, or FROZEN.
-    moving, filing
-        The coldest levels that move, and that are filed.
-
-    """
+    """All chains and their files."""
 
     current: ValuePoint
     chains: engine.Chains
     files: engine.Files
-    phase: int
+    phase: int  # EXPLORING (all chains walk, and no state is filed), FILING, or FROZEN
+    # moving, filing: the coldest levels that move, and that are filed
     moving: int
     filing: int
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration.
+    """Statistics of one iteration."""
 
-    acceptance_rate, n_steps
-        Mean acceptance rate of the random walks of all levels, and their number, which is that of
-        the evaluations.
-    n_jumps, n_jumps_accepted
-        Jumps of all levels.
-    n_empty
-        Jumps that were impossible, since the file had no state in the ring.
-    ring
-        Energy ring of the draw; ring 0 has the lowest energies.
-    step_size
-        Standard deviation of the coldest chain's proposals.
-
-    """
-
+    # acceptance_rate, n_steps: mean acceptance rate of the random walks of all levels, and their
+    # number, which is that of the evaluations
     acceptance_rate: float
     n_steps: int
+    # n_jumps, n_jumps_accepted: jumps of all levels
     n_jumps: int
     n_jumps_accepted: int
-    n_empty: int
-    ring: int
-    step_size: float
+    n_empty: int  # jumps that were impossible, since the file had no state in the ring
+    ring: int  # energy ring of the draw; ring 0 has the lowest energies
+    step_size: float  # standard deviation of the coldest chain's proposals
 
 
 @rarely_called

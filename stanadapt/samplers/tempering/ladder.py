@@ -26,22 +26,14 @@ FIRST_POWER = 4.0
 
 
 class Ladder(NamedTuple):
-    """Levels 0, 1, ... from hot to cold; arrays have room for more, and are updated in place.
+    """Levels 0, 1, ... from hot to cold; arrays have room for more, and are updated in place."""
 
-    levels
-        Columns: inverse temperature (B), increasing to 1; estimate of log Z(b) minus that of the
-        first level (LOG_Z); log step size of the moves (LOG_STEP); Lambda between the first level
-        and this one (BARRIER); shape (room, 4).
-    scale
-        Diagonal factor of the moves' metric at each level, shape (room, dim).
-    size
-        Number of levels in use, shape (1,).
-
-    """
-
+    # columns: inverse temperature (B), increasing to 1; estimate of log Z(b) minus that of the
+    # first level (LOG_Z); log step size of the moves (LOG_STEP); Lambda between the first level and
+    # this one (BARRIER); shape (room, 4)
     levels: np.ndarray
-    scale: np.ndarray
-    size: np.ndarray
+    scale: np.ndarray  # diagonal factor of the moves' metric at each level, shape (room, dim)
+    size: np.ndarray  # number of levels in use, shape (1,)
 
 
 B, LOG_Z, LOG_STEP, BARRIER = 0, 1, 2, 3

@@ -71,35 +71,22 @@ NO_INDEX = -1
 
 
 class Walkers(NamedTuple):
-    """Rows and their levels; arrays are updated in place.
-
-    replicas
-        One row per walker, or pseudo-sample.
-    probabilities
-        P(b_k | x_j) in column k, and the weight P(I = j) in the last; shape (N, room + 1).
-    where
-        LEVEL of each row, which is the coldest for the index, and whether it has BEEN_HOT since it
-        was last at the coldest level (the index); shape (2, N).
-    visits
-        Sums of the probabilities of each level over the rows that are not the index and, in the
-        last column, the number of moves: while learning (first row), and since then; shape
-        (2, room + 1).
-    index
-        I, shape (1,).
-    tours
-        Of one row without an index, the numbers of `tours`.
-
-    """
+    """Rows and their levels; arrays are updated in place."""
 
     path: TemperingPath
     mover: Mover
     ladder: Ladder
-    replicas: Replicas
+    replicas: Replicas  # one row per walker, or pseudo-sample
+    # P(b_k | x_j) in column k, and the weight P(I = j) in the last; shape (N, room + 1)
     probabilities: np.ndarray
+    # LEVEL of each row, which is the coldest for the index, and whether it has BEEN_HOT since it
+    # was last at the coldest level (the index); shape (2, N)
     where: np.ndarray
+    # sums of the probabilities of each level over the rows that are not the index and, in the last
+    # column, the number of moves: while learning (first row), and since then; shape (2, room + 1)
     visits: np.ndarray
-    index: np.ndarray
-    tours: np.ndarray
+    index: np.ndarray  # I, shape (1,)
+    tours: np.ndarray  # of one row without an index, the numbers of `tours`
 
 
 LEVEL, BEEN_HOT = 0, 1

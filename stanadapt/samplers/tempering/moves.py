@@ -165,33 +165,24 @@ class Mover(NamedTuple):
     """Memory for the moves of a sweep, overwritten each time; one slot per row that moves.
 
     There are few arrays, since each one costs seconds of compilation.
-
-    vectors
-        The latest evaluation, as in `Replicas`; the momentum of a trajectory, or the direction and
-        then the proposal of a random walk (NORMALS); `Density.failed_position` after a failure
-        (FAILED_AT); workspace of NUTS from WORK on; shape (slot, 11, dim).
-    numbers
-        The latest evaluation, as in `Replicas`; for a trajectory, the initial log density plus that
-        of the momentum (LOG_DENSITY_BEFORE), and its number of leapfrogs (N_LEAPFROGS); the UNIFORM
-        number of the accept step. Then the outcome of the move: its ACCEPTANCE_RATE, the number of
-        evaluations (STEPS; 0 if the row was redrawn instead), and whether it was DIVERGING;
-        shape (slot, 8).
-    integers
-        Increments of the first columns of `Density.calls`, the last of which, FAILED_IN_A_ROW, is
-        counted from 0; the SEED of the `SplitMix64` of NUTS; shape (slot, 5).
-    tree
-        Memory of NUTS, one per thread.
-    queue
-        Queue in which slots are offered to workers.
-
     """
 
     options: Options
+    # the latest evaluation, as in `Replicas`; the momentum of a trajectory, or the direction and
+    # then the proposal of a random walk (NORMALS); `Density.failed_position` after a failure
+    # (FAILED_AT); workspace of NUTS from WORK on; shape (slot, 11, dim)
     vectors: np.ndarray
+    # The latest evaluation, as in `Replicas`; for a trajectory, the initial log density plus that
+    # of the momentum (LOG_DENSITY_BEFORE), and its number of leapfrogs (N_LEAPFROGS); the UNIFORM
+    # number of the accept step. Then the outcome of the move: its ACCEPTANCE_RATE, the number of
+    # evaluations (STEPS; 0 if the row was redrawn instead), and whether it was DIVERGING; shape
+    # (slot, 8).
     numbers: np.ndarray
+    # increments of the first columns of `Density.calls`, the last of which, FAILED_IN_A_ROW, is
+    # counted from 0; the SEED of the `SplitMix64` of NUTS; shape (slot, 5)
     integers: np.ndarray
-    tree: nuts_tree.Tree
-    queue: np.ndarray
+    tree: nuts_tree.Tree  # memory of NUTS, one per thread
+    queue: np.ndarray  # queue in which slots are offered to workers
 
 
 NORMALS, FAILED_AT, WORK, VECTORS = 3, 4, 5, 11

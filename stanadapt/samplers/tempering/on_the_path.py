@@ -44,31 +44,20 @@ class State(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """What differs between samplers that begin with parallel tempering: names in their files.
+    """What differs between samplers that begin with parallel tempering: names in their files."""
 
-    make
-        Python function, (path, options, settings, tempering) -> engine.
-    place
-        Python function, (settings, state): puts the engine in the place of the chains.
-    move
-        Compiled, (settings, state, learning, rng) -> (current, info): one iteration.
-    on_path
-        Compiled, (settings, done, tempering) -> info: that of one sweep, a `swaps.SweepInfo`.
-    design_of_path
-        Python function, (settings, dim, learns_reference) -> (`Options` of the moves on the path,
-        WarmupDesign).
-    draws_reference
-        It begins with draws of the reference, so that the path has only to learn one.
-
-    """
-
-    make: Callable
+    make: Callable  # Python function, (path, options, settings, tempering) -> engine
+    # Python function, (settings, state): puts the engine in the place of the chains
     place: Callable
-    move: Callable
+    move: Callable  # compiled, (settings, state, learning, rng) -> (current, info): one iteration
+    # compiled, (settings, done, tempering) -> info: that of one sweep, a `swaps.SweepInfo`
     on_path: Callable
+    # Python function, (settings, dim, learns_reference) -> (`Options` of the moves on the path,
+    # WarmupDesign)
     design_of_path: Callable[[Any, int, bool], tuple[Options, rounds.WarmupDesign]] = (
         common.design_of_path
     )
+    # it begins with draws of the reference, so that the path has only to learn one
     draws_reference: bool = False
 
 

@@ -72,29 +72,19 @@ class Settings(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration.
+    """Statistics of one iteration."""
 
-    acceptance_rate, swap_rate
-        Mean acceptance rate of the moves over levels; that of the swaps over all pairs of neighbors
-        or, with energy rings, of the one pair that was picked: 0 if no two states shared a ring.
-    n_steps
-        Leapfrogs (steps of the random walk) of all levels.
-    diverging
-        Whether the coldest chain's trajectory ended in an energy error above 1000, or the density
-        failed.
-    round_trips
-        Number of chains that came back to the coldest level from the hottest.
-    levels
-        Number of temperatures.
-
-    """
-
+    # acceptance_rate, swap_rate: mean acceptance rate of the moves over levels; that of the swaps
+    # over all pairs of neighbors or, with energy rings, of the one pair that was picked: 0 if no
+    # two states shared a ring
     acceptance_rate: float
     swap_rate: float
-    n_steps: int
+    n_steps: int  # leapfrogs (steps of the random walk) of all levels
+    # whether the coldest chain's trajectory ended in an energy error above 1000, or the density
+    # failed
     diverging: bool
-    round_trips: int
-    levels: int
+    round_trips: int  # number of chains that came back to the coldest level from the hottest
+    levels: int  # number of temperatures
 
 
 def check(settings: Settings) -> None:

@@ -145,38 +145,24 @@ def systematic(weights, uniform, chosen):
 
 
 class Population(NamedTuple):
-    """The particles and the tuning of their moves; arrays are updated in place.
-
-    ladder
-        One level per stage, the first at b = 0; LOG_Z is the estimate of log Z(b).
-    replicas
-        The particles, siblings side by side.
-    spare
-        The particles before they were last resampled and, in the last row, a position of positive
-        density in case no particle has one.
-    log_weights
-        Unnormalized, shape (particle,): 0 after resampling; without resampling, those of the rows
-        of `spare` at the end.
-    work
-        Workspace, shape (particle,).
-    indices
-        The level at which each particle moves (LEVEL), always the last; its ancestor among the
-        first particles (ANCESTOR); the particle it was resampled from (CHOSEN); shape
-        (3, particle).
-    counts
-        Sweeps until the stage ends (SWEEPS_LEFT), whether the last one has ended (DONE), and the
-        particle that is the next draw (TURN), shape (3,).
-
-    """
+    """The particles and the tuning of their moves; arrays are updated in place."""
 
     path: TemperingPath
     mover: Mover
-    ladder: Ladder
-    replicas: Replicas
+    ladder: Ladder  # one level per stage, the first at b = 0; LOG_Z is the estimate of log Z(b)
+    replicas: Replicas  # the particles, siblings side by side
+    # the particles before they were last resampled and, in the last row, a position of positive
+    # density in case no particle has one
     spare: Replicas
+    # unnormalized, shape (particle,): 0 after resampling; without resampling, those of the rows of
+    # `spare` at the end
     log_weights: np.ndarray
-    work: np.ndarray
+    work: np.ndarray  # workspace, shape (particle,)
+    # the level at which each particle moves (LEVEL), always the last; its ancestor among the first
+    # particles (ANCESTOR); the particle it was resampled from (CHOSEN); shape (3, particle)
     indices: np.ndarray
+    # sweeps until the stage ends (SWEEPS_LEFT), whether the last one has ended (DONE), and the
+    # particle that is the next draw (TURN), shape (3,)
     counts: np.ndarray
 
 

@@ -35,23 +35,13 @@ PRIOR_COUNTERS = 8  # first index, in the target's counters, of those for the pr
 
 
 class TemperingPath(NamedTuple):
-    """The two ends of a path.
+    """The two ends of a path."""
 
-    target
-        Density of the program with the data.
-    reference
-        The reference distribution; psi is its log density if kind is DISTRIBUTION.
-    kind
-        Source of psi: POWER (zero), DISTRIBUTION or PRIOR.
-    prior_handle
-        Handle of the program's model with prior-only data, if kind is PRIOR.
-
-    """
-
-    target: Density
+    target: Density  # density of the program with the data
+    # the reference distribution; psi is its log density if kind is DISTRIBUTION
     reference: CompiledReference
-    kind: int
-    prior_handle: int
+    kind: int  # Source of psi: POWER (zero), DISTRIBUTION or PRIOR.
+    prior_handle: int  # handle of the program's model with prior-only data, if kind is PRIOR
 
 
 @jit
@@ -66,17 +56,11 @@ def path_of_worker(density, path):
 
 
 class Replicas(NamedTuple):
-    """Positions with l, psi and their gradients, one row per chain of the path or pseudo-sample.
+    """Positions with l, psi and their gradients, one row per chain of the path or pseudo-sample."""
 
-    vectors
-        POSITION, and the gradients of l (SLOPE) and psi (REFERENCE_SLOPE), shape (row, 3, dim).
-    logs
-        l (TARGET) and psi (REFERENCE), shape (row, 2).
-
-    """
-
+    # POSITION, and the gradients of l (SLOPE) and psi (REFERENCE_SLOPE), shape (row, 3, dim)
     vectors: np.ndarray
-    logs: np.ndarray
+    logs: np.ndarray  # l (TARGET) and psi (REFERENCE), shape (row, 2)
 
 
 POSITION, SLOPE, REFERENCE_SLOPE = 0, 1, 2
@@ -84,16 +68,12 @@ TARGET, REFERENCE = 0, 1
 
 
 class Tempered(NamedTuple):
-    """The density at one inverse temperature, for moves that take a `Density`.
-
-    latest
-        One row with the latest evaluation. Its position is filled in only by `moves.integrate`.
-
-    """
+    """The density at one inverse temperature, for moves that take a `Density`."""
 
     path: TemperingPath
     temperature: float
     dim: int
+    # One row with the latest evaluation. Its position is filled in only by `moves.integrate`.
     latest: Replicas
 
 

@@ -51,32 +51,21 @@ class Settings(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration.
+    """Statistics of one iteration."""
 
-    acceptance_rate, n_steps, diverging
-        Mean acceptance rate of those that moved; leapfrogs (or steps) of all; whether the
-        trajectory on the target ended in an energy error above 1000, or the density failed.
-    switched
-        Whether the draw is another pseudo-sample than before.
-    largest_weight
-        Largest weight of a pseudo-sample; always 1 if only the draw ever comes near the target.
-    temperature
-        Mean inverse temperature of those that were not the draw.
-    round_trips
-        Pseudo-samples that are the draw again after having been at the hottest level.
-    levels
-        Number of temperatures.
-
-    """
-
+    # acceptance_rate, n_steps, diverging: mean acceptance rate of those that moved; leapfrogs (or
+    # steps) of all; whether the trajectory on the target ended in an energy error above 1000, or
+    # the density failed
     acceptance_rate: float
     n_steps: int
     diverging: bool
-    switched: bool
+    switched: bool  # whether the draw is another pseudo-sample than before
+    # largest weight of a pseudo-sample; always 1 if only the draw ever comes near the target
     largest_weight: float
-    temperature: float
+    temperature: float  # mean inverse temperature of those that were not the draw
+    # pseudo-samples that are the draw again after having been at the hottest level
     round_trips: int
-    levels: int
+    levels: int  # number of temperatures
 
 
 def check(settings: Settings) -> None:

@@ -47,20 +47,14 @@ NO_REFERENCE, DISTRIBUTION, PRIOR = 0, 1, 2
 
 
 class Source(NamedTuple):
-    """A density given by C functions: addresses, handle, and an offset of its values.
-
-    value_propto
-        The `propto` flag of value calls.
-    offset
-        Excess of value calls over gradient calls, which leave constants out. It is subtracted, so
-        that both calls of the extended density, and its weights, have the same target.
-
-    """
+    """A density given by C functions: addresses, handle, and an offset of its values."""
 
     value_address: int
     gradient_address: int
     handle: int
-    value_propto: int
+    value_propto: int  # the `propto` flag of value calls
+    # Excess of value calls over gradient calls, which leave constants out. It is subtracted, so
+    # that both calls of the extended density, and its weights, have the same target.
     offset: float
 
 

@@ -61,32 +61,21 @@ class Settings(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration.
+    """Statistics of one iteration."""
 
-    acceptance_rate, n_steps, diverging
-        Mean acceptance rate of the moves without redraws from the reference; leapfrogs (or steps)
-        of all; whether a trajectory on the target ended in an energy error above 1000, or the
-        density failed.
-    n_moves, n_redraws
-        Moves from one visit of the target to the next, and the number of redraws from the reference
-        among them.
-    returned
-        Whether the target was reached; otherwise the last draw is repeated.
-    round_trips
-        1 if the chain came back to the target from the hottest level.
-    levels
-        Number of temperatures.
-
-    """
-
+    # acceptance_rate, n_steps, diverging: mean acceptance rate of the moves without redraws from
+    # the reference; leapfrogs (or steps) of all; whether a trajectory on the target ended in an
+    # energy error above 1000, or the density failed
     acceptance_rate: float
     n_steps: int
     diverging: bool
+    # n_moves, n_redraws: moves from one visit of the target to the next, and the number of redraws
+    # from the reference among them
     n_moves: int
     n_redraws: int
-    returned: bool
-    round_trips: int
-    levels: int
+    returned: bool  # whether the target was reached; otherwise the last draw is repeated
+    round_trips: int  # 1 if the chain came back to the target from the hottest level
+    levels: int  # number of temperatures
 
 
 def check(settings: Settings) -> None:

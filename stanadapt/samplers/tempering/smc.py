@@ -78,30 +78,19 @@ class Settings(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration.
+    """Statistics of one iteration."""
 
-    acceptance_rate, n_steps, diverging
-        Mean acceptance rate of the moves without draws from the reference; leapfrogs (or steps) of
-        all; whether the trajectory of the draw ended in an energy error above 1000, or the density
-        failed.
-    n_redraws
-        Draws from the reference.
-    temperature
-        Inverse temperature of the particles.
-    stage
-        Number of the stage.
-    particle, ancestor
-        Number of the particle that is the draw, and of its ancestor among the first ones: draws of
-        one ancestor are not independent.
-
-    """
-
+    # acceptance_rate, n_steps, diverging: mean acceptance rate of the moves without draws from the
+    # reference; leapfrogs (or steps) of all; whether the trajectory of the draw ended in an energy
+    # error above 1000, or the density failed
     acceptance_rate: float
     n_steps: int
     diverging: bool
-    n_redraws: int
-    temperature: float
-    stage: int
+    n_redraws: int  # draws from the reference
+    temperature: float  # inverse temperature of the particles
+    stage: int  # number of the stage
+    # particle, ancestor: number of the particle that is the draw, and of its ancestor among the
+    # first ones: draws of one ancestor are not independent
     particle: int
     ancestor: int
 

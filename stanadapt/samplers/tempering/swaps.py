@@ -41,23 +41,16 @@ from stanadapt.samplers.tempering.path import (
 
 
 class RoundStatistics(NamedTuple):
-    """Statistics of a round of sweeps, by level; updated in place.
+    """Statistics of a round of sweeps, by level; updated in place."""
 
-    levels
-        Columns, for the pair of levels k and k + 1: REJECTION, the sum of the rejection
-        probabilities of their swaps; FORWARD and BACKWARD, the logs of the sums (bridge) of
-        `log_normalizers` over the draws of k and of k + 1; shape (room, 3).
-    vectors
-        Collected while learning: the MEAN of the positions and the sum of their squared DEVIATIONS;
-        the sum of the SQUARES of the tempered gradient; shape (room, 3, dim).
-    counts
-        SWEEPS, and round TRIPS between the ends of the ladder, shape (2,).
-
-    """
-
+    # Columns, for the pair of levels k and k + 1: REJECTION, the sum of the rejection probabilities
+    # of their swaps; FORWARD and BACKWARD, the logs of the sums (bridge) of `log_normalizers` over
+    # the draws of k and of k + 1; shape (room, 3).
     levels: np.ndarray
+    # collected while learning: the MEAN of the positions and the sum of their squared DEVIATIONS;
+    # the sum of the SQUARES of the tempered gradient; shape (room, 3, dim)
     vectors: np.ndarray
-    counts: np.ndarray
+    counts: np.ndarray  # SWEEPS, and round TRIPS between the ends of the ladder, shape (2,)
 
 
 REJECTION, FORWARD, BACKWARD = 0, 1, 2

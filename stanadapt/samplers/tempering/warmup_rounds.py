@@ -79,35 +79,20 @@ NO_LEVELS = np.empty(0)
 
 
 class WarmupDesign(NamedTuple):
-    """Target values of the tuning in warm-up.
+    """Target values of the tuning in warm-up."""
 
-    levels
-        Number of levels; if 0, one more than LEVELS_PER_BARRIER times the barrier.
-    min_inverse_temperature
-        b of the hottest level.
-    fits_reference, inflation
-        Whether the reference is learned; ratio of its scales to the standard deviations of the
-        draws, 0: see `_inflation`.
-    uses_gradient
-        Whether the moves use the gradient.
-    given
-        Inverse temperatures of the levels from cold to hot, which are not learned; empty if they
-        are. `levels` is then their number.
-    target_accept
-        Acceptance rate to which step sizes are tuned.
-    share
-        Share of warm-up that parallel tempering takes.
-
-    """
-
-    levels: int
-    min_inverse_temperature: float
+    levels: int  # number of levels; if 0, one more than LEVELS_PER_BARRIER times the barrier
+    min_inverse_temperature: float  # b of the hottest level
+    # fits_reference, inflation: whether the reference is learned; ratio of its scales to the
+    # standard deviations of the draws, 0: see `_inflation`
     fits_reference: bool
     inflation: float
-    uses_gradient: bool
+    uses_gradient: bool  # whether the moves use the gradient
+    # Inverse temperatures of the levels from cold to hot, which are not learned; empty if they are.
+    # `levels` is then their number.
     given: np.ndarray
-    target_accept: float
-    share: float
+    target_accept: float  # acceptance rate to which step sizes are tuned
+    share: float  # share of warm-up that parallel tempering takes
 
 
 def begin(
