@@ -65,7 +65,9 @@ def stats_of(chains=4, **changed):
     ],
 )
 def test_the_notes_on_jumps(chains, changed, code, fact):
-    notes = report_jumps(view_of(Settings(), stats_of(chains, **changed))).messages
+    notes = report_jumps(
+        view_of(Settings(), stats_of(chains, **changed), sampler_name=NAME)
+    ).messages
     assert codes_of(notes) == ([code] if code else [])
     assert all(fact in note for note in notes)
 

@@ -1,6 +1,7 @@
 """User errors of every kind raise a StanadaptError with the right code or stage, and the facts."""
 
 import math
+import typing
 
 import numpy as np
 import pytest
@@ -183,7 +184,7 @@ ZERO_IS_A_NUMBER = [("hmc", "leapfrogs", 0), ("walnuts", "max_halvings", 0)]
 SETTINGS = [
     (sampler.name, name, bad)
     for sampler in registry.registered().values()
-    for name, kind in sampler.settings.__annotations__.items()
+    for name, kind in typing.get_type_hints(sampler.settings).items()
     for bad in BAD.get(kind, NOT_MEMBERS)
     # for some whole numbers 0 lets the sampler choose
     if not (kind is int and bad == 0 and sampler.settings()._asdict()[name] == 0)
