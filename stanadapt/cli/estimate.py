@@ -1,8 +1,11 @@
 """Commands that print estimates of a saved fit: `summary` and `expectations`."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
+import pandas as pd
 import typer
 
 from stanadapt.cli import options
@@ -39,7 +42,7 @@ def summary(
 ) -> None:
     (path,) = require_writable([out], force) if out is not None else (None,)
     table = summarize(load(fit), **shown)
-    print(table.to_json(orient="index", indent=2) if as_json else table)
+    print(_as_json(table) if as_json else table)
     if path is not None:
         table.to_csv(path, index_label="element")
         print(f"table: {path}")
@@ -69,3 +72,12 @@ def expectations(
     if path is not None:
         found.table.to_csv(path, index_label="element")
         print(f"table: {path}")
+
+
+def _as_json(table: pd.DataFrame) -> str:
+    """Return JSON with all digits; null for what cannot be computed."""
+    rows = {
+        str(name): {column: None if np.isnan(value) else value for column, value in row.items()}
+        for name, row in table.astype(float).iterrows()
+    }
+    return json.dumps(rows, indent=2)

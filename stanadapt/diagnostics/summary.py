@@ -25,7 +25,7 @@ TITLES = {
 }  # fmt: skip
 LONGEST = 8  # elements of an array that are printed one by one
 IN_FULL = "in_full"  # attribute of a table: whether each element is printed
-DIGITS = 4  # significant, of an estimate without a Monte Carlo error
+DIGITS = 7  # significant, of an estimate without a Monte Carlo error
 
 
 def summary(fit: results.Fit, var_names: str | Iterable[str] | None = None) -> "Summary":
@@ -122,7 +122,7 @@ def _rows(columns: dict[str, np.ndarray]) -> np.ndarray:
             continue
         row[2:5] = np.quantile(draws, [LOW, 0.5, HIGH])
         if is_constant(draws):
-            row[0], row[1] = draws.flat[0], 0.0
+            row[0], row[1] = draws.flat[0], 0.0 if draws.size > 1 else np.nan
             continue
         i = row_of[name]
         row[:2] = measured.mean[i], measured.sd[i]
@@ -213,7 +213,7 @@ def number(value: float, places: int | None) -> str:
     """Write a number with some decimals, or in another form if that would be long."""
     if places is None or not 0 <= places <= 6 or abs(value) >= 1e7:
         if places is None or not value:
-            return f"{value:.{DIGITS}g}"
+            return f"{value:.0f}" if value == round(value, 0) < 1e15 else f"{value:.{DIGITS}g}"
         digits = int(np.floor(np.log10(abs(value)))) + places + 1
         return f"{value:.{min(max(digits - 1, 0), 14)}e}"
     return f"{value:.{places}f}"

@@ -109,7 +109,7 @@ def test_the_reason_of_an_experiment_that_ends_is_printed(tmp_path):
     )  # fmt: skip
     assert done.returncode == 1
     assert "mine.csv" in done.stderr
-    assert "[table_" in done.stderr
+    assert "labels yes, no" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -41,8 +41,8 @@ DOORS = {
 LONGEST_FILE, LONGEST_BODY, SMALL = 600, 60, 80
 # lines of each room, and of the tests: a commit that needs more raises the number on purpose
 LINES = {
-    "cli": 2_060, "studies": 7_100, "runs": 5_300, "samplers": 20_100, "diagnostics": 3_210,
-    "targets": 6_210, "results": 2_490, "engine": 7_680, "errors": 380, "tests": 52_700,
+    "cli": 2_060, "studies": 7_180, "runs": 5_300, "samplers": 20_100, "diagnostics": 3_210,
+    "targets": 6_210, "results": 2_490, "engine": 7_680, "errors": 380, "tests": 52_800,
 }  # fmt: skip
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 

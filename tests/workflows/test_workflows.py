@@ -135,7 +135,7 @@ def test_a_table_of_ones_own_takes_the_place_of_bundled_data(tmp_path):
     ]  # fmt: skip
     refused = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert refused.returncode == 1
-    assert "[table_text]" in refused.stderr
+    assert "labels yes, no" in refused.stderr
     assert "Traceback" not in refused.stderr
     command += ["--classes", "yes", "no", "--label", "ill"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

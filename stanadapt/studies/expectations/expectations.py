@@ -8,6 +8,7 @@ import pandas as pd
 import xarray as xr
 
 from stanadapt import results
+from stanadapt.diagnostics.importance import is_approximation, is_exact
 from stanadapt.diagnostics.modes import require_fit_of
 from stanadapt.diagnostics.screening import is_constant
 from stanadapt.diagnostics.summary import IN_FULL, ordered_columns
@@ -96,8 +97,8 @@ def expectations(
 
     """
     require_fit_of(target, fit, "expectations")
-    levels = [_require_probability(p) for p in probabilities]
-    _require_usable(fit)
+    levels = _require_probabilities(probabilities)
+    doubts = _require_usable(fit)
     quantities = _quantities(fit, of)
     positions = _positions(fit, target)
     log_density, gradients = _gradients(target, positions, show_progress)
@@ -107,51 +108,90 @@ def expectations(
         positions, gradients, remarks = _straightened(positions, gradients)
         draws = Draws(positions.reshape(shape), gradients.reshape(shape))
         if not draws.usable:
-            remarks.append(_unusable_draws(positions, gradients))
+            remarks.append(Message("no_control", f"no control variates: {draws.doubt}."))
         table = _table(draws, quantities, levels)
     table.attrs[IN_FULL] = of is not None
-    return Expectations(table, draws, quantities, len(gradients), remarks)
+    return Expectations(table, draws, quantities, len(gradients), [*doubts, *remarks])
 
 
-def _require_probability(p: Any) -> float:
-    if is_real(p) and 0.0 < p < 1.0:
-        return float(p)
-    raise StanadaptError(
-        "out_of_range", f"probabilities must lie strictly between 0 and 1, got {p!r}."
-    )
+def _require_probabilities(given: Any) -> list[float]:
+    """Return probabilities of quantiles with different names."""
+    listed = [given] if is_real(given) else list(given) if isinstance(given, Iterable) else [given]
+    for p in listed:
+        if not (is_real(p) and 0.0 < p < 1.0):
+            raise StanadaptError(
+                "out_of_range", f"probabilities must lie strictly between 0 and 1, got {p!r}."
+            )
+    if len(set(kinds(listed))) < len(kinds(listed)):
+        raise StanadaptError(
+            "out_of_range", f"probabilities must differ in their first six digits, got {listed}."
+        )
+    return [float(p) for p in listed]
 
 
-def _require_usable(fit: results.Fit) -> None:
-    """Refuse a fit if its draws do not represent the posterior: errors would be far too small."""
+def _require_usable(fit: results.Fit) -> list[Message]:
+    """Refuse a fit that does not represent the posterior; return the remarks of its verdict."""
     judged = verdict(fit)
-    if judged.verdict in ("do not use", "not exact"):
+    refused = judged.verdict == "do not use" or not is_exact(fit) or is_approximation(fit)
+    if refused:
+        why = f"its verdict is {judged.verdict!r}"
+        if is_approximation(fit) or not is_exact(fit):
+            why = f"{results.source_name(fit)} does not draw from the posterior itself"
         raise StanadaptError(
             "unusable_fit",
-            f"the verdict of the fit is {judged.verdict!r}, so that errors of its expectations "
-            f"cannot be known: {' '.join(judged.reasons[:1])}",
+            f"errors of expectations of this fit cannot be known: {why}. "
+            f"{' '.join(judged.reasons[:1])}".rstrip(),
         )
+    edges = results.from_json(fit, "hard_edges", [])
+    if edges:
+        raise StanadaptError(
+            "unusable_fit",
+            f"the density has edges that are not declared ({'; '.join(edges)}), at which control "
+            "variates are wrong. Declare these bounds in the program, and sample again.",
+        )
+    return [] if judged.verdict == "fine" else judged.reasons
 
 
 def _quantities(fit: results.Fit, of: Any) -> dict[str, np.ndarray]:
     """Return columns of quantities by name, shape (chain, draw)."""
     if not isinstance(of, Mapping):
         return ordered_columns(fit, of)
-    posterior, columns = results.dataset(fit, "posterior"), {}
-    sizes = posterior.sizes["chain"], posterior.sizes["draw"]
+    posterior = results.dataset(fit, "posterior")
+    columns: dict[str, np.ndarray] = {}
     for name, function in of.items():
-        value = function(posterior)
+        for index, value in _elements(str(name), function, posterior).items():
+            if index in columns:
+                raise StanadaptError("wrong_quantity", f"two quantities have the name {index!r}.")
+            columns[index] = value
+    if not columns:
+        raise StanadaptError("wrong_quantity", "of is empty: name variables, or give functions.")
+    return columns
+
+
+def _elements(name: str, function: Any, posterior: xr.Dataset) -> dict[str, np.ndarray]:
+    """Return the elements of what a function returns, by name, shape (chain, draw) each."""
+    sizes = posterior.sizes["chain"], posterior.sizes["draw"]
+    try:  # of a copy: a function may write into what it is given
+        value = function(posterior.copy(deep=True))
         if isinstance(value, xr.DataArray):
             value = value.transpose("chain", "draw", ..., missing_dims="ignore")
         value = np.asarray(value)
-        if value.shape[:2] != sizes or value.dtype.kind not in "fiub":
-            raise StanadaptError(
-                "wrong_quantity",
-                f"the function {name!r} must return numbers of shape (chain, draw, ...), which is "
-                f"{sizes} here, got {value.dtype} of shape {value.shape}.",
-            )
-        for index in np.ndindex(value.shape[2:]):
-            columns[results.element(name, index)] = value[(..., *index)].astype(float)
-    return columns
+    except Exception as error:
+        raise StanadaptError(
+            "wrong_quantity",
+            f"the function {name!r} raised {type(error).__name__}: {error}. It is given the "
+            "posterior as an xarray.Dataset.",
+        ) from error
+    if value.shape[:2] != sizes or value.dtype.kind not in "fiub":
+        raise StanadaptError(
+            "wrong_quantity",
+            f"the function {name!r} must return numbers of shape (chain, draw, ...), which is "
+            f"{sizes} here, got {value.dtype} of shape {value.shape}.",
+        )
+    return {
+        results.element(name, index): value[(..., *index)].astype(float)
+        for index in np.ndindex(value.shape[2:])
+    }
 
 
 def _positions(fit: results.Fit, target: Target) -> np.ndarray:
@@ -231,14 +271,6 @@ def _straightened(
         f"{found.distance_before:.2g} without it and {found.distance:.2g} with it."
     )
     return positions, gradients, [Message("straightened_expectations", text)]
-
-
-def _unusable_draws(positions: np.ndarray, gradients: np.ndarray) -> Message:
-    lost = int((~np.isfinite(positions).all(axis=1) | ~np.isfinite(gradients).all(axis=1)).sum())
-    why = f"there are only {len(positions)} draws"
-    if lost:
-        why = f"the gradient is not finite at {lost} of {len(positions)} draws"
-    return Message("no_control", f"no control variates: {why}.")
 
 
 def _table(

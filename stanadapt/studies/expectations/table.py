@@ -13,11 +13,12 @@ from stanadapt import results
 from stanadapt.diagnostics import printed_tables as tables
 from stanadapt.diagnostics import summary
 from stanadapt.engine.one_blas_thread import one_blas_thread
-from stanadapt.errors import Message, StanadaptError, did_you_mean, require_names
+from stanadapt.errors import Message, StanadaptError, did_you_mean, is_real, require_names
 from stanadapt.studies.expectations.estimates import Draws, expectations_of
 
 LARGEST_SHOWN = 10_000  # a larger gain cannot be told from its uncertainty
 GROUP = "expectations"
+FEWEST_BEYOND = 10  # draws on each side of a number, for the error of a probability
 # of printed columns, by which narrow terminals leave them out; others: 2
 RANKS = {"mean": 0, "sd": 0, "MCSE mean": 1, "gain mean": 1, "MCSE sd": 3, "gain sd": 4}
 
@@ -65,7 +66,8 @@ class Expectations:
         name
             A row of the table, such as "beta[2]".
         at_most
-            The number, in the units of the program.
+            The number, in the units of the program. With fewer than ten draws on one of its sides,
+            the error is unknown, and NaN.
 
         Examples
         --------
@@ -79,8 +81,13 @@ class Expectations:
 
         """
         (x,) = self._of([name])
-        if not np.isfinite(x).all() or np.ptp(x) == 0.0:
-            return (float((x <= at_most).mean()) if np.isfinite(x).all() else np.nan), np.nan
+        if not is_real(at_most) or np.isnan(at_most):
+            raise StanadaptError("out_of_range", f"at_most must be a number, got {at_most!r}.")
+        if not np.isfinite(x).all():
+            return np.nan, np.nan
+        share = float((x <= at_most).mean())
+        if min(share, 1.0 - share) * x.size < FEWEST_BEYOND:
+            return share, np.nan
         with one_blas_thread(), np.errstate(all="ignore"):
             ((_, batch),) = self._draws.batches({name: x})
             found = batch.probabilities(np.array([float(at_most)]))
@@ -96,19 +103,21 @@ class Expectations:
 
         """
         names = require_names("names", names)
-        centered = {}
-        for name, x in zip(names, self._of(names), strict=True):
-            mean = self.table.loc[name, "mean"] if name in self.table.index else x.mean()
-            centered[name] = x - mean
-        pairs = list(combinations_with_replacement(names, 2))
-        products = {f"{a} {b}": centered[a] * centered[b] for a, b in pairs}
-        with one_blas_thread(), np.errstate(all="ignore"):
-            found = expectations_of(self._draws, products)
+        if not names or len(set(names)) < len(names):
+            raise StanadaptError("wrong_quantity", f"names must be different rows, got {names}.")
+        columns = self._of(names)
+        moving = [i for i, x in enumerate(columns) if np.isfinite(x).all() and np.ptp(x) > 0.0]
+        pairs = list(combinations_with_replacement(moving, 2))
+        means = {i: float(self.table["mean"].get(names[i], columns[i].mean())) for i in moving}
+        products = {f"{i} {j}": (columns[i] - means[i]) * (columns[j] - means[j]) for i, j in pairs}
         values = pd.DataFrame(np.nan, index=names, columns=names)
         errors = values.copy()
-        for (a, b), value, error in zip(pairs, found.value, found.error, strict=True):
-            values.loc[a, b] = values.loc[b, a] = value
-            errors.loc[a, b] = errors.loc[b, a] = error
+        if pairs:
+            with one_blas_thread(), np.errstate(all="ignore"):
+                found = expectations_of(self._draws, products)
+            for (i, j), value, error in zip(pairs, found.value, found.error, strict=True):
+                values.iloc[i, j] = values.iloc[j, i] = value
+                errors.iloc[i, j] = errors.iloc[j, i] = error
         return values, errors
 
     def _of(self, names: list[str]) -> list[np.ndarray]:

@@ -31,8 +31,11 @@ REFUSED = {
 }
 TAKEN = sorted(set(SIMULATIONS) - set(REFUSED))
 LONG = {"pharmacokinetics_ode", "sir_ode", "two_parameter_items"}
-# verdicts other than `fine`, with the code of their reason: a funnel
-ADMITTED = dict.fromkeys(("gaussian_process_counts", "pharmacokinetics"), "divergences")
+# verdicts other than `fine`, with the code of their reason: funnels. The share of divergences of
+# stochastic_volatility is near the limit (0 to 0.00175 over six seeds): last bits of the processor
+# decide it
+FUNNELS = ("gaussian_process_counts", "pharmacokinetics", "stochastic_volatility")
+ADMITTED = dict.fromkeys(FUNNELS, "divergences")
 # relative tolerances: solvers of differential equations, otherwise rounding
 OF_SOLVERS = {"sir_ode": 1e-4, "pharmacokinetics_ode": 1e-4}
 # the transform of simplexes depends on the release of Stan
