@@ -16,11 +16,11 @@ The draws of a chain depend on the number of chains, since they learn together.
 
 Stages of warm-up:
 
-SWEEPS   blocks in which each parameter moves alone, with its own scale that is tuned throughout,
-         until the log density has settled; chains pool the logarithms of the scales
-WALK     blocks of increasing length in which all parameters move together, by the covariance of
-         the draws of all chains in the last block
-TUNE     only the size of the moves is tuned; chains then pool it
+- SWEEPS: blocks in which each parameter moves alone, with its own scale that is tuned throughout,
+  until the log density has settled; chains pool the logarithms of the scales.
+- WALK: blocks of increasing length in which all parameters move together, by the covariance of the
+  draws of all chains in the last block.
+- TUNE: only the size of the moves is tuned; chains then pool it.
 
 The covariance of few, correlated draws is noise in many dimensions: its correlations are shrunk by
 a weight that counts one effective draw per AUTOCORRELATION * dim iterations.
