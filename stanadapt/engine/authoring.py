@@ -140,11 +140,11 @@ to the result, and a note that is also a warning.
 
     sampler_api.register(__name__)
 
-A setting needs one line. Its comment, beside or above it, is shown by `stanadapt samplers barker`,
-and a value outside its range is an error: `Positive`, `NotNegative`, `Probability`, `Fraction`
-(0 included), `Share` (1 included), `Finite`, `Count` (1, 2, ...), `CountOrZero`, or any other
-range, `Annotated[int, Between(2, 10, "[]")]`. If two settings may contradict each other, define
-`check(settings)`, which raises `setting_error(text)`.
+A setting needs one line. Its comment, beside or above it, explains it (for samplers of the package,
+`stanadapt samplers NAME` shows it), and a value outside its range is an error: `Positive`,
+`NotNegative`, `Probability`, `Fraction` (0 included), `Share` (1 included), `Finite`, `Count` (1,
+2, ...), `CountOrZero`, or any other range, `Annotated[int, Between(2, 10, "[]")]`. If two settings
+may contradict each other, define `check(settings)`, which raises `setting_error(text)`.
 
 `note` and `setting_error` use codes that all authors share. If other programs have to distinguish
 your messages, declare your own codes with `Code(name, kind, meaning, cure)`, and pass them to

@@ -118,11 +118,13 @@ def all_codes() -> dict[str, Code]:
 def _table() -> dict[str, Code]:
     """Read the package's table, once, when the first error is made or a code is looked up."""
     text = resources.files("stanadapt.errors").joinpath("messages.toml").read_text("utf-8")
-    return {
-        name: _declared(Code, name, kind, entry["meaning"], entry.get("cure", ""))
-        for kind, entries in tomllib.loads(text).items()
-        for name, entry in entries.items()
-    }
+    table: dict[str, Code] = {}
+    for kind, entries in tomllib.loads(text).items():
+        for name, entry in entries.items():
+            if name in table:
+                raise ValueError(f"the code {name} is declared twice: {table[name].kind}, {kind}")
+            table[name] = _declared(Code, name, kind, entry["meaning"], entry.get("cure", ""))
+    return table
 
 
 def stage_of(code: str) -> str:
