@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import orjson
 
 from stanadapt import results
 from stanadapt.errors import StanadaptError
@@ -220,7 +221,7 @@ def _require(condition: bool, problem: str, available: str) -> None:
 def arrays(data: str) -> dict[str, np.ndarray]:
     """Return data as arrays of numbers; tuples, which are not arrays, are left out."""
     numbers = {}
-    for name, value in json.loads(data or "{}").items():
+    for name, value in orjson.loads(data or "{}").items():
         try:
             array = np.asarray(value)
         except ValueError:

@@ -9,11 +9,13 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from json import dumps
 from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
-import stanio
+import orjson
+from stanio.json import process_value
 
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan.declarations import DataVariable, Declaration, evaluate
@@ -335,23 +337,27 @@ def _is_numeric(value: Any) -> bool:
 
 def _write(values: Mapping, variables: Mapping, declarations: Sequence) -> str:
     names = [declaration.name for declaration in declarations]
-    writable = {n: _writable(variables[n].value) if n in variables else values[n] for n in names}
     try:
-        return stanio.dump_stan_json(writable)
+        texts = [
+            _numbers_text(variables[n].value) if n in variables else dumps(process_value(values[n]))
+            for n in names
+        ]
     except (TypeError, ValueError) as error:
         message = f"The data cannot be written as JSON: {error}."
         raise StanadaptError("data_not_json", message) from None
+    return "{" + ", ".join(map('"{}": {}'.format, names, texts)) + "}"
 
 
-def _writable(array: np.ndarray) -> np.ndarray:
-    """Replace NaN and infinity by the strings that all readers of Stan's JSON accept."""
+def _numbers_text(array: np.ndarray) -> str:
+    """Write numbers; NaN and infinity as the strings that all readers of Stan's JSON accept."""
     if np.isfinite(array).all():
-        return array
+        option, whole = orjson.OPT_SERIALIZE_NUMPY, np.asarray(array, order="C")
+        return orjson.dumps(whole, default=np.ndarray.tolist, option=option).decode()
     objects = array.astype(object)
     objects[np.isnan(array)] = "NaN"
     objects[array == math.inf] = "Inf"
     objects[array == -math.inf] = "-Inf"
-    return objects
+    return dumps(objects.tolist())
 
 
 def _first(wrong: np.ndarray) -> tuple[int, ...]:

@@ -88,7 +88,7 @@ def test_integers_of_every_kind_are_written_as_integers():
     arrays = [np.array([1, 0, 1], dtype=kind) for kind in ("?", "u1", "i8", "u8", "O")]
     tables = [pd.Series([1, 0, 1], dtype=kind) for kind in ("bool", "int64", "Int64", "object")]
     for y in (*one_by_one, *arrays, *tables, np.ma.array([1, 0, 1], mask=False)):
-        assert '"y": [1, 0, 1]' in data.to_json(changed(y=y), stan(REGRESSION))
+        assert '"y": [1,0,1]' in data.to_json(changed(y=y), stan(REGRESSION))
     assert accept("array[4] int x;", {"x": range(4)}) == {"x": [0, 1, 2, 3]}
 
 
@@ -98,7 +98,7 @@ def test_reals_of_every_kind_are_written_as_doubles():
     transposed = np.array([[1, 3, 5], [2, 4, 6]]).T
     for matrix in (table, *arrays, transposed, [np.array([1, 2]), (3, 4), pd.Series([5, 6])]):
         text = data.to_json(changed(X=matrix), stan(REGRESSION))
-        assert '"X": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]' in text
+        assert '"X": [[1.0,2.0],[3.0,4.0],[5.0,6.0]]' in text
 
 
 def test_doubles_survive_to_the_last_bit():

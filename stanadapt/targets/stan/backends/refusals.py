@@ -69,8 +69,8 @@ def elsewhere(program: Program) -> str:
 def slow_to_bind(program: Program) -> str:
     """Return the line to report while the embedded backend binds a program for a long time."""
     text = (
-        f"Binding {program.name} in the embedded backend, which unrolls all loops: time and memory "
-        "grow with their lengths"
+        f"Binding {program.name} in the embedded backend: time and memory grow with the data and "
+        "with the lengths of loops, which it unrolls"
     )
     installed = _installed(program)
     if installed is None:

@@ -37,6 +37,8 @@ REGIONS = ('"region":', '"operation":"OP_ISLAND"', '"operation":"OP_LOOP"')
 # summaries of a trial, which are remembered
 WITH_REGIONS, WITHOUT_REGIONS = "regions", "no regions"
 POINTS, TRIES, RADIUS = 3, 30, 1.0
+# characters of data; the second binding, seconds and gigabytes for a million rows, serves a remark
+LARGEST_BOUND_TWICE = 2_000_000
 BUILD_TOLERANCE, GRADIENT_TOLERANCE = 1e-9, 1e-3
 # relative error of a density that is a sum of many terms
 ROUNDING = 8 * np.finfo(float).eps
@@ -81,12 +83,13 @@ def construct(program: Program, data: str, unsafe: bool = False) -> tuple[Any, R
 
     Returns the bridgestan.StanModel, and warnings for the user.
     """
-    binding, model = _bound(program, data, (True,) if unsafe else (True, False))
+    once = unsafe or len(data) > LARGEST_BOUND_TWICE
+    binding, model = _bound(program, data, (True,) if once else (True, False))
     if unsafe:
         text = "stanli's checks of this program were omitted (unsafe=True)."
         return model, (Message("checks_omitted", text),)
     _refuse_branches(program, binding.regions)
-    return model, _compare(binding, model)
+    return model, _compare(program, model, None if once else binding.build(passes_off=False))
 
 
 def second_opinion(program: Program, data: str) -> Any:
@@ -204,10 +207,9 @@ def _refuse_branches(program: Program, regions: bool) -> None:
 
 
 @np.errstate(all="ignore")  # numbers beyond the largest float are compared, or not, by `isfinite`
-def _compare(binding: Binding, model: Any) -> Remarks:
+def _compare(program: Program, model: Any, default: Any) -> Remarks:
     """Apply guard 4: refuse a wrong gradient; return a warning if the default build is wrong."""
-    program, points = binding.program, finite_points(model)
-    default = binding.build(passes_off=False)
+    points = finite_points(model)
     rng = np.random.default_rng(20)
     directions = [rng.standard_normal(point.size) for point in points]
     checked = [_check_gradient(program, model, *at) for at in zip(points, directions, strict=True)]
@@ -218,7 +220,7 @@ def _compare(binding: Binding, model: Any) -> Remarks:
             f"{where} none of {TRIES} random points. Compare it with CmdStan's."
         )
         return (Message("nothing_compared", text),)
-    if all(_agree(model, default, point=point) for point in points):
+    if default is None or all(_agree(model, default, point=point) for point in points):
         return ()
     text = (
         f"stanli's optimizer makes the density of {program.name} wrong; a build without the "

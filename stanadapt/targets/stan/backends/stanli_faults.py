@@ -10,7 +10,7 @@ programs. It is therefore used only with these guards:
    types, the program is refused ("rows").
 3. Branches that may depend on parameters (`branches`, and regions in stanli's report) are refused.
 4. A wrong gradient, found by finite differences at several random points, is refused; a difference
-   from the default build is a warning.
+   from the default build is a warning, unless the data are too large to be bound twice.
 5. Data are checked before (`data.py`).
 
 A construct that it cannot run shows in its message ("construct", "elements"); a crash, or a binding
