@@ -78,11 +78,14 @@ def read_groups(path: Path, engine: str) -> Any:
     return arviz_module().InferenceData(attrs=dict(tree.attrs), **groups)
 
 
-def variables(column_names: list[str], draws: np.ndarray) -> dict[str, np.ndarray]:
+def variables(
+    column_names: list[str], draws: np.ndarray, integers: Collection[str] = ()
+) -> dict[str, np.ndarray]:
     """Split columns into variables in Stan's shapes.
 
     Columns have Stan's names and order, "theta.1.2", column major; draws have shape (chain, draw,
-    column). The arrays, shape (chain, draw, *shape), are views of `draws` if possible.
+    column). The arrays, shape (chain, draw, *shape), are views of `draws` if possible. The
+    variables `integers` become int64, unless they failed at some draw and are NaN there.
     """
     arrays = {}
     for name, variable in stanio.parse_header(",".join(column_names)).items():
@@ -93,6 +96,8 @@ def variables(column_names: list[str], draws: np.ndarray) -> dict[str, np.ndarra
             continue
         block = draws[..., variable.start_idx : variable.end_idx]
         shape = variable.dimensions
+        if name in integers and np.isfinite(block).all():
+            block = block.astype(np.int64)
         block = block.reshape(*draws.shape[:2], *reversed(shape))
         arrays[name] = block.transpose(0, 1, *range(block.ndim - 1, 1, -1))
     return arrays

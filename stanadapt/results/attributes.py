@@ -10,6 +10,8 @@ from typing import Any
 RECORDED = ("numpy", "numba", "bridgestan", "stanli", "arviz")
 # entries of a plan that a result records
 LENGTHS = ("iter_warmup", "iter_sampling", "thin", "seed")
+# characters of data in JSON; of larger ones, a fit has the arrays only (`labels.data_groups`)
+LARGEST_DATA = 200_000
 
 
 @functools.cache  # reading them takes milliseconds
@@ -58,4 +60,11 @@ def origin(target: Any, plan: Any) -> dict[str, Any]:
         parameters=target.recorded_parameters,
         plan=plan._asdict(),
     )
-    return attributes | ({"random_data": target.random_data} if target.random_data else {})
+    texts = {"program": target.program.code}
+    if target.program.integers:
+        texts["integers"] = json.dumps(target.program.integers)
+    if len(target.data) <= LARGEST_DATA:
+        texts["data"] = target.data
+    if target.random_data:
+        texts["random_data"] = target.random_data
+    return attributes | texts

@@ -31,7 +31,10 @@ DEFAULT_DEPTH = 10  # CmdStan's
 # as `engine`: readers would take it for that
 RECORDED = {
     "sampler": "sampler", "stan_engine": "engine", "exact": "exact", "settings": "settings",
+    "program_hash": "program_hash", "data_hash": "data_hash", "stan_program": "program",
+    "stan_data": "data", "integers": "integers",
 }  # fmt: skip
+TEXTS = ("stan_program", "stan_data")
 # attributes by which a sampler describes how its draws are to be judged
 JUDGED = (
     "acceptance_target", "acceptance_range", "fixed_trajectories", "hard_edges", "share_at_edges",
@@ -195,6 +198,8 @@ def _record(file: File) -> list[str]:
         for name, attribute in RECORDED.items()
         if attribute in file.attributes
     }
+    # texts come back unchanged, in one line, since their hashes are compared
+    entries |= {name: json.dumps(entries[name]) for name in TEXTS if name in entries}
     judged = {name: file.attributes[name] for name in JUDGED if name in file.attributes}
     plain = json.dumps(judged, default=lambda array: array.tolist())  # or a number of NumPy
     entries["judged_from"] = plain if judged else ""

@@ -11,7 +11,7 @@ import numpy as np
 from stanadapt.errors import StanadaptError
 from stanadapt.results.arviz_object import Fit, Groups, build, shapes, variables
 from stanadapt.results.cmdstan_csv import STATISTICS
-from stanadapt.results.cmdstan_header import JUDGED, is_stan_csv
+from stanadapt.results.cmdstan_header import JUDGED, RECORDED, TEXTS, is_stan_csv
 from stanadapt.results.files import as_path, read_text
 from stanadapt.results.labels import make_labels, phase_groups
 
@@ -92,7 +92,7 @@ def _entries(comments: Sequence[str]) -> dict[str, str]:
     for line in comments:
         name, equals, value = line.lstrip("# ").partition("=")
         if equals:
-            found.setdefault(name.strip(), value.replace("(Default)", "").strip())
+            found.setdefault(name.strip(), value.strip().removesuffix("(Default)").strip())
     return {name: {"true": "1", "false": "0"}.get(value, value) for name, value in found.items()}
 
 
@@ -148,7 +148,8 @@ def _phase(prefix: str, chains: Sequence[Chain], parameters: Sequence[str]) -> G
         if name.endswith("__") and name not in unknown
     }
     labels = make_labels(None, shapes(names), "{}", parameters)
-    return phase_groups(labels, prefix, variables(names, rows[..., own]), stats)
+    integers = _from_json(first, "integers", [])
+    return phase_groups(labels, prefix, variables(names, rows[..., own], integers), stats)
 
 
 def _attributes(chains: Sequence[Chain], parameters: Sequence[str]) -> dict[str, Any]:
@@ -179,7 +180,14 @@ def _attributes(chains: Sequence[Chain], parameters: Sequence[str]) -> dict[str,
             attributes["engine"] = entries["stan_engine"]
         if "settings" in entries:
             attributes["settings"] = _plain_json(entries["settings"])
-        attributes |= _judged_from(first)
+        for name in ("program_hash", "data_hash", "integers"):
+            if name in entries:
+                attributes[name] = entries[name]
+        attributes |= {
+            RECORDED[name]: _from_json(first, name, "") for name in TEXTS if name in entries
+        }
+        judged = _from_json(first, "judged_from", {})
+        attributes |= {name: judged[name] for name in JUDGED if name in judged}
     else:
         attributes["engine"] = f"cmdstan {'.'.join(map(str, stan))}"
         attributes["settings"] = json.dumps(
@@ -196,13 +204,17 @@ def _plain_json(text: str) -> str:
         return text
 
 
-def _judged_from(chain: Chain) -> dict[str, Any]:
-    """Return the attributes that the verdict on a fit of this package depends on."""
+def _from_json(chain: Chain, name: str, default: Any) -> Any:
+    """Return an entry of this package, of the type of `default`, which stands for a missing one."""
+    if name not in chain.entries:
+        return default
     try:
-        recorded = json.loads(chain.entries.get("judged_from", "{}"))
-        return {name: recorded[name] for name in JUDGED if name in recorded}
-    except (ValueError, TypeError):
-        raise _error(chain.path, "is damaged: judged_from in its header is not JSON") from None
+        value = json.loads(chain.entries[name])
+    except ValueError:
+        value = None
+    if not isinstance(value, type(default)):
+        raise _error(chain.path, f"is damaged: {name} in its header is not as it was written")
+    return value
 
 
 def _real(chain: Chain, name: str) -> float:

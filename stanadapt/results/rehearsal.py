@@ -48,7 +48,8 @@ def rehearse_draws(
             "result_refused",
             f"the sampler has two statistics of the name {twice[0]!r}: rename the one in its Info.",
         )
-    draws = variables(program.column_names, np.zeros((1, 1, len(program.column_names))))
+    row = np.zeros((1, 1, len(program.column_names)))
+    draws = variables(program.column_names, row, program.program.integers)
     groups: Groups = {}
     for prefix in ("", "warmup_") if plan.save_warmup else ("",):
         stats = {name: np.zeros((1, 1)) for name in statistics}

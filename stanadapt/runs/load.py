@@ -20,6 +20,7 @@ from stanadapt.runs.failures import short_chains
 from stanadapt.runs.folder import MANIFEST, RunFolder
 from stanadapt.runs.result import common_length, statistics
 from stanadapt.runs.spec import TEXTS
+from stanadapt.targets.stan.program import Program
 
 
 def load(path: str | PathLike | Sequence[str | PathLike]) -> Fit:
@@ -89,7 +90,9 @@ def _load_run(path: Path) -> Fit:
     if not length:
         raise _no_draws(path, progress)
     arrays = folder.private_arrays()
-    draws = results.variables(manifest["columns"], arrays["sampling_constrained"][kept, :length])
+    drawn = arrays["sampling_constrained"][kept, :length]
+    integers = Program("", folder.read_text(TEXTS["code"]), None, ()).integers
+    draws = results.variables(manifest["columns"], drawn, integers)
     stats = statistics(manifest["statistics"], arrays["sampling_stats"][kept, :length])
     groups = phase_groups(labels, "", draws, stats)
     groups |= data_groups(labels, folder.read_text(TEXTS["data"]))

@@ -167,7 +167,7 @@ def _groups(
     positions = results.dataset(prior, "unconstrained_posterior")["position"].values
     constrained, reason, failed = _predicted(target, positions, seed, max_minutes, clock)
     rows = constrained.shape[1]
-    named = results.variables(target.column_names, constrained)
+    named = results.variables(target.column_names, constrained, target.program.integers)
     held = results.dataset(prior, "sample_stats")
     stats = {str(name): values.values[:, :rows] for name, values in held.data_vars.items()}
     groups = phase_groups(target.labels, "", named, stats)

@@ -127,7 +127,7 @@ def _groups(
     def phase(prefix: str, recordings: list[Recording], length: int) -> results.Groups:
         draws = _stacked([recording.constrained for recording in recordings], length)
         stats = np.stack([recording.stats[:length] for recording in recordings])
-        named = results.variables(program.column_names, draws)
+        named = results.variables(program.column_names, draws, program.program.integers)
         return phase_groups(program.labels, prefix, named, statistics(labels, stats))
 
     groups = phase("", [chain.sampling for chain in chains], length)

@@ -220,7 +220,7 @@ def _groups(target: Target, plan: Plan, outcome: NutsRun) -> results.Groups:
             for column, (name, kind) in enumerate(STATISTICS.values())
         }
         values = outcome.draws[:, rows][..., columns]
-        draws = results.variables([names[i] for i in columns], values)
+        draws = results.variables([names[i] for i in columns], values, target.program.integers)
         groups |= phase_groups(target.labels, prefix, draws, stats)
     return groups | copy.deepcopy(target.data_groups)
 

@@ -68,9 +68,9 @@ def pack_approximation(
         notes.append(Message("failed_quantities", text))
     values = (draws.log_density, draws.log_approximation, draws.log_weight)
     stats = dict(zip(STATISTICS, values, strict=True))
+    drawn = results.variables(program.column_names, columns[None], program.program.integers)
     groups = phase_groups(
-        program.labels, "", results.variables(program.column_names, columns[None]),
-        {name: values[None] for name, values in stats.items()},
+        program.labels, "", drawn, {name: values[None] for name, values in stats.items()},
     )  # fmt: skip
     if save_unconstrained:
         position = target.original(draws.positions)[None]

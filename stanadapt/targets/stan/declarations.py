@@ -77,12 +77,12 @@ class DataVariable(NamedTuple):
 
 
 def parse(body: str) -> list[Declaration]:
-    """Parse the stripped body of a data block into declarations, in order.
+    """Parse the stripped body of a block into the declarations at its top level, in order.
 
     Statements that cannot be parsed are skipped: Stan's compiler gives better messages for errors.
     """
     declarations = []
-    for statement in split(tokens(body), ";"):
+    for statement in split(tokens(body), ";", "}"):
         with contextlib.suppress(NotSupported):
             declarations.extend(_statement(body, statement))
     return declarations

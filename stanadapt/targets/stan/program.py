@@ -28,6 +28,11 @@ class Program(NamedTuple):
         """First 16 hexadecimal digits of the SHA-256 hash of `code`."""
         return sha256(self.code.encode()).hexdigest()[:16]
 
+    @property
+    def integers(self) -> tuple[str, ...]:
+        """Names of the generated quantities that are integers."""
+        return tuple(d.name for d in self.declared("generated quantities") if d.is_int)
+
     def declared(self, name: str) -> list[Declaration]:
         """Return the declarations of the block `name`, in order."""
         return parse(block(self.code, name))
