@@ -6,6 +6,7 @@ with which a chain begins.
 """
 
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Iterator, Mapping
@@ -16,9 +17,11 @@ from typing import Any
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
+from stanadapt.engine.field_comments import field_comments
 from stanadapt.engine.protocol import AUTO, PRESET, Sampler, keep
-from stanadapt.engine.settings import Numbers
+from stanadapt.engine.settings import ENDS, Numbers, declared, typed
 from stanadapt.engine.starts import START_OPTIONS
+from stanadapt.engine.warmup import END, Stage, Warmup
 from stanadapt.errors import Message, StanadaptError, require_whole
 
 SETTING_TYPES = "float, int, bool, Numbers or an IntEnum"
@@ -44,6 +47,14 @@ SIGNATURES = {
     "init_from_draws": ("density", "settings", "state", "positions", "rng"),
     "check": ("settings",),
 }
+# functions of a table of stages of warm-up, and of one stage, which Python calls
+CHANGE = ("settings", "progress", "states")
+CHOICE = ("settings", "before", "progress", "states")
+OF_WARMUP = {
+    "begin": CHANGE, "finish": CHANGE, "prepare": ("density", "state"), "for_scales": CHOICE,
+    "revise": CHOICE,
+}  # fmt: skip
+OF_STAGE = {"set_up": CHANGE, "learn": CHANGE, "length": ("settings", "progress")}
 # those that Python calls, at most once per chain: a plain function will do
 BY_PYTHON = ("init", "freeze", "check")
 COORDINATES = ("full", "diagonal", "no")
@@ -70,11 +81,13 @@ def breaches(sampler: Sampler, registered: Mapping[str, Sampler]) -> list[Messag
         return wrong
     texts = {
         "sampler_name_taken": [*_name(sampler, registered)],
+        "settings_taken": [*_former_functions(sampler, registered)],
         "invalid_sampler_tuple": [*_settings(sampler), *_info(sampler), *_state(sampler)],
         "invalid_sampler_function": [
             text for part in SIGNATURES for text in _function(sampler, part)
         ],
         "invalid_sampler_option": [*_options(sampler)],
+        "invalid_warmup": [*_warmup(sampler)],
     }
     return [
         Message(code, f"{sampler.name}: {text}.") for code, wrong in texts.items() for text in wrong
@@ -109,6 +122,17 @@ def _name(sampler: Sampler, registered: Mapping[str, Sampler]) -> Iterator[str]:
         )
 
 
+def _former_functions(sampler: Sampler, registered: Mapping[str, Sampler]) -> Iterator[str]:
+    other = registered.get(sampler.name)
+    if other is None or other.settings is not sampler.settings:
+        return
+    if other.chosen_by_class != sampler.chosen_by_class or other.info is not sampler.info:
+        yield (
+            "these Settings are registered with other functions, and the code that was compiled "
+            "for this class is kept: define the class Settings anew too, or start Python again"
+        )
+
+
 # --- tuples ---------------------------------------------------------------------------------------
 
 
@@ -129,9 +153,32 @@ def _types(named_tuple: type, part: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def _settings(sampler: Sampler) -> Iterator[str]:
-    declared, unresolved = _types(sampler.settings, "Settings")
+    wrong = [*_fields_of_settings(sampler)]
+    yield from wrong
+    for name, setting in {} if wrong else declared(sampler.settings).items():
+        # without a source, at a prompt, there are no comments
+        if not setting.text and name in field_comments(sampler.settings):
+            yield f"Settings.{name} must have a comment, beside or above it, that explains it"
+        if setting.range is not None and setting.range.is_empty:
+            yield (
+                f"Settings.{name} has the range {tuple(setting.range)}: the first number must be "
+                f"below the second, and the ends one of {', '.join(ENDS)}"
+            )
+            continue
+        values = {"the default": setting.default}
+        for title, preset in sampler.presets.items():
+            values |= {f"preset {title}": v for n, v in preset.settings.items() if n == name}
+        for owner, value in values.items():
+            try:
+                typed(owner, setting, value)
+            except StanadaptError as error:
+                yield error.message.rstrip(".")
+
+
+def _fields_of_settings(sampler: Sampler) -> Iterator[str]:
+    kinds, unresolved = _types(sampler.settings, "Settings")
     yield from unresolved
-    for name, kind in declared.items():
+    for name, kind in kinds.items():
         if name not in sampler.settings._field_defaults:
             yield f"Settings.{name} must have a default"
         if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
@@ -154,11 +201,11 @@ def _is_int_enum(kind: Any) -> bool:
 
 
 def _info(sampler: Sampler) -> Iterator[str]:
-    declared, unresolved = _types(sampler.info, "Info")
+    kinds, unresolved = _types(sampler.info, "Info")
     yield from unresolved
     if "acceptance_rate" not in sampler.info._fields:
         yield "Info must have a field acceptance_rate: float, the acceptance probability"
-    for name, kind in declared.items():
+    for name, kind in kinds.items():
         if kind not in (float, int, bool):
             yield f"Info.{name} must be float, int or bool, not {_shown(kind)}"
     for name in sampler.info._fields:
@@ -167,7 +214,7 @@ def _info(sampler: Sampler) -> Iterator[str]:
 
 
 def _state(sampler: Sampler) -> Iterator[str]:
-    declared, unresolved = _types(sampler.state, "State")
+    kinds, unresolved = _types(sampler.state, "State")
     yield from unresolved
     if "current" not in sampler.state._fields:
         yield (
@@ -175,7 +222,7 @@ def _state(sampler: Sampler) -> Iterator[str]:
             "GradientPoint or a NamedTuple like them"
         )
         return
-    kind = declared.get("current")
+    kind = kinds.get("current")
     if kind is None:
         return
     lacking = [
@@ -194,18 +241,25 @@ def _function(sampler: Sampler, part: str) -> Iterator[str]:
         yield f"{part} is missing: define a function {part}({', '.join(SIGNATURES[part])})"
     if function is None or function is keep:
         return
-    if part in BY_PYTHON and not callable(function):
-        yield f"{part} must be a function, got {function!r}"
-    elif part not in BY_PYTHON and not isinstance(function, Dispatcher):
+    if part not in BY_PYTHON and not isinstance(function, Dispatcher):
         yield f"{part} must be compiled: decorate it with jit"
     else:
-        expected = SIGNATURES[part]
-        actual = inspect.signature(getattr(function, "py_func", function)).parameters
-        if len(actual) != len(expected):
-            yield (
-                f"{part} must take {len(expected)} argument{'s' if len(expected) > 1 else ''} "
-                f"({', '.join(expected)}), but takes {len(actual)} ({', '.join(actual)})"
-            )
+        yield from _arguments(part, function, SIGNATURES[part])
+
+
+def _arguments(part: str, function: Any, expected: tuple[str, ...]) -> Iterator[str]:
+    if not callable(function):
+        yield f"{part} must be a function, got {function!r}"
+        return
+    signature = inspect.signature(getattr(function, "py_func", function))
+    try:
+        signature.bind(*expected)
+    except TypeError:
+        actual = signature.parameters
+        yield (
+            f"{part} must take {len(expected)} argument{'s' if len(expected) > 1 else ''} "
+            f"({', '.join(expected)}), but takes {len(actual)} ({', '.join(actual)})"
+        )
 
 
 def _options(sampler: Sampler) -> Iterator[str]:
@@ -215,7 +269,11 @@ def _options(sampler: Sampler) -> Iterator[str]:
         value = getattr(sampler, part)
         if not isinstance(value, bool) and not callable(value):
             yield f"{part} must be True, False or a function of settings, got {value!r}"
-    named = {"when_standardized": [*sampler.when_standardized]}
+    named = {
+        "when_standardized": [*sampler.when_standardized],
+        "setting_aliases": [*sampler.setting_aliases.values()],
+        "memory": [*sampler.memory.settings],
+    }
     for title, preset in sampler.presets.items():
         named[f"the preset {title}"] = [*preset.settings, *preset.by_dimension]
         if preset.standardize not in COORDINATES:
@@ -229,6 +287,36 @@ def _options(sampler: Sampler) -> Iterator[str]:
             require_whole(name, getattr(sampler, name), least)
         except StanadaptError as error:
             yield error.message.rstrip(".")
+
+
+def _warmup(sampler: Sampler) -> Iterator[str]:
+    warmup = sampler.warmup
+    for name, value in vars(sys.modules[sampler.settings.__module__]).items():
+        if isinstance(value, Warmup) and value is not warmup:
+            yield f"the stages {name} are not used: write register(__name__, warmup={name})"
+    if warmup is None:
+        return
+    stages = getattr(warmup, "stages", None)
+    if not isinstance(stages, Mapping) or not all(isinstance(s, Stage) for s in stages.values()):
+        yield f"warmup must be a Warmup with a dict of Stage by name, got {warmup!r:.80}"
+        return
+    named = {"first": warmup.first, "without_room": warmup.without_room}
+    named |= {f"`then` of stage {name!r}": stage.then for name, stage in stages.items()}
+    for place, name in named.items():
+        if name not in [*stages, END] or (place == "first" and name == END):
+            yield f"warmup: {place} is {name!r}, which is no stage; there are {[*stages]}"
+    if END in stages:
+        yield f"warmup: a stage must have another name than {END!r}, which is the end of warm-up"
+    for part, expected in OF_WARMUP.items():
+        if getattr(warmup, part) is not None:
+            yield from _arguments(f"warmup: {part}", getattr(warmup, part), expected)
+    for name, stage in stages.items():
+        for part, expected in OF_STAGE.items():
+            function, place = getattr(stage, part), f"warmup: {part} of stage {name!r}"
+            if part != "length" or callable(function):
+                yield from _arguments(place, function, expected)
+            elif not isinstance(function, Integral) or isinstance(function, bool) or function < 1:
+                yield f"{place} must be a whole number, at least 1, or a function, got {function!r}"
 
 
 def _shown(kind: Any) -> str:
@@ -272,8 +360,8 @@ def _misplaced(sampler: Sampler, state: Any, size: int) -> str:
 
 def _undeclared(name: str, value: Any) -> str:
     """Return a text for the first number of another type than its tuple declares; "" for none."""
-    declared, _ = _types(type(value), name)
-    for field, kind in declared.items():
+    kinds, _ = _types(type(value), name)
+    for field, kind in kinds.items():
         part, place = getattr(value, field), f"{name}.{field}"
         if hasattr(part, "_fields"):
             problem = _undeclared(place, part)

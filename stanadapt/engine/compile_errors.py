@@ -7,11 +7,11 @@ import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from numba.core.errors import NumbaError
 
-from stanadapt.engine.compiled.dependencies import PACKAGE
-from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.compiled.dependencies import INSTALLED, PACKAGE, is_below
 from stanadapt.errors import StanadaptError
 
 # "... at /home/me/barker.py (12)": where Numba was when it stopped, innermost first
@@ -29,7 +29,7 @@ UNDEFINED = re.compile(r"name '(\w+)' is not defined")
 
 
 @contextlib.contextmanager
-def explained(sampler: Sampler) -> Iterator[None]:
+def explained(sampler: Any) -> Iterator[None]:
     """Turn an error of compilation in an author's file into a StanadaptError, stage "sampler".
 
     Numba's message begins with our loop, which is right, and ends fifty lines later. If memory for
@@ -52,10 +52,11 @@ def explained(sampler: Sampler) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def running(sampler: Sampler) -> Iterator[None]:
+def running(sampler: Any, stage: str | None = None) -> Iterator[None]:
     """Turn an error that an author's function raises as it runs into a StanadaptError.
 
-    Numba, too, may end with an error that is none of its own, often without a text.
+    `stage` is that of a warm-up. Numba, too, may end with an error that is none of its own, often
+    without a text.
     """
     try:
         yield
@@ -66,14 +67,17 @@ def running(sampler: Sampler) -> Iterator[None]:
         if file.is_relative_to(PACKAGE):
             raise
         frames = traceback.extract_tb(error.__traceback__)
-        own = [frame for frame in frames if Path(frame.filename) == file]
+        own = [frame for frame in frames if _is_of_author(frame.filename)]
         kind = f"{type(error).__name__}: {error}".rstrip(": .")
         if own:
-            raise StanadaptError(
-                "sampler_raised",
-                f"{sampler.name}: {file}, line {own[-1].lineno}, in {own[-1].name}: {kind}. "
-                "`step` and `adapt` must not raise: give -inf as log density for a rejection.",
-            ) from error
+            remedy = (
+                "`step` and `adapt` must not raise: give -inf as log density for a rejection."
+                if stage is None
+                else f"This was at stage {stage!r} of warm-up."
+            )
+            path, line, name = own[-1].filename, own[-1].lineno, own[-1].name
+            text = f"{sampler.name}: {path}, line {line}, in {name}: {kind}. {remedy}"
+            raise StanadaptError("sampler_raised", text) from error
         if "numba" not in Path(frames[-1].filename).parts:
             raise
         raise StanadaptError(
@@ -83,12 +87,16 @@ def running(sampler: Sampler) -> Iterator[None]:
         ) from error
 
 
-def _file(sampler: Sampler) -> Path:
+def _file(sampler: Any) -> Path:
     module = sys.modules[sampler.settings.__module__]
     return Path(getattr(module, "__file__", None) or "a notebook or prompt")
 
 
-def _summary(sampler: Sampler, file: Path, text: str) -> str:
+def _is_of_author(path: str) -> bool:
+    return not is_below(path, (PACKAGE, *INSTALLED)) and "site-packages" not in path
+
+
+def _summary(sampler: Any, file: Path, text: str) -> str:
     """Return the place and the reason of an error, from the text of Numba's message."""
     reasons = OWN_REASON.findall(text)[:1] or FAILURE.findall(text)
     reason = (reasons[-1] if reasons else text.splitlines()[0]).strip()
@@ -98,11 +106,7 @@ def _summary(sampler: Sampler, file: Path, text: str) -> str:
         reason = (
             f"`step` must return a state as `init` does, and so must `adapt`: {one} is not {other}"
         )
-    places = [
-        (Path(path), int(line))
-        for path, line in PLACE.findall(text)
-        if not Path(path).is_relative_to(PACKAGE) and "site-packages" not in path
-    ]
+    places = [(Path(path), int(line)) for path, line in PLACE.findall(text) if _is_of_author(path)]
     undefined = UNDEFINED.search(reason)
     if undefined:  # Numba's message has no place then
         places = [(file, _first_use(undefined.group(1), file))]

@@ -17,7 +17,7 @@ DIRECTIVES = ("fmt:", "noqa", "type:")
 
 @functools.cache
 def field_comments(kind: type) -> dict[str, str]:
-    """Return the comment of each field that has one, by name; none if there is no source."""
+    """Return the comment of each field, by name, "" without one; {} if there is no source."""
     try:
         source = textwrap.dedent(inspect.getsource(kind))
     except (OSError, TypeError):  # at a prompt, or in a program without its files
@@ -39,6 +39,5 @@ def field_comments(kind: type) -> dict[str, str]:
             lines = [above[row] for row in range(first, field.lineno)]
             rows = range(field.lineno, (field.end_lineno or field.lineno) + 1)
             lines += [beside[row] for row in rows if row in beside]
-            if lines:
-                found[field.target.id] = " ".join(lines)
+            found[field.target.id] = " ".join(lines)
     return found

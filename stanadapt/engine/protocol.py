@@ -186,7 +186,7 @@ MISSING: Any = None
 PARTS = {
     "settings": "Settings", "state": "State", "info": "Info", "init": "init", "step": "step",
     "adapt": "adapt", "freeze": "freeze", "check": "check", "check_run": "check_run",
-    "after_run": "report",
+    "after_run": "report", "warmup": "warmup",
 }  # fmt: skip
 
 
@@ -279,7 +279,8 @@ class Sampler(NamedTuple):
     threading: Threading | None = None
     tempering: Tempering | None = None
     extra_output: ExtraOutput | None = None
-    # a table of stages, for a sampler that learns in Python between blocks of iterations
+    # a table of stages, for a sampler that learns in Python between blocks of iterations: found by
+    # its name `warmup`
     warmup: Warmup | None = None
 
     @property
@@ -313,6 +314,11 @@ class Sampler(NamedTuple):
         return self.step, self.adapt, self.write_extra
 
     @property
+    def chosen_by_class(self) -> tuple:
+        """What is compiled for the class of its settings, and stays with that class."""
+        return *self.compiled_parts, self.run_task, self.in_place_except
+
+    @property
     def write_extra(self) -> Callable:
         """`extra_output.write`, or a function that writes nothing."""
         return no_extra_output if self.extra_output is None else self.extra_output.write
@@ -328,11 +334,8 @@ REGISTRY: dict[type, Sampler] = {}
 
 
 def _chosen_by(kind: type) -> tuple:
-    """Return the functions compiled for the settings of a sampler, on which its code depends."""
-    if kind not in REGISTRY:
-        return ()
-    sampler = REGISTRY[kind]
-    return *sampler.compiled_parts, sampler.run_task, sampler.in_place_except
+    """Return what is compiled for the settings of a sampler, on which its code depends."""
+    return REGISTRY[kind].chosen_by_class if kind in REGISTRY else ()
 
 
 CHOSEN_BY_CLASS.append(_chosen_by)

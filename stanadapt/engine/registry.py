@@ -12,6 +12,7 @@ from typing import Any
 from stanadapt.engine.breaches import breaches
 from stanadapt.engine.protocol import PARTS, PRESET, REGISTRY, Preset, Sampler
 from stanadapt.engine.settings import Numbers, as_chosen, declared, setting_error, typed
+from stanadapt.engine.warmup import Warmup
 from stanadapt.errors import StanadaptError, did_you_mean
 
 ABOUT_PRESETS = (
@@ -45,6 +46,8 @@ def register(sampler: Sampler | str, **options: Any) -> None:
     if isinstance(sampler, str):
         names = vars(sys.modules[sampler])
         found = {part: names[name] for part, name in PARTS.items() if name in names}
+        if not isinstance(found.get("warmup"), Warmup):  # a module of that name, say
+            found.pop("warmup", None)
         sampler = Sampler(**{**found, **options})
     if not str(getattr(sampler.settings, "__module__", "")).startswith(f"{SAMPLERS}."):
         import_module(SAMPLERS)  # their names are taken, whether or not they were needed so far

@@ -16,6 +16,7 @@ compiled for a second time.
 import functools
 import typing
 from enum import IntEnum
+from numbers import Real
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from stanadapt.engine.field_comments import field_comments
 from stanadapt.errors import LARGEST_WHOLE, StanadaptError
 
 INFINITY = float("inf")
+ENDS = ("()", "[)", "(]", "[]")
 
 
 class Numbers(tuple):
@@ -41,6 +43,13 @@ class Between(NamedTuple):
     low: float
     high: float = INFINITY
     ends: str = "()"
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no number lies in the range, or its ends cannot be read."""
+        if not (isinstance(self.low, Real) and isinstance(self.high, Real) and self.ends in ENDS):
+            return True
+        return not (self.low < self.high or (self.low == self.high and self.ends == "[]"))
 
     def contains(self, value: float) -> bool:
         """Whether a number lies in the range."""
@@ -101,7 +110,7 @@ def declared(settings: Any) -> dict[str, Setting]:
         shared = " ".join(note for note in notes if isinstance(note, str))
         default = settings._field_defaults[name]
         range_ = ranges[0] if ranges else None
-        found[name] = Setting(name, kind, range_, default, comments.get(name, shared))
+        found[name] = Setting(name, kind, range_, default, comments.get(name) or shared)
     return found
 
 

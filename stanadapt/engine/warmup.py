@@ -29,9 +29,15 @@ depend on the number of chains, but not on threads. Chains that were stopped are
 
 import time
 from collections.abc import Callable, Mapping
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba import typeof
+
+from stanadapt.engine.compile_errors import running
+from stanadapt.engine.compiled.replace import shown
+from stanadapt.errors import StanadaptError, did_you_mean
 
 END = ""  # in place of the name of a stage: the end of warm-up
 
@@ -102,7 +108,7 @@ class Warmup(NamedTuple):
     first: str  # name of the first stage
     begin: Change = unchanged  # before the first stage: sets `learned` and `chains`
     finish: Change = unchanged  # after the last one
-    without_room: str = END  # name of the stage that replaces one whose length is 0
+    without_room: str = END  # name of the stage that replaces one of length 0
     # whether chains wait for each other after every block; if not, each learns from itself alone,
     # and the functions above see a single state
     together: bool = True
@@ -119,13 +125,14 @@ class Warmup(NamedTuple):
     def start(self, settings: Any, states: States, iter_warmup: int) -> Result:
         """Set up the first block."""
         progress = Progress(iter_warmup, self.first)
-        progress, states = self.begin(settings, progress, states)
+        progress, states = _changed(self, "begin", settings, progress, states)
         return self._enter(settings, self._next(settings, progress), states)
 
     def after_block(self, settings: Any, progress: Progress, states: States) -> Result:
         """Learn from a block, and set up the next one."""
         before = progress._replace(used=progress.used + progress.block)
-        progress, states = self.stages[progress.stage].learn(settings, before, states)
+        stage = self.stages[progress.stage]
+        progress, states = _changed(stage, "learn", settings, before, states)
         following = self._next(settings, progress)
         if self.revise is not None:
             progress = progress._replace(then=following.stage)
@@ -137,19 +144,83 @@ class Warmup(NamedTuple):
         for name in (progress.then, self.without_room):
             if name == END or not progress.left:
                 break
+            if name not in self.stages:
+                text = f"{name!r} cannot follow: there are {', '.join(map(repr, self.stages))}."
+                raise _invalid(progress, text + did_you_mean(str(name), self.stages))
             stage, window = self.stages[name], progress.window + 1
             begun = progress._replace(
                 stage=name, label=stage.label, then=stage.then,
                 window=window if name == progress.stage else 0,
             )  # fmt: skip
             length = stage.length(settings, begun) if callable(stage.length) else stage.length
+            if not isinstance(length, Integral) or isinstance(length, bool):
+                raise _invalid(begun, f"its length must be a whole number, got {length!r}.")
             if length > 0:
                 return begun._replace(block=min(length, progress.left))
         return progress._replace(stage=END, label="done", then=END, block=0, window=0)
 
     def _enter(self, settings: Any, progress: Progress, states: States) -> Result:
-        change = self.stages[progress.stage].set_up if progress.block else self.finish
-        return change(settings, progress, states)
+        if not progress.block:
+            return _changed(self, "finish", settings, progress, states)
+        return _changed(self.stages[progress.stage], "set_up", settings, progress, states)
+
+
+# --- what functions of the table return -----------------------------------------------------------
+
+
+def _changed(owner: Warmup | Stage, part: str, settings: Any, *given: Any) -> Result:
+    """Call a function of the table; StanadaptError unless it returns what the loop can take."""
+    change = getattr(owner, part)
+    made = change(settings, *given)
+    problem = _misreturned(made, *given)
+    if problem:
+        name = f" ({change.__qualname__})" if hasattr(change, "__qualname__") else ""
+        raise _invalid(given[0], f"`{part}`{name} must return {problem}.")
+    return made
+
+
+def _invalid(progress: Progress, text: str) -> StanadaptError:
+    stage = f"stage {progress.stage!r} of warm-up" if progress.stage else "warm-up"
+    return StanadaptError("invalid_warmup", f"{stage}: {text}")
+
+
+def _misreturned(made: Any, former: Progress, states: States) -> str:
+    kinds = [type(part) for part in made] if type(made) is tuple else [type(made)]
+    if len(kinds) != 2 or kinds[0] is not Progress or kinds[1] not in (list, tuple):
+        got = ", ".join(kind.__name__ for kind in kinds)
+        return f"progress and a list of states, `return progress, states`, got {got}"
+    progress, after = made
+    if len(after) != len(states):
+        return f"a state for each of {len(states)} chains, in their order, got {len(after)}"
+    if any(np.shape(rows)[:1] != (len(states),) for rows in progress.chains):
+        return f"progress.chains as arrays with a row for each of {len(states)} chains"
+    if list(map(_shape, after)) != list(map(_shape, states)):
+        return "states with current.position in the same shape as before"
+    changes = (_other_type("State", old, new) for old, new in zip(states, after, strict=True))
+    change = next(filter(None, changes), "")
+    return change and f"states with fields of the same types as before, but {change}"
+
+
+def _other_type(name: str, old: Any, new: Any) -> str:
+    """Return a text for the first field for which the loop would be compiled again; "" for none."""
+    kinds = _kind(old), _kind(new)
+    if kinds[0] == kinds[1]:
+        return ""
+    if hasattr(old, "_fields") and type(old) is type(new):
+        fields = (_other_type(f"{name}.{f}", getattr(old, f), getattr(new, f)) for f in old._fields)
+        return next(filter(None, fields), "")
+    return f"{name} is {shown(kinds[1])}, and was {shown(kinds[0])}"
+
+
+def _shape(state: Any) -> tuple:
+    return np.shape(getattr(getattr(state, "current", None), "position", ()))
+
+
+def _kind(value: Any) -> Any:
+    try:
+        return typeof(value)
+    except ValueError:  # Numba cannot compile it
+        return type(value).__name__
 
 
 @np.errstate(all="ignore")  # numbers that are too large are checked there
@@ -163,16 +234,17 @@ def next_block(chains: list[Any]) -> None:
     began, used, first = time.perf_counter(), time.thread_time(), waiting[0]
     warmup, settings, progress = first.sampler.warmup, first.compiled_settings, first.progress
     states = [chain.state for chain in waiting]
-    if progress is None:
-        progress, states = warmup.start(settings, states, first.iter_warmup)
-    else:
-        # those of the last block: blocks are not empty, so that others were stopped at an earlier
-        # pause
-        former = [chain for chain in chains if chain.pause == first.pause]
-        rows = [row for row, chain in enumerate(former) if chain.pausing]
-        known = progress.chains
-        kept = known and type(known)(*(each[rows] for each in known))
-        progress, states = warmup.after_block(settings, progress._replace(chains=kept), states)
+    with running(first.sampler, progress.stage if progress else END):
+        if progress is None:
+            progress, states = warmup.start(settings, states, first.iter_warmup)
+        else:
+            # those of the last block: blocks are not empty, so that others were stopped at an
+            # earlier pause
+            former = [chain for chain in chains if chain.pause == first.pause]
+            rows = [row for row, chain in enumerate(former) if chain.pausing]
+            known = progress.chains
+            kept = known and type(known)(*(each[rows] for each in known))
+            progress, states = warmup.after_block(settings, progress._replace(chains=kept), states)
     for chain, state in zip(waiting, states, strict=True):
         chain.state, chain.progress = state, progress
         chain.pause = chain.n_done + progress.block

@@ -28,7 +28,7 @@ from tests.helpers.targets import Awkward
 class Settings(NamedTuple):
     """Settings of the sampler."""
 
-    width: float = 1.0
+    width: float = 1.0  # of steps
 
 
 class State(NamedTuple):
@@ -121,7 +121,7 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.points import ValuePoint, value_at
 
 class Settings(NamedTuple):
-    width: float = 1.0
+    width: float = 1.0  # of steps
 
 class State(NamedTuple):
     current: ValuePoint
@@ -315,6 +315,15 @@ def test_a_second_sampler_in_a_file_is_refused(import_sampler):
     with raises("sampler_name_taken", "Settings in the same file", "that of Others"):
         register(sampler._replace(settings=other))
     assert find("changing")[0].settings is sampler.settings
+
+
+def test_other_functions_for_the_same_class_of_settings_are_refused(import_sampler):
+    """Numba would go on with the code that it compiled for this class."""
+    sampler = import_sampler()
+    register(sampler._replace(iter_warmup=7))
+    assert find("changing")[0].iter_warmup == 7
+    with raises("settings_taken", "changing", "define the class Settings anew"):
+        register(sampler._replace(step=step))
 
 
 def test_a_sampler_that_is_reloaded_replaces_the_old_one(import_sampler):

@@ -11,7 +11,7 @@ import stanadapt.engine.authoring as sampler_api
 from stanadapt.engine.authoring import Stage, ValuePoint, Warmup, all_left, jit, replace
 from stanadapt.engine.protocol import REGISTRY
 from stanadapt.engine.warmup import next_block
-from tests.helpers.codes import warns
+from tests.helpers.codes import raises, warns
 
 
 class Chains(NamedTuple):
@@ -19,7 +19,7 @@ class Chains(NamedTuple):
 
 
 def make_chains(warmup, starts):
-    sampler = SimpleNamespace(warmup=warmup)
+    sampler = SimpleNamespace(warmup=warmup, name="mine", settings=Settings)
     return [
         SimpleNamespace(
             sampler=sampler, compiled_settings=None, state=start, progress=None, iter_warmup=100,
@@ -109,6 +109,51 @@ def test_a_run_for_scales_alone_may_end_earlier():
 
     warmup = Warmup(STAGES, "begin", revise=stop)
     assert [stage for stage, _, _ in blocks_of(warmup, 1000)] == ["begin", *["walk"] * 3]
+
+
+# what is wrong: part of the stage, function, code, facts in the message
+WRONG = {
+    "no result": ("learn", lambda *given: None, ["must return progress and a list", "NoneType"]),
+    "the states first": ("set_up", lambda s, p, x: (x, p), ["`set_up`", "got list, Progress"]),
+    "a state too few": ("learn", lambda s, p, x: (p, x[1:]), ["each of 2 chains", "got 1"]),
+    "another type": (
+        "learn", lambda s, p, x: (p, [each._replace(starts=1) for each in x]),
+        ["State.starts is int64, and was array(float64, 1d, C)"],
+    ),
+    "a class that Numba does not know": (
+        "learn", lambda s, p, x: (p, [each._replace(starts=p) for each in x]), ["State.starts is"],
+    ),
+    "a stage that is not there": (
+        "learn", lambda s, p, x: (p.to("Other"), x), ["'Other' cannot follow", "mean 'other'?"],
+    ),
+    "rows of other chains": (
+        "set_up", lambda s, p, x: (p._replace(chains=Chains(np.zeros(3))), x), ["a row for each"],
+    ),
+    "a fraction of an iteration": ("length", lambda s, p: p.left / 2, ["whole number", "50.0"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_what_a_stage_returns_is_checked(mistake):
+    part, function, facts = WRONG[mistake]
+    stage = Stage("learning", 5, then="other")._replace(**{part: function})
+    stages = {"only": stage, "other": Stage("resting", all_left)}
+    chains = make_chains(Warmup(stages, "only"), [Chains(np.zeros(2)), Chains(np.zeros(2))])
+    with raises("invalid_warmup", "stage 'only' of warm-up", *facts):
+        for _ in range(2):
+            next_block(chains)
+            advance(chains)
+
+
+def test_an_error_in_a_stage_names_the_stage_and_the_line():
+    def learn(settings, progress, states):
+        return {}["draws"], states
+
+    chains = make_chains(Warmup({"only": Stage("learning", 5, learn=learn)}, "only"), [1])
+    next_block(chains)
+    advance(chains)
+    with raises("sampler_raised", __file__, "in learn: KeyError: 'draws'", "stage 'only'"):
+        next_block(chains)
 
 
 # --- a sampler with stages ------------------------------------------------------------------------

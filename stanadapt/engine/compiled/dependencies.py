@@ -103,7 +103,7 @@ class _Description:
         Installed functions are used as they are, unless Numba compiles them.
         """
         file = function.__code__.co_filename
-        counts = not _is_below(file, (PACKAGE,)) and (compiled or not _is_below(file, INSTALLED))
+        counts = not is_below(file, (PACKAGE,)) and (compiled or not is_below(file, INSTALLED))
         if counts or file == self.file:
             self._pending.append(function)
             return True
@@ -177,7 +177,7 @@ class _Description:
 
 
 @functools.lru_cache(maxsize=4096)
-def _is_below(file: str, places: tuple[Path, ...]) -> bool:
+def is_below(file: str, places: tuple[Path, ...]) -> bool:
     return any(Path(file).is_relative_to(place) for place in places)
 
 
