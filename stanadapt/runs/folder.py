@@ -35,6 +35,8 @@ FORMAT = 3
 MANIFEST = "run.json"
 # the manifest's entry that lists why the run was extended
 LENGTHENED = "lengthened"
+# what a run is told by: entries of the manifest, and words for them
+COMPARED = {"program_hash": "program", "data_hash": "data set", "sampler": "sampler"}
 PHASES = ("warmup", "sampling")
 KINDS = ("constrained", "stats", "unconstrained", "extra")
 
@@ -51,11 +53,7 @@ class RunFolder:
         """Create a folder for a new run; StanadaptError, stage "files", if it is not empty."""
         folder = cls(Path(path), {"format": FORMAT, **manifest})
         if (folder.path / MANIFEST).exists():
-            raise StanadaptError(
-                "run_exists",
-                f"{path} already contains a run: continue it with stanadapt.resume({str(path)!r}) "
-                "or `stanadapt resume`, or choose another folder.",
-            )
+            raise StanadaptError("run_exists", f"{path} already contains a run{folder._advice()}")
         if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
             raise StanadaptError(
                 "folder_not_empty", f"{path} is not an empty folder: choose a new one for the run."
@@ -89,6 +87,30 @@ class RunFolder:
                 "folder.",
             )
         return cls(path, manifest)
+
+    def _advice(self) -> str:
+        """How the run in the folder differs from this one, and what to do about it."""
+        try:
+            there = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
+            held = {**there["attributes"], "sampler": there["sampler"]}
+        except (OSError, ValueError, KeyError, TypeError):
+            return ", which cannot be read: choose another folder."
+        here = {**self.manifest["attributes"], "sampler": self.manifest["sampler"]}
+        others = [
+            f"another {what} ({held.get(name)} there, {here[name]} here)"
+            for name, what in COMPARED.items()
+            if held.get(name) != here[name]
+        ]
+        resume = f"stanadapt.resume({str(self.path)!r}) or `stanadapt resume`"
+        if not others:
+            return (
+                f" of the same program, data and sampler: continue it with {resume}, or choose "
+                "another folder."
+            )
+        return (
+            f" with {' and '.join(others)}: choose another folder for this one. {resume} would "
+            "continue the old run, with what it began with."
+        )
 
     def lock(self) -> contextlib.AbstractContextManager[Any]:
         """Return a context that excludes other writers; StanadaptError if there is one already."""

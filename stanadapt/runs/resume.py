@@ -6,7 +6,7 @@ from typing import Any
 
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.starts import ChainInit
-from stanadapt.errors import StanadaptError, require_whole
+from stanadapt.errors import StanadaptError, require_whole, warn
 from stanadapt.results import Fit
 from stanadapt.runs.chains import Start
 from stanadapt.runs.coordinates import NO, Coordinates
@@ -15,7 +15,13 @@ from stanadapt.runs.prepare import Setup, shows, watch_of
 from stanadapt.runs.progress import RunProgress
 from stanadapt.runs.result import RunRecord, rehearse_result
 from stanadapt.runs.run import Run
-from stanadapt.runs.spec import other_versions, read_spec, record_changes, target_for
+from stanadapt.runs.spec import (
+    changed_files,
+    other_versions,
+    read_spec,
+    record_changes,
+    target_for,
+)
 from stanadapt.runs.stopping_rule import require_limits
 from stanadapt.targets.target import Samplable
 
@@ -119,7 +125,11 @@ def prepare_again(
         ChainInit(None, {}, spec.prior_data), None, spec.save, begun["attributes"],
         folder.path, executor, watch_of(made.target, show_progress, max_minutes),
     )  # fmt: skip
-    record = RunRecord(begun["attributes"], [*begun["notes"], *other_versions(spec)])
+    changed = changed_files(folder, made.target) if target is None else []
+    for note in changed:
+        warn(note)
+    notes = [*begun["notes"], *other_versions(spec), *changed]
+    record = RunRecord(begun["attributes"], notes)
     return setup, Start.free(made, begun["positions"], {}), record
 
 

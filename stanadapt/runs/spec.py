@@ -8,7 +8,9 @@ import json
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from hashlib import sha256
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +28,7 @@ from stanadapt.runs.result import SavedGroups, attributes_at_start, stat_labels
 from stanadapt.runs.tree import packed, unpacked
 from stanadapt.samplers import find
 from stanadapt.targets.stan import data as stan_data
-from stanadapt.targets.stan.program import Program
+from stanadapt.targets.stan.program import Program, read
 from stanadapt.targets.standardized import Standardized
 from stanadapt.targets.target import Samplable, Target
 
@@ -118,6 +120,11 @@ class RunSpec(NamedTuple):
             "plan": self.plan._asdict(),
             "save": self.save._asdict(),
             "prior": program.prior_file,
+            "files": {
+                kind: str(path.absolute())
+                for kind, path in (("program", program.program.path), ("data", program.data_file))
+                if path is not None
+            },
             "columns": program.column_names,
             "statistics": stat_labels(target, sampler),
             "attributes": _plain(attributes),
@@ -198,7 +205,7 @@ def target_for(spec: RunSpec, folder: RunFolder, given: Any, show_progress: bool
         now, then = getattr(program, option), spec.options[option]
         require_same(f"target's {option}", _shown(now), _shown(then))
     columns = program.column_names, manifest["columns"]
-    require_same(f"list of columns{where}", *(stan_data.digest("\n".join(c)) for c in columns))
+    require_same(f"list of columns{where}", *map(_digest, columns))
     described = "" if program is given else repr(given)
     require_same(f"pseudo-extension{where}", described, spec.described)
     return spec.in_coordinates(given)
@@ -223,6 +230,43 @@ def record_changes(folder: RunFolder, target: Samplable) -> None:
     folder.manifest["options"]["labels"] = _plain(plain_labels(target.target.labels))
     if target.target.prior_file is not None:
         folder.manifest["prior"] = target.target.prior_file
+
+
+def changed_files(folder: RunFolder, target: Target) -> list[Message]:
+    """Return a note for each file of a run, program and data, that has other contents by now."""
+    notes, read_again = [], {"program": _program_hash, "data": _data_hash}
+    for kind, name in folder.manifest.get("files", {}).items():
+        path = Path(name)
+        then = target.program.hash if kind == "program" else target.data_hash
+        if path.exists() and read_again[kind](path, target.program) != then:
+            notes.append(Message(
+                "file_changed_since",
+                f"{path} has changed since the run in {folder.path} began, and the run continues "
+                f"with the old {kind}, which its folder holds. For a fit with the new {kind}, call "
+                "sample with another folder.",
+            ))  # fmt: skip
+    return notes
+
+
+def _digest(names: list[str]) -> str:
+    return sha256("\n".join(names).encode()).hexdigest()[:16]
+
+
+def _program_hash(path: Path, old: Program) -> str:
+    try:
+        return read(path, old.include_paths).hash
+    except StanadaptError:
+        return ""
+
+
+def _data_hash(path: Path, program: Program) -> str:
+    try:
+        return stan_data.digest(
+            stan_data.to_json(path, program, allow_nonfinite=True, allow_empty_int=True),
+            program.data_names,
+        )
+    except StanadaptError:
+        return ""
 
 
 def source_hash(sampler: Sampler) -> str:

@@ -24,7 +24,6 @@ import numpy as np
 from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.results.datasets import draws_dataset
-from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.target import Target
 
 INSIDE = "posterior_database"
@@ -150,7 +149,7 @@ def _attributes(
         attributes |= {
             "model": target.name,
             "program_hash": target.program.hash,
-            "data_hash": stan_data.digest(target.data),
+            "data_hash": target.data_hash,
         }
     return attributes
 

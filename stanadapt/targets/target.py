@@ -24,6 +24,7 @@ from stanadapt.targets.bound_program import BoundProgram, Data
 from stanadapt.targets.constrainer import Constrainer, address_of
 from stanadapt.targets.noise import noise_size, require_correlation
 from stanadapt.targets.stan import data as stan_data
+from stanadapt.targets.stan.given_data import file_of
 from stanadapt.targets.stan.program import Program, read
 from stanadapt.targets.stan.syntax import has_random_data
 
@@ -260,6 +261,7 @@ class Target(BoundProgram, Samplable):
         exclude: str | Sequence[str] = (),
         show_progress: bool = True,
     ) -> None:
+        self.data_file = file_of(data)
         self.noise = tuple(require_names("noise", noise))
         self.rho = require_correlation(rho)
         program = program if isinstance(program, Program) else read(program, include_paths)
@@ -279,10 +281,10 @@ class Target(BoundProgram, Samplable):
         for remark in self.remarks:
             warn(remark)
 
-    @property
+    @cached_property
     def data_hash(self) -> str:
-        """The first 16 hexadecimal digits of the hash of the data."""
-        return stan_data.digest(self.data)
+        """The first 16 hexadecimal digits of a hash of the numbers in the data."""
+        return stan_data.digest(self.data, self.program.data_names)
 
     @property
     def recorded_parameters(self) -> list[str]:
@@ -406,7 +408,7 @@ def check_same_target(target: Target, fit: Any) -> None:
         raise StanadaptError(
             "fit_of_another_target", f"an earlier fit of {target.name} is expected, got {fit!r}."
         )
-    ours = {"program_hash": target.program.hash, "data_hash": stan_data.digest(target.data)}
+    ours = {"program_hash": target.program.hash, "data_hash": target.data_hash}
     for name, expected in ours.items():
         actual = results.attribute(fit, name, expected)
         if actual != expected:

@@ -13,7 +13,6 @@ from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.starts import ChainInit, StartOption, register_start
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.samplers.nice.network import Network
-from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.target import Samplable
 
 
@@ -24,7 +23,7 @@ def _with_network(
     network = Network.load(given) if isinstance(given, str | PathLike) else given
     _require_use(target, network)
     trained, compiled = network.description, network.compiled()
-    data = stan_data.digest(target.target.data)
+    data = target.target.data_hash
     if trained.get("data_hash", data) != data:
         warn(
             Message(

@@ -19,7 +19,6 @@ from stanadapt.engine.registry import find
 from stanadapt.errors import Message, StanadaptError, require_between, require_whole, warn
 from stanadapt.samplers.initial_values import initial_positions, positions_of_fit
 from stanadapt.samplers.nice.network import Coupling, Network
-from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.target import Target, check_same_target, require_target
 
 WARMUP = 500  # discarded iterations of a rehearsal
@@ -326,7 +325,7 @@ class _Training:
         self.best.description = {
             "program": self.target.name,
             "program_hash": self.target.program.hash,
-            "data_hash": stan_data.digest(self.target.data),
+            "data_hash": self.target.data_hash,
             "seed": self.plan.seed,
             "settings": {**self.sizes, "learning_rate": self.rate},
             "interrupted": interrupted,

@@ -30,7 +30,6 @@ from stanadapt.samplers.tempering.pseudo_extension import (
 from stanadapt.samplers.tempering.reference_distribution import (
     ReferenceDistribution,
 )
-from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.target import Data, Samplable, Target, check_same_target, require_target
 
 MODES = {"free": FREE, "fixed": FIXED, "collapsed": COLLAPSED}
@@ -306,7 +305,7 @@ class Extended(Samplable):
             description["ladder"] = design.ladder
             description["ladder_log_normalizers"] = design.log_normalizers
         if self._prior is not None:
-            description["prior_data_hash"] = stan_data.digest(self._prior.data)
+            description["prior_data_hash"] = self._prior.data_hash
         return description
 
     def density(self, chain: int = 0) -> Density:

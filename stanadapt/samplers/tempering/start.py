@@ -17,7 +17,6 @@ from stanadapt.samplers.tempering.pooled_reference import FittedReference, refer
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.samplers.tempering.settings import DEGREES, ReferenceFamily
 from stanadapt.samplers.variational.methods import PATHFINDER
-from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.target import Samplable
 
 # added to the description of a reference that comes from the fit in warm_start
@@ -130,7 +129,7 @@ def _with_prior_data(
         path = TemperingPath(density, unused.compiled(target.dim), PRIOR, prior.density().handle)
         return init_from_path(density, settings, position, rng, path, False)
 
-    return ChainInit(init, {"prior_data_hash": stan_data.digest(prior.data)}, prior.data)
+    return ChainInit(init, {"prior_data_hash": prior.data_hash}, prior.data)
 
 
 def _round_reference(target: Samplable) -> ReferenceDistribution:

@@ -35,7 +35,6 @@ from stanadapt.studies.repeats.rows import (
     make_row,
     repeat_seed,
 )
-from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.target import Target, require_target
 
 NO_NUTS = "none"  # the engine that leaves Stan's NUTS out
@@ -325,7 +324,7 @@ def _origin(
             name: {
                 "model": target.name,
                 "program_hash": target.program.hash,
-                "data_hash": stan_data.digest(target.data),
+                "data_hash": target.data_hash,
                 "backend_version": target.backend_version,
             }
             for name, target in targets.items()

@@ -5,9 +5,10 @@ transposed or flattened matrix, and computes with the wrong one.
 """
 
 import difflib
+import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from json import dumps
 from os import PathLike
@@ -97,9 +98,20 @@ def to_json(
     return _write(values, variables, declarations)
 
 
-def digest(json_text: str) -> str:
-    """Return the first 16 hexadecimal digits of the SHA-256 hash of the text."""
-    return sha256(json_text.encode()).hexdigest()[:16]
+def digest(json_text: str, names: Iterable[str]) -> str:
+    """Return the first 16 hexadecimal digits of a SHA-256 hash of these entries of the data.
+
+    It is that of their numbers, however they are written: 1 or 1.0, with spaces, in any order.
+    """
+    values, hashed = json.loads(json_text), sha256()
+    for name in sorted(names):
+        try:
+            numbers = np.asarray(values[name], float) + 0.0  # -0.0 is 0.0
+            content = str(numbers.shape).encode() + numbers.tobytes()
+        except (TypeError, ValueError):  # tuples
+            content = json.dumps(json.loads(json.dumps(values[name]), parse_int=float)).encode()
+        hashed.update(f"{name}:{len(content)}:".encode() + content)
+    return hashed.hexdigest()[:16]
 
 
 def _require_all(given: GivenData, declarations: Sequence[Declaration]) -> None:

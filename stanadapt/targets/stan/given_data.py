@@ -64,14 +64,21 @@ def load(data: Any) -> GivenData:
     )
 
 
-def _read(data: str | PathLike) -> GivenData:
+def file_of(data: Any) -> Path | None:
+    """Return the file that data are read from; None for text, and for data in memory."""
+    if not isinstance(data, str | PathLike):
+        return None
     is_text = isinstance(data, str) and (
         data.lstrip("\ufeff \t\r\n")[:1] in ("{", "[") or ("<-" in data and looks_like_r_dump(data))
     )
-    if is_text:
+    return None if is_text else user_path(data)
+
+
+def _read(data: str | PathLike) -> GivenData:
+    path = file_of(data)
+    if path is None:
         text, source = str(data).lstrip("\ufeff"), "The data given as text"
     else:
-        path = user_path(data)
         text, source = _uncompressed(path), f"The data file {path}"
     if looks_like_r_dump(text):
         return GivenData(read_r_dump(text, source))

@@ -33,6 +33,11 @@ class Program(NamedTuple):
         """Names of the generated quantities that are integers."""
         return tuple(d.name for d in self.declared("generated quantities") if d.is_int)
 
+    @property
+    def data_names(self) -> list[str]:
+        """Names of the variables that the program reads."""
+        return [declaration.name for declaration in self.declared("data")]
+
     def declared(self, name: str) -> list[Declaration]:
         """Return the declarations of the block `name`, in order."""
         return parse(block(self.code, name))

@@ -22,7 +22,7 @@ from stanadapt.runs import checkpoint
 from stanadapt.runs import folder as folder_module
 from stanadapt.samplers import registered
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution
-from tests.helpers.codes import raises, raises_in
+from tests.helpers.codes import raises, raises_in, warns
 from tests.helpers.driven_runs import SMALL_CHUNKS, resume_with, sample_with
 from tests.helpers.sampler_settings import FASTER, VARIANTS
 from tests.helpers.short_runs import assert_same_draws, assert_same_fit
@@ -263,7 +263,6 @@ class TestOfAFinishedRun:
         ("name", "old", "new", "fact"),
         [
             ("program.stan", "50", "51", "program"),
-            ("data.json", "{", '{"a": 1', "data"),
             ("run.json", f'"format": {folder_module.FORMAT}', '"format": 9', "format 9"),
             ("run.json", '"sampler": "nuts"', '"sampler": "mine"', "mine"),
             ("run.json", '"sampler": "nuts"', '"sampler": "rwm"', "rwm"),
@@ -474,3 +473,46 @@ def test_an_interrupted_run_names_resume(target, phase, number, tmp_path, monkey
         assert fit.attrs["interrupted"] == 1
         assert any("stanadapt.resume" in sentence for sentence in sa.diagnose(fit).messages)
     assert_same_fit(resume(run), whole)
+
+
+MEAN = "data { real m; } parameters { real x; } model { x ~ normal(m, 1); }"
+
+
+def test_files_that_have_changed_since_a_run_began(tmp_path):
+    """Sampling into the folder says what differs; resuming says that it draws from the old."""
+    program, data, run = tmp_path / "m.stan", tmp_path / "m.json", tmp_path / "run"
+    program.write_text(MEAN)
+    data.write_text('{"m": 0}')
+    options = {**LENGTH, "iter_sampling": 20}
+
+    def sample(sampler="nuts"):
+        made = sa.Target(program, data, backend="stanli", show_progress=False)
+        return sa.sample(made, sampler, **options, run=run)
+
+    old = sample()
+    data.write_text('{ "m": 0.0 }')  # the same numbers
+    with raises("run_exists", "same program, data and sampler", "resume"):
+        sample()
+    longer = sa.resume(run, iter_sampling=30, show_progress=False)
+    assert not any("changed" in note for note in results.from_json(longer, "notes", []))
+    data.write_text('{"m": 9}')
+    with raises("run_exists", "another data set", "old run"):
+        sample()
+    with raises("run_exists", "another sampler (nuts there, mala here)"):
+        sample("mala")
+    with warns("file_changed_since", "m.json", "old data"):
+        longer = sa.resume(run, iter_sampling=40, show_progress=False)
+    assert any("m.json" in note for note in results.from_json(longer, "notes", []))
+    np.testing.assert_array_equal(longer["posterior"]["x"][:, :20], old["posterior"]["x"])
+    program.write_text(MEAN.replace("1)", "2)"))
+    with raises("run_exists", "another program"):
+        sample()
+    with warns("file_changed_since", "m.stan", "old program"):
+        sa.resume(run, iter_sampling=50, show_progress=False)
+    program.unlink()
+    data.unlink()
+    longer = sa.resume(run, iter_sampling=60, show_progress=False)
+    assert not any("changed" in note for note in results.from_json(longer, "notes", []))
+    (run / "data.json").write_text('{"m": 1}')
+    with raises("run_mismatch", "data"):
+        sa.resume(run, show_progress=False)

@@ -79,8 +79,25 @@ def test_all_forms_of_data_agree(tmp_path):
 def test_programs_without_data():
     assert data.to_json(None, program.read("model { }")) == "{}"
     assert data.to_json({}, program.read("model { }")) == "{}"
-    assert data.digest("{}") == "44136fa355b3678a"
     refuse("data_missing", "int N;", None, "N", "`int N`")
+
+
+def test_the_hash_of_data_is_that_of_their_numbers():
+    """Not of how they are written, of undeclared entries, or of their order."""
+    names = ["y", "N", "m"]
+    same = [
+        '{"N": 2, "y": [1, 2], "m": [[1, -0.0], [2, 3]]}',
+        '{"m":[[1.0,0],[2,3.00]],"extra":"a", "y":[1.0,2e0],\n"N":2}',
+    ]
+    assert len({data.digest(text, names) for text in same}) == 1
+    others = [
+        '{"N": 2, "y": [1, 3], "m": [[1, 0], [2, 3]]}',
+        '{"N": 2, "y": [1, 2], "m": [1, 0, 2, 3]}',
+        '{"N": 1, "y": [2, 2], "m": [[1, 0], [2, 3]]}',
+        '{"N": 2, "y": [1, "NaN"], "m": [[1, 0], [2, 3]]}',
+        '{"N": 2, "y": {"1": 1, "2": 2}, "m": [[1, 0], [2, 3]]}',
+    ]
+    assert len({data.digest(text, names) for text in [*same, *others]}) == 1 + len(others)
 
 
 def test_integers_of_every_kind_are_written_as_integers():
