@@ -10,6 +10,7 @@ from scipy import stats
 from workflows.reproduction.agreement import (
     Published,
     compare,
+    compare_spreads,
     compare_with_spread,
     limit,
     pooled_spread,
@@ -69,3 +70,13 @@ def test_few_repeats_are_judged_by_the_spread_of_all_methods():
     one = compare(three, 2.5, 10, pooled=pooled)
     assert one.verdict == "differs"
     assert one.joint_error == pytest.approx(pooled.sd * np.sqrt(1 / 3 + 1 / 10), rel=1e-3)
+
+
+def test_spreads_are_judged_by_an_f_test():
+    """12 repeats against 20: the 0.99865 quantile of F(11, 19) is 5.03, by tables of F."""
+    root = np.sqrt(stats.f(11, 19).isf(stats.norm.sf(3)))
+    assert root**2 == pytest.approx(4.9, abs=0.3)
+    assert compare_spreads(1.001 * root, 12, 20) == "wider"
+    assert compare_spreads(0.999 * root, 12, 20) == "agrees"
+    assert compare_spreads(0.1, 12, 20) == "narrower"
+    assert compare_spreads(9.0, 2, 20) == compare_spreads(np.nan, 12, 20) == "not judged"

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from workflows.gad.published import MEASURED, PUBLISHED, Measured, Row
 
-NO_ROW, NO_MEASURED = Row(*[np.nan] * 5), Measured(*[np.nan] * 4)
+NO_ROW, NO_MEASURED = Row(*[np.nan] * 7), Measured(*[np.nan] * 4)
 HEADINGS = {
     "acceptance": "acceptance",
     "ess_min": "min ESS",

@@ -9,6 +9,7 @@ import pandas as pd
 
 from workflows.kameleon import discrepancy, glass_slice
 from workflows.kameleon.published import DRAFT
+from workflows.kameleon.tables import summary, verdicts
 from workflows.reproduction import rst
 from workflows.reproduction.agreement import (
     DIFFERS,
@@ -28,10 +29,11 @@ INTRODUCTION = (
     "Five methods on curved targets in 8 dimensions, all from 0 with equal numbers of densities; a "
     "repeat is one chain. The paper shows bars; the numbers in italics are the table of its draft "
     "of 2013, means and, in brackets, standard deviations over 100 chains. The norm of the mean of "
-    "the draws is 0 for the target: less is better, and the class of a row is that of the norm. "
+    "the draws is 0 for the target, and the class of a row is that of the norm. "
     "'Inside' is the share of draws in the regions of probability 0.1, 0.5 and 0.9. KAMH-LS has "
     "the paper's settings of 2014, with a wider kernel and a larger gamma than the draft; 'ours' "
-    "is `kameleon` with its defaults, not standardized."
+    "is `kameleon` with its defaults, not standardized. 'Allowed' is the distance from the draft's "
+    "norm that agrees, as a share of it: with ten chains it is wide."
 )
 TARGETS = {
     "moderate": "Banana B(0.03, 100), 40,000 iterations",
@@ -44,10 +46,15 @@ MEASURES = {"norm": "norm of the mean", "deviation": "deviation of the shares"}
 LEVELS = (0.1, 0.5, 0.9)
 # standard errors from which a difference counts
 CLEAR = 2.0
+# times the median norm, from which a chain went far off
+FAR = 4.0
 # half width of the bars' errors, as in the paper: 80 %
 BAND = 1.28
 # why a row differs; tests demand a sentence for each such row, and none for others
-REASONS: dict[tuple[str, str], str] = {}
+REASONS: dict[tuple[str, str], str] = {
+    ("strong", "SM"): "the draft's standard deviation, 7.9, is that of a few chains far off; none "
+    "of our ten was.",
+}
 NO_REASON = "no reason is known yet."
 
 
@@ -94,7 +101,7 @@ def norm_of(rows: pd.DataFrame, target: str, method: str) -> Comparison:
         if known
         else Published(np.nan, np.nan, 1)
     )
-    return compare_with_spread(lines["norm"], published, less_is_better=True)
+    return compare_with_spread(lines["norm"], published)
 
 
 def _table(rows: pd.DataFrame, target: str) -> TableOfResults:
@@ -112,16 +119,32 @@ def _table(rows: pd.DataFrame, target: str) -> TableOfResults:
                  f"{known[0].norm:.2f} ({known[0].norm_sd:.2f})",
                  one.verdict not in ("agrees", NOT_JUDGED)),
             _two(inside, known and " ".join(f"{value:.3f}" for value in known[0].inside)),
-            _spread(lines["deviation"], 4), f"{lines['microseconds'].mean():.1f}", one.verdict,
+            _spread(lines["deviation"], 4), f"{lines['microseconds'].mean():.1f}",
+            rst.share(one.tolerance), one.verdict,
         ])  # fmt: skip
         if one.verdict == DIFFERS:
             sentences.append(f"- {method}: {REASONS.get((target, method), NO_REASON)}")
     header = (
         "method", "chains", "acceptance", "norm of the mean", "inside", "deviation",
-        "µs / iteration", "row",
+        "µs / iteration", "allowed", "row",
     )  # fmt: skip
-    text = rst.table(header, cells, (10, 7, 16, 16, 20, 16, 10, 10))
-    return TableOfResults(TARGETS[target], "\n\n".join([text, *sentences]), classes)
+    text = rst.table(header, cells, (10, 7, 16, 16, 20, 16, 10, 8, 10))
+    sentences += [f"- {verdict}" for verdict in _own_limits(rows, target)]
+    return TableOfResults(TARGETS[target], "\n\n".join([text, "\n".join(sentences)]), classes)
+
+
+def _own_limits(rows: pd.DataFrame, target: str) -> list[str]:
+    """Say where our own limits of this study do not hold, and what the worst chain did."""
+    found = [text for text in verdicts(summary(rows[rows["target"] == target])) if "NOT" in text]
+    for method, lines in rows[rows["target"] == target].groupby("method", sort=False):
+        far = lines[lines["norm"] > FAR * lines["norm"].median()]
+        if method in (KERNEL, "ours") and len(far):
+            found.append(
+                f"{method}: {len(far)} of {len(lines)} chains went far off, with norms "
+                f"{', '.join(f'{norm:.1f}' for norm in far['norm'])} where the median is "
+                f"{lines['norm'].median():.2f}."
+            )
+    return found
 
 
 def _two(ours: str, theirs: str | None, marked: bool = False) -> str:

@@ -27,6 +27,8 @@ class Comparison(NamedTuple):
 
     joint_error
         Joint standard error of the difference.
+    allowed
+        Largest difference that agrees.
     verdict
         One of `CLASSES`.
 
@@ -37,7 +39,13 @@ class Comparison(NamedTuple):
     repeats: int
     published: float
     joint_error: float
+    allowed: float
     verdict: str
+
+    @property
+    def tolerance(self) -> float:
+        """Largest difference that agrees, as a share of the published number."""
+        return self.allowed / abs(self.published) if self.published else np.nan
 
 
 class Spread(NamedTuple):
@@ -89,16 +97,17 @@ def compare(
     mean = float(values.mean()) if n else np.nan
     sd = float(values.std(ddof=1)) if n > 1 else np.nan
     if not np.isfinite(published) or n < FEWEST:
-        return Comparison(mean, sd, n, published, np.nan, NOT_JUDGED)
+        return Comparison(mean, sd, n, published, np.nan, np.nan, NOT_JUDGED)
     spread = Spread(sd, n - 1) if pooled is None else pooled
     variance = spread.sd**2 * (1 / n + 1 / published_repeats) + _rounding(published) ** 2 / 12
     error, difference = float(np.sqrt(variance)), mean - published
-    if abs(difference) <= _quantile(spread.freedom) * error:
+    allowed = _quantile(spread.freedom) * error
+    if abs(difference) <= allowed:
         verdict = AGREES
     else:
         better = (more_is_better and difference > 0) or (less_is_better and difference < 0)
         verdict = BETTER if better else DIFFERS
-    return Comparison(mean, sd, n, published, error, verdict)
+    return Comparison(mean, sd, n, published, error, allowed, verdict)
 
 
 class Published(NamedTuple):
@@ -133,11 +142,12 @@ def compare_with_spread(
     mean = float(values.mean()) if n else np.nan
     sd = float(values.std(ddof=1)) if n > 1 else np.nan
     if not np.isfinite(published.mean) or n < FEWEST:
-        return Comparison(mean, sd, n, published.mean, np.nan, NOT_JUDGED)
+        return Comparison(mean, sd, n, published.mean, np.nan, np.nan, NOT_JUDGED)
     parts = sd**2 / n, published.sd**2 / m
     error = float(np.sqrt(sum(parts)))
     freedom = sum(parts) ** 2 / (parts[0] ** 2 / (n - 1) + parts[1] ** 2 / (m - 1))
-    if abs(mean - published.mean) <= _quantile(freedom) * error:
+    allowed = _quantile(freedom) * error
+    if abs(mean - published.mean) <= allowed:
         verdict = AGREES
     else:
         ours_off, theirs_off = abs(mean - published.exact), abs(published.mean - published.exact)
@@ -145,7 +155,26 @@ def compare_with_spread(
         wrong = theirs_off > limit(m) * np.sqrt(parts[1])
         better = mean < published.mean if less_is_better else right and wrong
         verdict = BETTER if better else DIFFERS
-    return Comparison(mean, sd, n, published.mean, error, verdict)
+    return Comparison(mean, sd, n, published.mean, error, allowed, verdict)
+
+
+def compare_spreads(ratio: float, repeats: int, published_repeats: int) -> str:
+    """Judge a ratio of standard deviations, ours over the published one, by an F test.
+
+    "wider" and "narrower" are beyond the level of three standard errors of a normal.
+
+    Examples
+    --------
+    >>> compare_spreads(1.2, 10, 20), compare_spreads(3.4, 12, 20), compare_spreads(0.2, 12, 20)
+    ('agrees', 'wider', 'narrower')
+
+    """
+    if min(repeats, published_repeats) < FEWEST or not np.isfinite(ratio):
+        return NOT_JUDGED
+    law = stats.f(repeats - 1, published_repeats - 1)
+    if min(law.sf(ratio**2), law.cdf(ratio**2)) >= stats.norm.sf(LIMIT):
+        return AGREES
+    return "wider" if ratio > 1.0 else "narrower"
 
 
 def limit(repeats: int) -> float:

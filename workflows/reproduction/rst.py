@@ -47,6 +47,11 @@ def number(value: float) -> str:
     return f"{value:,.{digits}f}"
 
 
+def share(value: float) -> str:
+    """Write a share in percent; NaN is a dash."""
+    return "–" if value != value else f"{100 * value:.0f} %"
+
+
 def rate(value: float) -> str:
     """Write an acceptance rate."""
     return "–" if value != value else f"{value:.3f}"

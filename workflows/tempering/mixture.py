@@ -27,8 +27,6 @@ from workflows.tempering.published import (
     CALLS,
     ITERATIONS,
     MOMENTS,
-    REDONE,
-    REDONE_EFFICIENCY,
     TABLE,
     Row,
 )
@@ -60,10 +58,9 @@ CAPTION = (
     "lower bound for EE, the number of chains for PT, the mean of a rerun for PE2. Its "
     "row of RAM comes from Tak and others (2018), those of EE and PT from Kou and others (2006), "
     "and RAM's E x2^2 of (a) is 2.8 standard errors too small. Its rows of (b) belong to two "
-    "targets, and the truth printed above them is that with sd d / 20. 'redone': the authors' "
-    "programs run again. The paper's recipe is NUTS on the joint density, with inverse "
-    "temperatures uniform on (0.001, 1), here without the paper's box, which these tails do not "
-    "need."
+    "targets, and the truth printed above them is that with sd d / 20. The paper's "
+    "recipe is NUTS on the joint density, with inverse temperatures uniform on (0.001, 1), here "
+    "without the paper's box, which these tails do not need."
 )
 
 
@@ -131,7 +128,7 @@ def published(name: str, source: str, row: Row) -> dict[str, str]:
 
 
 def table(scenario: str, known: Known, rows: pd.DataFrame) -> pd.DataFrame:
-    """The truth, our rows, the published rows, then the authors' programs run again."""
+    """The truth, our rows, and the published rows."""
     exact = [f"{value:.3f}" for value in known.moments]
     lines = [{"method": "truth", "from": "exact", **dict(zip(MOMENTS, exact, strict=True))}]
     groups = rows.groupby("method", sort=False)
@@ -141,11 +138,6 @@ def table(scenario: str, known: Known, rows: pd.DataFrame) -> pd.DataFrame:
         if name in CALLS:
             line["calls / draw"] = f"{CALLS[name]:.1f}"
             line[EFFICIENCY] = f"{published_efficiency(known, name, row):.1f}"
-        lines.append(line)
-    for name, row in REDONE[scenario].items():
-        line = published(name, "redone", row)
-        if scenario == "twenty":
-            line[EFFICIENCY] = f"{REDONE_EFFICIENCY[name]:.1f}"
         lines.append(line)
     return text_table(lines)
 

@@ -2,8 +2,7 @@
 
 Nemeth, Lindsten, Filippone and Hensman (2019), "Pseudo-extended Markov chain Monte Carlo", NeurIPS;
 arXiv 1708.05239, version 3. PEn is their method with n pseudo-samples: Stan's NUTS on the joint
-density of positions and inverse temperatures. "Redone": the authors' Stan programs run again with
-CmdStan 2.27, from the notes that stanadapt was built from.
+density of positions and inverse temperatures.
 """
 
 from typing import NamedTuple
@@ -53,20 +52,6 @@ TABLE = {
     "twenty_sd": {name: row for name, row in TABLE_B.items() if name in OF_SD},
     "twenty_variance": {name: row for name, row in TABLE_B.items() if name not in OF_SD},
 }
-REDONE = {
-    "twenty": {
-        "PE2": Row((4.485, 4.933, 25.650, 34.122), (0.119, 0.169, 1.352, 1.824), 20),
-        "PE5": Row((4.466, 4.918, 25.473, 34.004), (0.084, 0.102, 0.938, 1.227), 8),
-    },
-    "twenty_sd": {},
-    "twenty_variance": {
-        "PE2": Row((4.693, 5.010, 25.704, 31.284), (0.027, 0.051, 0.273, 0.490), 20),
-        "PE5": Row((4.688, 5.039, 25.672, 31.570), (0.018, 0.020, 0.182, 0.179), 9),
-    },
-}
-# of the paper's recipe, redone on (a): effective draws for E x1 per 100,000 gradients
-REDONE_EFFICIENCY = {"PE2": 8.0, "PE5": 7.0}
-
 # Boltzmann machine 10. Medians of the RMSE of E x over 10 repeats of 10,000 iterations, read off
 # the authors' poster to two digits; by inverse temperature if it is fixed.
 BOLTZMANN = {
@@ -80,15 +65,6 @@ BOLTZMANN_FIXED = {
     0.1: 1.05, 0.2: 0.34, 0.3: 0.16, 0.4: 0.13, 0.5: 0.10, 0.6: 0.13, 0.7: 0.24, 0.8: 0.62,
     0.9: 2.6,
 }  # fmt: skip
-# The authors' programs, redone with 5,000 + 5,000 iterations: RMSE of one or two runs.
-BOLTZMANN_REDONE = {
-    "HMC (Stan's NUTS)": (2.60,),
-    "PE2, free": (0.95, 2.00),
-    "PE5, free": (1.05,),
-    "PE10, free": (0.52,),
-    "PE2, b = 0.5": (1.60, 0.62),
-    "PE2, b = 0.1": (1.25,),
-}
 # of the authors' own relaxation of system 10; ours differs by 0.012: see workflows.data.boltzmann
 BOLTZMANN_LOG_Z = 166.747
 
