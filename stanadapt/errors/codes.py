@@ -128,7 +128,7 @@ def read_table(text: str) -> dict[str, Code]:
         for name, entry in entries.items():
             if name in table:
                 raise ValueError(f"the code {name} is declared twice: {table[name].kind}, {kind}")
-            texts = entry.get("meaning") or None, entry.get("cure", "")
+            texts: tuple[Any, Any] = entry.get("meaning"), entry.get("cure", "")
             if not {*entry} <= {"meaning", "cure"} or not all(isinstance(t, str) for t in texts):
                 raise ValueError(f"{kind}.{name} must have a meaning, maybe a cure, got {entry}")
             table[name] = _declared(Code, name, kind, *texts)
