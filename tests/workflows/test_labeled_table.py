@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 from workflows.gad import digits, logistic, own_data
 from workflows.gad.labeled_table import TableError, read_labeled_table
 from workflows.learned import nice_logistic
+from workflows.tempering import horseshoe
 
 PEOPLE = "age;weight;ill\n31;70.5;0\n45;80;1\n52;64;1\n"
 
@@ -167,7 +168,7 @@ def test_equal_inputs_are_allowed_and_noted(tmp_path):
     assert "equal" not in own_data.note(own_data.read(options), path)
 
 
-@pytest.mark.parametrize("workflow", [logistic, digits, nice_logistic])
+@pytest.mark.parametrize("workflow", [logistic, digits, nice_logistic, horseshoe])
 @pytest.mark.parametrize("text", ["", "a,b,c\n", "a\n1\n2\n", "1,?,0\n2,3,1\n", "1,2,1\n2,3,1\n"])
 def test_experiments_end_with_one_sentence(tmp_path, monkeypatch, workflow, text):
     path = tmp_path / "mine.csv"
@@ -176,6 +177,18 @@ def test_experiments_end_with_one_sentence(tmp_path, monkeypatch, workflow, text
     monkeypatch.setattr("sys.argv", words)
     with pytest.raises(SystemExit, match=r"^[^\n]*mine\.csv[^\n]*$"):
         workflow.main()
+
+
+def test_the_horseshoe_has_all_inputs_and_holds_out_a_fifth(tmp_path):
+    path, rng = tmp_path / "mine.csv", np.random.default_rng(1)
+    table = np.column_stack([rng.normal(size=(40, 3)), np.arange(40) % 2])
+    np.savetxt(path, table, delimiter=",", fmt="%.6f")
+    content = horseshoe.own(parsed(path, "--classes", "1.000000", "0.000000"))
+    assert (content["N"], content["N_test"], content["P"]) == (32, 8, 3)
+    shown = np.sort(np.ravel(content["X"] + content["X_test"]))
+    assert np.allclose(shown, np.sort(table[:, :3].ravel()), atol=1e-6)
+    path.write_text("1,2,0\n2,3,1\n2,5,1\n")  # two to learn from; one of two inputs counts
+    assert horseshoe.own(parsed(path))["scale_global"] == pytest.approx(2 / np.sqrt(2))
 
 
 def parsed(path, *words):

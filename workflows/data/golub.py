@@ -13,7 +13,7 @@ from workflows.data.debian import downloaded
 
 DEBIAN_PACKAGE = "r-bioc-multtest"
 INSIDE = "usr/lib/R/site-library/multtest/data/golub.RData"
-GENES, TEST_ROWS = 200, 8
+GENES, TEST_SHARE = 200, 0.2
 EXPECTED_GENES = 5  # a guess at the number of coefficients that are not close to zero
 READER_MISSING = "the packages that read the data are missing; run: pip install 'stanadapt[data]'"
 
@@ -31,17 +31,18 @@ def golub():
     return horseshoe(rows, [int(label) for label in content["golub.cl"]])
 
 
-def horseshoe(rows, labels):
+def horseshoe(rows, labels, most=GENES):
     """Data of horseshoe.stan, with its settings.
 
-    Only the genes that vary most over the training rows are kept, in the order of the source. The
-    choice depends neither on the labels nor on the test rows.
+    Only the inputs that vary most over the training rows, at most `most`, are kept, in the order of
+    the source. The choice depends neither on the labels nor on the test rows.
     """
     training, test = split(len(rows))
     columns = list(zip(*(rows[row] for row in training), strict=True))
     ranked = sorted(range(len(columns)), key=lambda gene: -variance(columns[gene]))
-    genes = sorted(ranked[:GENES])
-    odds = EXPECTED_GENES / (GENES - EXPECTED_GENES)
+    genes = sorted(ranked[:most])
+    expected = min(EXPECTED_GENES, len(genes) / 2)
+    odds = expected / (len(genes) - expected)
     settings = {
         "scale_intercept": 10,
         "scale_global": odds * 2 / math.sqrt(len(training)),
@@ -70,7 +71,8 @@ def split(rows):
     rng = random.Random(2)
     keys = [rng.random() for _ in range(rows)]
     drawn = sorted(range(rows), key=keys.__getitem__)
-    return sorted(drawn[TEST_ROWS:]), sorted(drawn[:TEST_ROWS])
+    tested = round(TEST_SHARE * rows)
+    return sorted(drawn[tested:]), sorted(drawn[:tested])
 
 
 def variance(values):

@@ -33,9 +33,8 @@ BUDGETED = (
 )
 CAPTION = (
     "w ~ N(0, I), inputs standardized column by column, an intercept. NUTS has the paper's unit "
-    "metric and 500 + 20,000 iterations. We do not have the paper's numbers for Ripley, Pima, "
-    "Heart and German, nor some of its rows for Caravan and Australian; 'earlier' are our own "
-    "earlier measurements."
+    "metric and 500 + 20,000 iterations. The paper has no numbers for Ripley, Pima, Heart and "
+    "German; 'earlier' are our own earlier measurements."
 )
 
 

@@ -27,8 +27,9 @@ def options(
     quick: tuple[int, int],
     choices: Mapping[str, list[str]] | None = None,
     one_of: Mapping[str, list[str]] | None = None,
+    add: Callable[[argparse.ArgumentParser], None] | None = None,
 ) -> argparse.Namespace:
-    """Read the options that all of these workflows have.
+    """Read the options that all of these workflows have, and those that `add` adds.
 
     quick
         Gradients and repeats of --quick.
@@ -56,6 +57,8 @@ def options(
     parser.add_argument("--seed", type=int, default=1, help="of all chains; default: 1")
     parser.add_argument("--out", type=Path, help="folder; default: output/tempering/WORKFLOW")
     parser.add_argument("--quick", action="store_true", help="tiny lengths: does it run?")
+    if add is not None:
+        add(parser)
     args = parser.parse_args()
     usual = quick if args.quick else (gradients, repeats)
     args.gradients = args.gradients or usual[0]
