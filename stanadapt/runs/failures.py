@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt import results
 from stanadapt.engine.after_run import RunView
 from stanadapt.engine.chain import FAILURES_BEFORE_STOP, Chain
 from stanadapt.errors import Message, StanadaptError
@@ -167,7 +166,7 @@ def _point(target: Samplable, chain: int, position: np.ndarray) -> str:
     position = target.original(position)
     values: dict[str, Any] = dict(zip(program.coordinate_names, position, strict=True))
     with contextlib.suppress(RuntimeError):  # transformed parameters may throw here
-        values = results.scalars(program.constrain(position))
+        values = program.elements(position)
     shown = [f"{name} = {value:.4g}" for name, value in list(values.items())[:VALUES_SHOWN]]
     more = f" and {len(values) - VALUES_SHOWN} more" if len(values) > VALUES_SHOWN else ""
     return f" The last of them in chain {chain + 1} was at {', '.join(shown)}{more}."

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.targets.target import Target, element_name
+from stanadapt.targets.target import Target
 
 PROBED = 6  # draws from which edges are sought
 # of more coordinates, those with an edge close to draws would be found too rarely to be worth it
@@ -73,13 +73,11 @@ def find_edges(target: Target, positions: np.ndarray) -> list[Edge]:
 
 def _without_bounds(target: Target, positions: np.ndarray) -> list[int]:
     """Return the coordinates that Stan does not transform."""
-    constrained = np.array([target.model.param_constrain(row) for row in positions])
-    names = map(element_name, target.model.param_names())
-    columns = dict(zip(names, constrained.T, strict=True))
+    elements = [target.elements(row) for row in positions]
     return [
         i
         for i, name in enumerate(target.coordinate_names)
-        if name in columns and np.array_equal(columns[name], positions[:, i])
+        if [row.get(name) for row in elements] == positions[:, i].tolist()
     ]
 
 

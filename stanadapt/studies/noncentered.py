@@ -6,8 +6,6 @@ x = l + s * x_raw. Which function it is follows from the slope of the log precis
 unconstrained parameter, and from how Stan transforms that parameter.
 """
 
-import re
-
 import numpy as np
 
 from stanadapt import results
@@ -27,11 +25,13 @@ FREE = {-2: "exp({})", -1: "exp({} / 2)", 1: "exp(-{} / 2)", 2: "exp(-{})"}
 
 def noncentered_lines(target: Target, found: Straightened, positions: np.ndarray) -> list[str]:
     """Return lines of Stan for each vector whose elements are all members of groups."""
-    names, lines = target.coordinate_names, []
+    names, lines, values = target.coordinate_names, [], target.elements(positions[0])
     priors = {j: group.prior for group in found.groups for j in clear_members(group, names)}
     for stem in dict.fromkeys(results.variable_of(names[j]) for j in sorted(priors)):
         elements = [j for j, name in enumerate(names) if results.variable_of(name) == stem]
-        if all(j in priors for j in elements):
+        is_vector = all(len(target.coordinates[j].index) == 1 for j in elements)
+        is_free = is_vector and all(values.get(names[j]) == positions[0, j] for j in elements)
+        if is_free and all(j in priors for j in elements):
             lines += _of_vector(target, found, stem, {j: priors[j] for j in elements}, positions)
     return lines
 
@@ -94,11 +94,8 @@ def _elements(target: Target, drivers: list[int]) -> str | None:
 
 def _form(target: Target, scale: int, positions: np.ndarray) -> dict[int, str]:
     """Return the forms for a parameter that Stan transforms by exp, or not at all."""
-    name, *index = re.split(r"[\[\],]+", target.coordinate_names[scale].rstrip("]"))
-    values = []
-    for x in (positions[0], positions[-1]):
-        value = np.asarray(target.constrain(x)[name])
-        values.append(float(value[tuple(int(i) - 1 for i in index)]))
+    name = target.coordinate_names[scale]
+    values = [target.elements(x).get(name, np.nan) for x in positions[[0, -1]]]
     at = positions[[0, -1], scale]
     if np.allclose(values, at, rtol=SAME, atol=0.0):
         return FREE

@@ -12,6 +12,7 @@ import stanio
 
 from stanadapt.engine.console import status
 from stanadapt.errors import StanadaptError
+from stanadapt.targets.coordinates import Coordinate, coordinates, element_name
 from stanadapt.targets.projection import Violation, project
 from stanadapt.targets.shapes import shapes_of, wrong_shape
 from stanadapt.targets.stan import backends
@@ -97,12 +98,26 @@ class BoundProgram:
 
     def constrain(self, position: np.ndarray) -> dict[str, np.ndarray]:
         """Return the parameters on the constrained scale by name, in Stan's shapes."""
+        return stanio.stan_variables(self.parameters, self._constrained(position))
+
+    def elements(self, position: np.ndarray) -> dict[str, float]:
+        """Return the parameters on the constrained scale by the names of their elements."""
+        names = map(element_name, self.model.param_names())
+        return dict(zip(names, self._constrained(position).tolist(), strict=True))
+
+    def _constrained(self, position: np.ndarray) -> np.ndarray:
         position = np.ascontiguousarray(position, dtype=float)
         try:
-            flat = self.model.param_constrain(position)
+            return self.model.param_constrain(position)
         except RuntimeError:  # generated quantities threw: the backend stanli runs them too
-            flat = self.without("generated quantities").param_constrain(position)
-        return stanio.stan_variables(self.parameters, flat)
+            return self.without("generated quantities").param_constrain(position)
+
+    @cached_property
+    def coordinates(self) -> list[Coordinate]:
+        """Name, variable and index of each unconstrained coordinate, checked by moving them."""
+        names, columns = self.model.param_unc_names(), self.model.param_names()
+        ranks = {d.name: len(d.array_sizes) for d in self.declared_parameters}
+        return coordinates(names, columns, self._constrained, ranks)
 
     def unconstrain(self, values: Mapping[str, Any]) -> np.ndarray:
         """Return the position, shape (dim,), of constrained values of all parameters.

@@ -29,12 +29,6 @@ from stanadapt.targets.stan.program import Program, read
 from stanadapt.targets.stan.syntax import has_random_data
 
 
-def element_name(column: str) -> str:
-    """Return Stan's name of a column as users write it: "theta[1,2]" for "theta.1.2"."""
-    stem, *index = column.split(".")
-    return f"{stem}[{','.join(index)}]" if index else stem
-
-
 def require_computed(
     exclude: str | Sequence[str], columns: Sequence[str], parameters: Collection[str]
 ) -> tuple[str, ...]:
@@ -317,7 +311,7 @@ class Target(BoundProgram, Samplable):
     @property
     def coordinate_names(self) -> list[str]:
         """Names of the unconstrained parameters, including noise, such as "theta[1,2]"."""
-        return [element_name(name) for name in self.model.param_unc_names()]
+        return [coordinate.name for coordinate in self.coordinates]
 
     @cached_property
     def data_groups(self) -> results.Groups:

@@ -25,6 +25,7 @@ parameters {
   matrix<lower=0, upper=1>[2, 3] grid;
   array[2, 2] real<lower=0> table;
   array[2] vector[3] vectors;
+  array[2] matrix[2, 3] matrices;
   simplex[K] s;
   unit_vector[K] u;
   ordered[K] o;

@@ -20,8 +20,9 @@ import numpy as np
 import stanio
 
 from stanadapt.errors import Message, StanadaptError
+from stanadapt.targets.coordinates import element_name
 from stanadapt.targets.stan.syntax import block, has_random_data
-from stanadapt.targets.target import Target, element_name
+from stanadapt.targets.target import Target
 
 DRAWS = 200
 # tolerances relative to max(1, |lp__|): EQUAL exceeds rounding in long sums, CLOSE exceeds the

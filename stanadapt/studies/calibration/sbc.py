@@ -24,8 +24,9 @@ from stanadapt.runs.workers import as_executor, require_executor
 from stanadapt.studies.calibration.generator import Generator, require_parameters
 from stanadapt.studies.calibration.ranks import Calibration, RankBands
 from stanadapt.studies.stored_rows import StoredRows
+from stanadapt.targets.coordinates import element_name
 from stanadapt.targets.stan.program import Program, read
-from stanadapt.targets.target import Data, Target, element_name, variable_name
+from stanadapt.targets.target import Data, Target, variable_name
 
 FEWEST = 20  # simulations
 OPTIONS = {"chains": 2, "iter_sampling": 500}  # of each run, unless the caller changes them

@@ -21,7 +21,8 @@ from stanadapt.errors import Message, StanadaptError, is_real
 from stanadapt.samplers.whitened.straighten import UNCHANGED, apply_map, straighten
 from stanadapt.studies.expectations.estimates import Draws
 from stanadapt.studies.expectations.table import Expectations, column_names, kinds
-from stanadapt.targets.target import Target, element_name
+from stanadapt.targets.coordinates import element_name
+from stanadapt.targets.target import Target
 
 # draws from which a map is learned that straightens the posterior, and the distance from a Gaussian
 # from which one is looked for: as in `diagnose`

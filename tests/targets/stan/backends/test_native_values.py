@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 import stanio
 
+import stanadapt as sa
+from stanadapt.targets.stan import toolchain
+from stanadapt.targets.stan.backends import refusals
+from stanadapt.targets.stan.program import read
 from tests.helpers.codes import raises
+from tests.helpers.coordinate_moves import misnamed
 from tests.helpers.native_targets import backend, every_type, points, schools
 
 __all__ = ["backend", "every_type", "schools"]  # fixtures
@@ -41,6 +46,31 @@ def test_every_type_satisfies_its_constraint(every_type):
             np.testing.assert_allclose(matrix, matrix.T, rtol=1e-13)
             assert (np.linalg.eigvalsh(matrix) > 0).all()
         assert np.diag(x["C"]) == pytest.approx(np.ones(3), abs=1e-14)
+
+
+def test_coordinates_have_the_names_of_what_moves(every_type):
+    assert misnamed(every_type) == []
+
+
+PARTS = """
+parameters {
+  tuple(real, array[2] vector[2]) t; array[2, 2] tuple(real, array[2] real) at;
+  array[2] complex_matrix[2, 2] z; tuple(real, tuple(real, array[2] simplex[2])) tt;
+}
+model { }
+"""
+
+
+def test_parts_of_tuples_and_of_complex_numbers_have_the_names_of_what_moves(backend):
+    if refusals.refused_by(toolchain.require_cmdstan(), read(PARTS)):
+        pytest.skip("this release of Stan has no tuples")
+    target = sa.Target(PARTS, backend=backend, show_progress=False)
+    names, columns = target.coordinate_names, target.model.param_names()
+    assert names[-2:] == ["tt:2:2.1.1", "tt:2:2.2.1"]  # simplexes of two: a coordinate moves both
+    for k, name in enumerate(names[:-2]):
+        there = target.model.param_constrain(0.1 * np.eye(target.dim)[k])
+        (moved,) = np.flatnonzero(there != target.model.param_constrain(np.zeros(target.dim)))
+        assert columns[moved] == name
 
 
 def test_unconstraining_inverts_constraining(every_type):

@@ -5,6 +5,7 @@ import pytest
 import stanadapt as sa
 from stanadapt.targets.stan.backends import refusals
 from stanadapt.targets.stan.program import read
+from tests.helpers.coordinate_moves import misnamed
 from tests.targets.stan.constructs import ALL, CHAPTERS, table
 from tests.targets.stan.constructs.check import fault, merge, parts_of
 from tests.targets.stan.constructs.construct import INCLUDED
@@ -52,6 +53,7 @@ def test_values_of_a_chapter_are_right(installed, chapter):
     some = [c for c in CHAPTERS[chapter] if table.compiled(c) == table.YES]
     code, data = merge(some)
     target = sa.Target(code, data, backend="cmdstan", unsafe=True, show_progress=False)
+    assert misnamed(target) == []
     for construct, part in zip(some, parts_of(target, len(some)), strict=True):
         assert fault(construct, part) == "", construct.name
 

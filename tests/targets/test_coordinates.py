@@ -1,0 +1,132 @@
+"""A coordinate has the name of what moves with it, for every type and on every backend."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt.targets.coordinates import coordinates
+from tests.helpers.coordinate_moves import misnamed
+from tests.helpers.native_targets import EVERY_TYPE, SIZES
+from tests.targets.stan.constructs import ALL, table
+from tests.targets.stan.constructs.construct import INCLUDED
+
+ROWS = table.read_table()
+TAKEN = [name for name, row in ROWS.items() if row[table.EMBEDDED] == table.YES]
+SINCE_236 = "array[2] sum_to_zero_vector[3] z; array[2] sum_to_zero_matrix[2, 3] zm;"
+
+
+def target(code, data=None, **options):
+    return sa.Target(code, data, backend="stanli", show_progress=False, **options)
+
+
+def test_every_type_has_the_names_of_what_moves():
+    every = target(EVERY_TYPE.replace("parameters {", f"parameters {{ {SINCE_236}"), SIZES)
+    assert misnamed(every) == []
+    named = {coordinate.name: k for k, coordinate in enumerate(every.coordinates)}
+    assert len(named) == every.dim
+    found = [c.name for c in every.coordinates if c.variable in ("table", "many_Lv", "many_s")]
+    assert found == [
+        *("table[1,1]", "table[1,2]", "table[2,1]", "table[2,2]"),
+        *("many_s[1,1]", "many_s[1,2]", "many_s[2,1]", "many_s[2,2]"),
+        *("many_Lv[1,1,1]", "many_Lv[1,2,1]", "many_Lv[1,2,2]"),
+        *("many_Lv[2,1,1]", "many_Lv[2,2,1]", "many_Lv[2,2,2]"),
+    ]
+    assert every.coordinates[named["matrices[2,1,3]"]].index == (2, 1, 3)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", TAKEN)
+def test_programs_of_the_table_have_the_names_of_what_moves(name):
+    every = target(ALL[name].code, ALL[name].data, include_paths=INCLUDED)
+    assert misnamed(every) == []
+
+
+def test_a_wrong_name_is_found():
+    every = target("parameters { array[2, 2] real b; array[2] simplex[3] s; } model { }")
+    true = every.coordinates
+    for i, j in ((1, 2), (5, 6)):
+        swapped = list(true)
+        swapped[i], swapped[j] = true[j], true[i]
+        every.__dict__["coordinates"] = swapped
+        assert {name for name, _ in misnamed(every)} == {true[i].name, true[j].name}
+
+
+def test_parts_of_tuples_and_of_complex_numbers():
+    """As Stan 2.35 lists and stores them; the embedded backend has neither."""
+    listed = ["at.1.1:1", "at.1.1:2.1", "at.1.1:2.2", "at.2.1:1", "at.2.1:2.1", "at.2.1:2.2"]
+    listed += [name.replace("at.1.1", "at.1.2").replace("at.2.1", "at.2.2") for name in listed]
+    listed += ["z.1.1.real", "z.1.1.imag", "z.2.1.real", "z.2.1.imag", "z.1.2.real", "z.1.2.imag"]
+    stored = [name for first in "12" for second in "12" for name in listed
+              if name.startswith(f"at.{first}.{second}")]  # fmt: skip
+    stored += ["z.1.1.real", "z.1.1.imag", "z.1.2.real", "z.1.2.imag", "z.2.1.real", "z.2.1.imag"]
+
+    def constrain(position):
+        return np.array([dict(zip(stored, position, strict=True))[name] for name in listed])
+
+    assert [c.name for c in coordinates(listed, listed, constrain, {"z": 2})] == stored
+
+
+def test_the_declaration_decides_where_no_move_can_be_seen():
+    bounds = "<lower=1e300>"
+    far = target(
+        f"parameters {{ array[2, 2] real{bounds} b; matrix{bounds}[2, 2] m; }} model {{ }}"
+    )
+    assert [c.name for c in far.coordinates] == [
+        *("b[1,1]", "b[1,2]", "b[2,1]", "b[2,2]"), *("m[1,1]", "m[2,1]", "m[1,2]", "m[2,2]"),
+    ]  # fmt: skip
+
+
+def test_many_coordinates_take_few_moves():
+    calls = []
+
+    def constrain(position):
+        calls.append(0)
+        return position.reshape(64, 64).T.ravel()
+
+    names = [f"b.{i}.{j}" for j in range(1, 65) for i in range(1, 65)]
+    found = coordinates(names, names, constrain, {})
+    assert found[1].name == "b[1,2]"
+    assert len(calls) < 40
+
+
+# --- what is printed -----------------------------------------------------------------------------
+
+
+def warned(code, **options):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit = sa.sample(
+            target(code), "whitened_hmc", seed=1, chains=2, show_progress=False, **options
+        )
+    return fit, "\n".join(str(w.message) for w in caught)
+
+
+def test_an_improper_element_of_an_array_is_named():
+    elements = "b[1,1] ~ normal(0, 1); b[2,1] ~ normal(0, 1); b[2,2] ~ normal(0, 1);"
+    _, text = warned(
+        f"parameters {{ array[2, 2] real b; }} model {{ {elements} }}",
+        iter_warmup=200, iter_sampling=50,
+    )  # fmt: skip
+    assert "the gradient did not change with b[1,2]:" in text
+
+
+@pytest.mark.slow
+def test_straightened_elements_of_an_array_of_vectors_are_named():
+    fit, _ = warned(
+        "parameters { real v; array[2] vector[3] x; } "
+        "model { v ~ normal(0, 3); x[1] ~ normal(0, exp(v / 2)); x[2] ~ std_normal(); }",
+        iter_warmup=300, iter_sampling=100,
+    )  # fmt: skip
+    assert "x[1,1], x[1,2] and x[1,3] scale with v" in fit.attrs["straightening"]
+
+
+def test_a_hard_edge_of_an_element_of_an_array_is_named():
+    _, text = warned(
+        "parameters { array[2, 2] real b; } model { b[1, 2] ~ uniform(0.5, 4); "
+        "for (i in 1:2) b[i] ~ normal(0, 1); }",
+        iter_warmup=200, iter_sampling=200, inits={"b": [[1, 1], [1, 1]]},
+    )  # fmt: skip
+    assert "b[1,2]" in text
+    assert "b[2,1]" not in text
