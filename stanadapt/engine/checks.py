@@ -11,7 +11,7 @@ known. The target is two C functions with BridgeStan's signatures, so that no pr
 """
 
 import html
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -74,14 +74,18 @@ def check_sampler(sampler: Any, **settings: Any) -> "CheckReport":
 
     """
     entry, values = find(sampler, **settings)
+    return reported(entry, values, checks_of(entry))
+
+
+def reported(entry: Sampler, settings: Any, checks: Mapping[str, "Check"]) -> "CheckReport":
+    """Make checks of a sampler, and report them."""
+    case = Case(settings, {})
     with explained(entry):
-        results = {
-            name: _result(check, Case(values, {})) for name, check in checks_of(entry).items()
-        }
+        results = {name: _result(check, case) for name, check in checks.items()}
     return CheckReport(entry.name, bool(entry.exact), results)
 
 
-def _result(check: Callable[["Case"], str], case: "Case") -> str:
+def _result(check: "Check", case: "Case") -> str:
     """Return the result of a check; an error counts as a fault, and the other checks continue.
 
     A sampler that does not compile, or does not fit into memory, ends the report with its error.
@@ -443,7 +447,8 @@ def no_allocation(case: Case) -> str:
 
 
 INVARIANCE = "leaves the target invariant"
-CHECKS: dict[str, Callable[[Case], str]] = {
+Check = Callable[[Case], str]
+CHECKS: dict[str, Check] = {
     INVARIANCE: invariance,
     "same draws for any threads and chunks": same_bits,
     "statistics are finite": finite_statistics,
@@ -455,6 +460,6 @@ CHECKS: dict[str, Callable[[Case], str]] = {
 }
 
 
-def checks_of(sampler: Sampler) -> dict[str, Callable[[Case], str]]:
+def checks_of(sampler: Sampler) -> dict[str, Check]:
     """Return the checks of a sampler: all, but invariance only if it declares that it is exact."""
     return {name: check for name, check in CHECKS.items() if sampler.exact or name != INVARIANCE}

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 from rich.console import Console
 
@@ -17,7 +18,18 @@ from stanadapt.engine.compiled.compilations import HISTORY, reachable
 from stanadapt.engine.console import PLAIN_SECONDS, SLOW, Report, status
 
 TICK = 0.2  # seconds
-NOTEBOOK_SECONDS = 1.0  # between two states of the line
+
+
+class Pace(NamedTuple):
+    """Seconds before the line begins, and between two of its states; and the clock."""
+
+    after: float = SLOW
+    notebook: float = 1.0
+    log: float = PLAIN_SECONDS
+    clock: Callable[[], float] = time.monotonic
+
+
+PACE = Pace()
 
 
 class Compilation:
@@ -32,9 +44,9 @@ class Compilation:
 
     """
 
-    def __init__(self, what: str, functions: Iterable[Callable] = ()) -> None:
-        self.what, self._functions = what, list(functions)
-        self._first, self._began = len(HISTORY), time.monotonic()
+    def __init__(self, what: str, functions: Iterable[Callable] = (), pace: Pace = PACE) -> None:
+        self.what, self._functions, self.pace = what, list(functions), pace
+        self._first, self._began = len(HISTORY), pace.clock()
         self._last: int | None = None
         self._seconds = 0.0
         self._expected: set[Callable] = set()
@@ -51,7 +63,7 @@ class Compilation:
     @property
     def seconds(self) -> float:
         """Seconds so far, of compilation and all else."""
-        return self._seconds if self._last is not None else time.monotonic() - self._began
+        return self._seconds if self._last is not None else self.pace.clock() - self._began
 
     def text(self) -> str:
         """Return the line; one without numbers if nothing is compiled."""
@@ -69,11 +81,11 @@ class Compilation:
 
 @contextlib.contextmanager
 def compiling(
-    show: bool, what: str, functions: Iterable[Callable] = (), after: float = SLOW
+    show: bool, what: str, functions: Iterable[Callable] = (), pace: Pace = PACE
 ) -> Iterator[Compilation]:
-    """Show the progress of compilation in the body, if it takes longer than `after` seconds."""
-    compilation, over = Compilation(what, functions), threading.Event()
-    thread = threading.Thread(target=_show, args=(compilation, over, after), daemon=True)
+    """Show the progress of compilation in the body, if it takes longer than `pace.after`."""
+    compilation, over = Compilation(what, functions, pace), threading.Event()
+    thread = threading.Thread(target=_show, args=(compilation, over, pace), daemon=True)
     if show:
         thread.start()
     try:
@@ -85,13 +97,13 @@ def compiling(
             thread.join()
 
 
-def _show(compilation: Compilation, over: threading.Event, after: float) -> None:
-    if over.wait(after):
+def _show(compilation: Compilation, over: threading.Event, pace: Pace) -> None:
+    if over.wait(pace.after):
         return
     due, compiled = 0.0, False
-    with _line() as (report, pause):
+    with _line(pace) as (report, pause):
         while True:
-            now, began = time.monotonic(), bool(compilation.compiled)
+            now, began = pace.clock(), bool(compilation.compiled)
             if now >= due or began != compiled:
                 due, compiled = now + pause, began
                 report(compilation.text())
@@ -100,17 +112,17 @@ def _show(compilation: Compilation, over: threading.Event, after: float) -> None
 
 
 @contextlib.contextmanager
-def _line() -> Iterator[tuple[Report, float]]:
+def _line(pace: Pace) -> Iterator[tuple[Report, float]]:
     """Yield a function that shows a text, and the seconds between two texts."""
     console = Console(file=sys.stderr)
     if console.is_jupyter:
         try:
-            yield _rewrite, NOTEBOOK_SECONDS
+            yield _rewrite, pace.notebook
         finally:
             print(file=sys.stderr)
         return
     with status(True) as report:
-        yield report, TICK if console.is_terminal else PLAIN_SECONDS
+        yield report, TICK if console.is_terminal else pace.log
 
 
 def _rewrite(text: str) -> None:

@@ -6,6 +6,7 @@ import pytest
 import stanadapt as sa
 from stanadapt.engine import checks, protocol
 from stanadapt.engine.checks import CHECKS, INVARIANCE, CheckReport
+from stanadapt.engine.registry import find
 from stanadapt.errors import Message, all_codes, codes_of
 from stanadapt.samplers import registered
 from tests.helpers.codes import raises
@@ -43,9 +44,9 @@ def test_a_sampler_that_is_not_exact_is_not_checked_for_invariance():
     assert "ula (not exact)" in repr(CheckReport("ula", False, {}))
 
 
-def test_a_sampler_with_settings_is_checked_and_nothing_is_printed(capsys, monkeypatch):
-    monkeypatch.setattr(checks, "CHECKS", {"first": lambda case: str(case.name.target_accept)})
-    report = sa.check_sampler("rwm", target_accept=0.5)
+def test_a_sampler_with_settings_is_checked_and_nothing_is_printed(capsys):
+    first = {"first": lambda case: str(case.name.target_accept)}
+    report = checks.reported(*find("rwm", target_accept=0.5), first)
     assert (report.sampler, report.problems) == ("rwm", {"first": "0.5"})
     assert capsys.readouterr().out == ""
 

@@ -2,14 +2,12 @@
 
 import re
 import threading
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from numba import njit
 
-from stanadapt.engine import compilation_progress
-from stanadapt.engine.compilation_progress import Compilation, compiling
+from stanadapt.engine.compilation_progress import Compilation, Pace, compiling
 from stanadapt.engine.compiled.callees import Entry
 from stanadapt.engine.compiled.compilations import HISTORY, reachable
 from stanadapt.engine.compiled.jit import CFunction
@@ -56,22 +54,16 @@ def fresh():
     return calling, called
 
 
-def shown(capsys, body, show=True, functions=(), after=0.0):
-    with compiling(show, "whitened_hmc", functions, after):
+def shown(capsys, body, functions=(), clock=(100.0,), **pace):
+    """The line, at a time that stands still unless a test moves it."""
+    pace = Pace(**{"after": 0.0, "clock": lambda: clock[0], **pace})
+    with compiling(True, "whitened_hmc", functions, pace):
         body()
     return capsys.readouterr().err
 
 
 @pytest.fixture
-def clock(monkeypatch):
-    """The time in seconds, which stands still unless a test moves it."""
-    now = [100.0]
-    monkeypatch.setattr(compilation_progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    return now
-
-
-@pytest.fixture
-def said(monkeypatch, clock):
+def said(monkeypatch):
     """Return a function that waits until the line has begun so, at a time that stands still."""
     lines, new = [], threading.Condition()
     text = Compilation.text
@@ -113,8 +105,7 @@ def test_compilations_are_counted_until_the_end():
     assert compilation.seconds == compilation.seconds
 
 
-def test_the_line_while_functions_are_compiled(capsys, monkeypatch, said):
-    monkeypatch.setattr(compilation_progress, "PLAIN_SECONDS", 0.0)
+def test_the_line_while_functions_are_compiled(capsys, said):
     calling, _ = fresh()
 
     def body():
@@ -122,7 +113,7 @@ def test_the_line_while_functions_are_compiled(capsys, monkeypatch, said):
         HISTORY.append(inner.py_func)  # of something else
         said("Compiling whitened_hmc (2 ")
 
-    printed = shown(capsys, body, functions=[calling, outer])
+    printed = shown(capsys, body, functions=[calling, outer], log=0.0)
     lines = printed.splitlines()
     # calling and `called`, outer, and three that outer names
     assert re.fullmatch(r"Compiling whitened_hmc \(2 of up to 6 functions\), 0 s, once", lines[-1])
@@ -145,30 +136,30 @@ def test_a_quick_step_shows_nothing(capsys):
 
 def test_nothing_is_shown_without_progress(capsys):
     calling, _ = fresh()
-    with compiling(False, "it", after=0.0) as compilation:
+    with compiling(False, "it", pace=Pace(after=0.0)) as compilation:
         calling(1.0)
         threading.Event().wait(0.1)
     assert len(compilation.compiled) == 2
     assert capsys.readouterr().err == ""
 
 
-def test_a_step_that_fails_is_silent_afterwards(capsys, monkeypatch, said):
-    monkeypatch.setattr(compilation_progress, "PLAIN_SECONDS", 0.0)
-
+def test_a_step_that_fails_is_silent_afterwards(capsys, said):
     def fail():
         said("Loading", times=3)
         raise ValueError("failed")
 
     with pytest.raises(ValueError, match="failed"):
-        shown(capsys, fail)
+        shown(capsys, fail, log=0.0)
     capsys.readouterr()
     threading.Event().wait(0.1)
     assert capsys.readouterr().err == ""
 
 
 def test_in_a_log_the_line_is_repeated_seldom_but_the_beginning_of_compilation_is_shown(
-    capsys, said, clock
+    capsys, said
 ):
+    clock = [100.0]
+
     def body():
         said("Loading")
         HISTORY.append(outer)
@@ -178,7 +169,7 @@ def test_in_a_log_the_line_is_repeated_seldom_but_the_beginning_of_compilation_i
         clock[0] += 2.0
         said("Compiling", times=2)
 
-    printed = shown(capsys, body)
+    printed = shown(capsys, body, clock=clock)
     assert [(line.split()[0], line.split()[-3:]) for line in printed.splitlines()] == [
         ("Loading", ["whitened_hmc,", "0", "s"]),
         ("Compiling", ["0", "s,", "once"]),
@@ -188,13 +179,12 @@ def test_in_a_log_the_line_is_repeated_seldom_but_the_beginning_of_compilation_i
 
 def test_a_notebook_rewrites_one_line(capsys, monkeypatch, said):
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
-    monkeypatch.setattr(compilation_progress, "NOTEBOOK_SECONDS", 0.0)
 
     def body():
         HISTORY.append(outer)
         said("Compiling", times=3)
 
-    printed = shown(capsys, body)
+    printed = shown(capsys, body, notebook=0.0)
     texts = printed.removesuffix("\n").split("\r")
     assert texts[0] == ""
     assert len(texts) > 3

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt.engine import checks, protocol
+from stanadapt.engine import protocol
 from stanadapt.engine.breaches import require_state
-from stanadapt.engine.checks import CHECKS, Awkward, Case, Length, make_chains
+from stanadapt.engine.checks import CHECKS, Awkward, Case, Length, make_chains, reported
 from stanadapt.engine.compile_errors import explained
 from stanadapt.engine.registry import find
 from stanadapt.errors import StanadaptError
@@ -176,15 +176,14 @@ def test_a_mistake_that_shows_as_it_is_compiled(imported, mistake):
 
 
 @pytest.mark.slow
-def test_an_exception_in_step_fails_each_check_and_ends_a_run(imported, monkeypatch):
+def test_an_exception_in_step_fails_each_check_and_ends_a_run(imported):
     raising = "    if state.step_size > 0:\n        raise ValueError('small')\n"
     source = changed((STEP, STEP + raising))
     imported(source)
     line = source[: source.index("        raise ValueError")].count("\n") + 1
     facts = [f"mistaken.py, line {line}, in step: ValueError: small", "must not raise"]
     names = ["takes its randomness from rng", "frozen after warm-up"]
-    monkeypatch.setattr(checks, "CHECKS", {name: CHECKS[name] for name in names})
-    problems = sa.check_sampler("mistaken").problems
+    problems = reported(*find("mistaken"), {name: CHECKS[name] for name in names}).problems
     assert list(problems) == names
     target = sa.Target("parameters { real x; } model { x ~ normal(0, 1); }", backend="stanli",
                        show_progress=False)  # fmt: skip
@@ -198,12 +197,11 @@ def test_an_exception_in_step_fails_each_check_and_ends_a_run(imported, monkeypa
         assert [fact for fact in facts if fact not in text] == []
 
 
-def test_an_error_of_a_check_is_its_result(monkeypatch):
+def test_an_error_of_a_check_is_its_result():
     def fails(case):
         raise ZeroDivisionError("by zero")
 
-    monkeypatch.setattr(checks, "CHECKS", {"first": fails, "second": lambda case: ""})
-    report = sa.check_sampler("rwm")
+    report = reported(*find("rwm"), {"first": fails, "second": lambda case: ""})
     assert report.table["code"].tolist() == ["sampler_raised", ""]
     assert "ZeroDivisionError: by zero" in report.problems["first"]
 

@@ -1,6 +1,5 @@
 """The published grid: its totals, its gates, and a run on a made-up posteriordb."""
 
-import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -70,8 +69,7 @@ def test_a_posterior_of_the_database_passes_and_an_unknown_one_says_why(
     monkeypatch.setenv("STANADAPT_BACKEND", "stanli")
     words = ["--posteriordb", str(tiny(tmp_path)), "--posteriors", f"{NAME},no-such"]
     words += ["--seeds", "1", "--samplers", "auto,nutpie"]
-    monkeypatch.setattr(sys, "argv", ["posterior_grid", *words])
-    posterior_grid.main()
+    posterior_grid.main(words)
     cells = pd.read_csv("output/benchmarks/posterior_grid/cells.csv")
     passed = cells[cells["sampler"] == "auto"].set_index("posterior")["passed"]
     assert passed.to_dict() == {NAME: True, "no-such": False}

@@ -1,7 +1,6 @@
 """Tables of the benchmark against NUTS, from made-up runs."""
 
 import json
-import sys
 
 import pandas as pd
 import pytest
@@ -35,8 +34,7 @@ def folder(tmp_path, monkeypatch):
     pd.DataFrame(RUNS).to_csv("runs.csv", index=False)
     settings = {"versions": {"numpy": "2.0"}, "machine": "Linux, 2 cores", "python": "3.11"}
     (tmp_path / "settings.json").write_text(json.dumps(settings))
-    monkeypatch.setattr(sys, "argv", ["publish", "."])
-    publish.main()
+    publish.main(["."])
     return tmp_path / "docs" / "benchmarks"
 
 
@@ -94,9 +92,8 @@ def test_the_readme_shows_the_published_table():
 
 def test_an_unknown_program_is_refused_before_anything_is_measured(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["against_nuts", "--programs", "logistic/pima,logistik"])
     with pytest.raises(SystemExit):
-        against_nuts.main()
+        against_nuts.main(["--programs", "logistic/pima,logistik"])
     assert "'logistik'" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
@@ -107,8 +104,6 @@ def test_a_part_of_the_benchmark_can_go_to_a_folder_of_its_own(tmp_path, monkeyp
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(against_nuts, "rows_of", made)
-    words = ["against_nuts", "--programs", "logistic/pima", "--out", "part"]
-    monkeypatch.setattr(sys, "argv", words)
-    against_nuts.main()
+    against_nuts.main(["--programs", "logistic/pima", "--out", "part"])
     assert [path.name for path in tmp_path.iterdir()] == ["part"]
     assert set(pd.read_csv("part/runs.csv")["sampler"]) == {NUTS, "auto"}

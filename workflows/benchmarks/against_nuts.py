@@ -184,7 +184,7 @@ def with_overall(table):
     return pd.concat([table, pd.DataFrame(extra)], ignore_index=True)
 
 
-def main():
+def main(words=None):
     """Measure, print and write."""
     parser = terminal.parser(__doc__)
     parser.add_argument("--samplers", default="auto", help="names, separated by commas")
@@ -195,7 +195,7 @@ def main():
     parser.add_argument("--engine", default="auto", help="of NUTS: auto, cmdstan or stanli")
     parser.add_argument("--out", type=Path, help="folder; default: output/benchmarks/against_nuts")
     parser.add_argument("--quick", action="store_true", help="two programs, short chains")
-    args = parser.parse_args()
+    args = parser.parse_args(words)
     wanted = set(filter(None, args.programs.split(",")))
     known = dict.fromkeys(name for case in cases() for name in (case[0], "/".join(case)))
     if unknown := wanted - set(known):

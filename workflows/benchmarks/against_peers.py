@@ -186,7 +186,7 @@ def report(folder, runs, ours, left_out):
               f"{failed.failure}")  # fmt: skip
 
 
-def main():
+def main(words=None):
     """Measure, print and write."""
     parser = terminal.parser(__doc__)
     parser.add_argument("--samplers", default="auto", help="ours: names, separated by commas")
@@ -199,7 +199,7 @@ def main():
     )
     parser.add_argument("--engine", default="auto", help="of Stan's NUTS: auto, cmdstan or stanli")
     parser.add_argument("--quick", action="store_true", help="two programs, short chains")
-    args = parser.parse_args()
+    args = parser.parse_args(words)
     wanted = set(filter(None, args.programs.split(",")))
     listed = QUICK if args.quick else [c for c in cases() if is_wanted(c, wanted)]
     ours, others = args.samplers.split(","), list(filter(None, args.peers.split(",")))

@@ -125,7 +125,7 @@ def grid(cells):
     return pd.concat([table, pd.DataFrame([total])], ignore_index=True)
 
 
-def main():
+def main(words=None):
     """Run, print and write the grid."""
     parser = terminal.parser(__doc__)
     parser.add_argument("--posteriordb", required=True, help="path of a clone of posteriordb")
@@ -136,7 +136,7 @@ def main():
     parser.add_argument("--samplers", default="auto", help=f"ours, or some of {known}")
     parser.add_argument("--seeds", type=terminal.positive, default=3)
     parser.add_argument("--quick", action="store_true", help="short chains: does it run?")
-    args = parser.parse_args()
+    args = parser.parse_args(words)
     try:
         database = posteriordb(args.posteriordb)
     except StanadaptError as error:

@@ -117,11 +117,11 @@ def in_order(runs):
     return runs.iloc[np.argsort(wanted, kind="stable")]
 
 
-def main():
+def main(words=None):
     """Read, and write."""
     parser = terminal.parser(__doc__)
     parser.add_argument("folders", nargs="+", type=Path)
-    folders = parser.parse_args().folders
+    folders = parser.parse_args(words).folders
     texts = {"chosen": str, "engine": str}
     parts = [pd.read_csv(f / "runs.csv", dtype=texts) for f in folders]
     runs = pd.concat(parts, ignore_index=True).fillna(dict.fromkeys(texts, ""))

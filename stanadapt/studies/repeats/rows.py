@@ -64,6 +64,7 @@ def make_row(
     var_names: Collection[str] | None,
     compiled_before: float,
     quiet: bool,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Any]:
     """Draw with one seed, and return the row of the tidy table.
 
@@ -79,7 +80,7 @@ def make_row(
 
     """
     row = {"sampler": name, "repeat": repeat, "seed": seed, "failure": "", "reasons": ""}
-    began = time.perf_counter()
+    began = clock()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning if quiet else ConvergenceWarning)
         try:
@@ -92,7 +93,7 @@ def make_row(
             return _order(row | empty | {"verdict": "", "failure": " ".join(str(error).split())})
     if results.attribute(fit, "interrupted", 0) == 1:
         raise KeyboardInterrupt
-    spent = time.perf_counter() - began
+    spent = clock() - began
     table = compare({name: fit}, var_names=var_names)
     line = table.iloc[0]
     compiling = max(float(line["seconds_compile"]) - compiled_before, 0.0)

@@ -1,11 +1,8 @@
 """The seed and the row of one repeat."""
 
-from types import SimpleNamespace
-
 import pytest
 
 import stanadapt as sa
-from stanadapt.studies.repeats import rows
 from stanadapt.studies.repeats.rows import COLUMNS, compile_first, make_row, repeat_seed
 from tests.helpers import made_up_fits
 
@@ -17,11 +14,10 @@ def test_seeds_depend_on_both_numbers_and_suit_cmdstan():
     assert max(seeds) > 2**30  # the whole range
 
 
-def test_a_row_has_the_costs_of_a_comparison_and_wall_time(monkeypatch):
-    clock = iter([10.0, 13.0])
-    monkeypatch.setattr(rows, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+def test_a_row_has_the_costs_of_a_comparison_and_wall_time():
+    clock = iter([10.0, 13.0]).__next__
     fit = made_up_fits.fit(1, seconds=2.0, gradients=5000, compile_seconds=7.5)
-    row = make_row("a", 2, 9, lambda seed: fit, None, 7.0, quiet=True)
+    row = make_row("a", 2, 9, lambda seed: fit, None, 7.0, quiet=True, clock=clock)
     line = sa.compare({"a": fit}).iloc[0]
     assert tuple(row) == COLUMNS
     assert row["wall_seconds"] == pytest.approx(2.5)  # 3, and half a second compiled
