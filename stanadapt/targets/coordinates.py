@@ -126,7 +126,7 @@ class _Moves:
     def sole_movers(self, slots: np.ndarray, groups: np.ndarray, columns: list[int]) -> np.ndarray:
         """Return, for each column, the group of coordinates that moves it; 0: none, -1: several.
 
-        Groups are numbered from 1. Those with a certain binary digit in their number are moved together,
+        Groups are numbered from 1. Those with a binary digit in their number are moved together,
         and then all others, so that few moves distinguish many groups.
         """
         code, several = np.zeros(len(columns), dtype=int), np.zeros(len(columns), dtype=bool)

@@ -6,7 +6,7 @@ from stanadapt.targets.coordinates import element_name
 
 
 def misnamed(target):
-    """Move each coordinate by itself; return those with names other than of what moves with them."""
+    """Move each coordinate by itself; return those that do not have the name of what moves."""
     columns = target.model.param_names()
     ranks = {d.name: len(d.array_sizes) for d in target.declared_parameters}
     here = np.random.default_rng(3).normal(scale=0.5, size=target.dim)
