@@ -16,6 +16,7 @@ from stanadapt.cli import options, terminal
 from stanadapt.cli.options import options_of
 from stanadapt.cli.signature import Given, Option, command
 from stanadapt.diagnostics.compare import compare as compare_fits
+from stanadapt.diagnostics.summary import summary
 from stanadapt.errors import Message, StanadaptError, require_whole, warn
 from stanadapt.runs.choose_sampler import AUTO, require_sampler
 from stanadapt.runs.sample import sample as draw_fit
@@ -64,6 +65,10 @@ def compare(
     report: Annotated[
         Path | None, typer.Option(help="HTML file for a report with verdicts, table and pictures.")
     ] = None,
+    estimates: Annotated[
+        bool,
+        typer.Option("--estimates", help="Also print the estimates of all fits side by side."),
+    ] = False,
     repeats: Annotated[
         int | None,
         typer.Option(
@@ -98,7 +103,8 @@ def compare(
         require_sampler(name, **chosen[name])
     require_plan(**plan)
     nuts = _name_of_nuts(plan["engine"], names)
-    _require_repeatable(repeats, more, budget=measured["budget"], float32=float32 or None)
+    flags = {"float32": float32 or None, "estimates": estimates or None}
+    _require_repeatable(repeats, more, budget=measured["budget"], **flags)
     if repeats is None:
         _require_free([*nuts, *names], out, report, force)
     else:
@@ -116,6 +122,8 @@ def compare(
     published = _reference_draws(posteriordb, model, program)
     fits = {**published, **draw_all(runs, out, float32, save_warmup=report is not None)}
     table = compare_fits(fits, var_names=variables, **measured)
+    if estimates:
+        print(summary(fits, variables), end="\n\n")
     print(table)
     if out is not None:
         table.to_csv(out / "comparison.csv", index_label="fit")

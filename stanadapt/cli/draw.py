@@ -23,6 +23,7 @@ from stanadapt.runs.folder import RunFolder
 from stanadapt.runs.load import load, progress_of
 from stanadapt.runs.prior import add_prior, plan_prior, planned_prior
 from stanadapt.runs.resume import resume as continue_run
+from stanadapt.runs.run import QUICKLY_JUDGED
 from stanadapt.runs.sample import sample as draw_fit
 from stanadapt.runs.spec import program_of, read_spec
 from stanadapt.samplers import registered
@@ -108,7 +109,12 @@ def finish(
         except BaseException:
             print(f"the fit without its prior: {terminal.save(fit, path, **file)}")
             raise
-    terminal.save(fit, path, **file)
+    try:
+        terminal.save(fit, path, **file)
+    except KeyboardInterrupt:  # it may have come while chains ran, and is no hurry then
+        if not results.attribute(fit, "interrupted") or path not in interruption.written:
+            raise
+        fit = _sample_of(fit)
     table, others = first_rows(fit, ROWS)
     print(table)
     if others:
@@ -116,6 +122,18 @@ def finish(
     print(compare({results.attribute(fit, "sampler"): fit}))
     print(f"{terminal.OUTPUTS[file['format']][1]}: {path}")
     terminal.end(fit)
+
+
+def _sample_of(fit: Any, size: int = QUICKLY_JUDGED) -> Any:
+    """Return a fit of every k-th draw, which is judged in a moment; say so."""
+    posterior = results.dataset(fit, "posterior")
+    step = -(-sum(x.size for x in posterior.data_vars.values()) // size)
+    if step > 1:
+        print(f"Table and verdict of one draw in {step:,}:")
+    shown = {"posterior", "sample_stats"} & set(results.group_names(fit))
+    groups: results.Groups
+    groups = {name: results.dataset(fit, name).isel(draw=slice(None, None, step)) for name in shown}
+    return results.build(groups, fit.attrs)
 
 
 def _coordinates(standardize: bool | None, straighten: bool) -> bool | str | None:

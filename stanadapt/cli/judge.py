@@ -1,7 +1,6 @@
 """Commands that judge: `diagnose`, `table` and `modes` for saved fits, `sbc` and `advise`."""
 
 import json
-from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +9,7 @@ import typer
 from stanadapt.cli import options
 from stanadapt.cli.options import options_of
 from stanadapt.cli.signature import Given, Option, command
-from stanadapt.cli.terminal import require_writable
+from stanadapt.cli.terminal import names_of, require_writable
 from stanadapt.diagnostics.compare import compare
 from stanadapt.diagnostics.modes import modes as find_modes
 from stanadapt.errors import StanadaptError, codes_of
@@ -92,12 +91,6 @@ def table(
     if out is not None:
         compared.to_csv(out, index_label="fit")
         print(f"table: {out}")
-
-
-def names_of(files: list[Path]) -> list[str]:
-    """Return names of files without their endings, or their paths if two have the same name."""
-    count = Counter(path.stem for path in files)
-    return [path.stem if count[path.stem] == 1 else str(path) for path in files]
 
 
 @command(target=options.PLAIN_TARGET)

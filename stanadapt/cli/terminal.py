@@ -9,6 +9,7 @@ import functools
 import sys
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain, count
 from pathlib import Path
@@ -144,6 +145,12 @@ def require_writable(paths: Iterable[Path], force: bool, format: str = "netcdf")
     raise StanadaptError(
         "would_overwrite", f"{listed} would be overwritten: choose another --out, or add --force."
     )
+
+
+def names_of(files: list[Path]) -> list[str]:
+    """Return names of files without their endings, or their paths if two have the same name."""
+    count = Counter(path.stem for path in files)
+    return [path.stem if count[path.stem] == 1 else str(path) for path in files]
 
 
 @contextlib.contextmanager

@@ -1,6 +1,6 @@
 """Summarize the draws of a fit: estimates of each quantity, and how precise they are."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
@@ -28,13 +28,16 @@ IN_FULL = "in_full"  # attribute of a table: whether each element is printed
 DIGITS = 7  # significant, of an estimate without a Monte Carlo error
 
 
-def summary(fit: results.Fit, var_names: str | Iterable[str] | None = None) -> "Summary":
+def summary(
+    fit: results.Fit | Mapping[str, results.Fit], var_names: str | Iterable[str] | None = None
+) -> "Summary":
     """Summarize the posterior draws of a fit, in the units of the program.
 
     Parameters
     ----------
     fit : ArviZ object
-        Of this package or of any other.
+        Of this package or of any other; or several by name, `{"nuts": fit, "gad_mala": other}`,
+        to list their estimates of each quantity together.
     var_names
         Variables of the posterior, such as "beta"; default: all. Arrays that are named are printed
         in full.
@@ -44,7 +47,8 @@ def summary(fit: results.Fit, var_names: str | Iterable[str] | None = None) -> "
     Summary
         A data frame that prints with as many digits as the draws determine, long arrays in one line
         each. It has a row for each element, named as in Stan ("beta[2]"): parameters first, then
-        transformed parameters and generated quantities, scalars before arrays. Its columns are
+        transformed parameters and generated quantities, scalars before arrays. With several fits,
+        its index has two levels, element and fit. Its columns are
         those of `arviz.summary` under names that do not depend on ArviZ's version: mean, sd;
         quantiles q5, median, q95; Monte Carlo standard errors mcse_mean, mcse_sd; rank-normalized
         effective sample sizes ess_bulk, ess_tail; r_hat. What cannot be computed is NaN: all but
@@ -70,8 +74,30 @@ def summary(fit: results.Fit, var_names: str | Iterable[str] | None = None) -> "
     3
 
     """
-    columns = ordered_columns(fit, var_names)
+    if isinstance(fit, Mapping) and not hasattr(fit, "attrs"):
+        return _side_by_side(fit, var_names)
+    columns = ordered_columns(fit, var_names)  # type: ignore[arg-type]
+    return _table(columns, in_full=var_names is not None)
+
+
+def _table(columns: dict[str, np.ndarray], in_full: bool) -> "Summary":
     table = Summary(_rows(columns), index=list(columns), columns=list(COLUMNS))
+    table.attrs[IN_FULL] = in_full
+    return table
+
+
+def _side_by_side(
+    fits: Mapping[str, results.Fit], var_names: str | Iterable[str] | None
+) -> "Summary":
+    """Return the summaries of fits, with the rows of each quantity together."""
+    if not fits:
+        raise StanadaptError("no_fits", "summary needs at least one fit, got none.")
+    tables = {name: summary(fit, var_names) for name, fit in fits.items()}
+    elements = dict.fromkeys(element for table in tables.values() for element in table.index)
+    rows = [(e, name) for e in elements for name, table in tables.items() if e in table.index]
+    numbers = [tables[name].loc[element].to_numpy() for element, name in rows]
+    index = pd.MultiIndex.from_tuples(rows, names=["element", "fit"])
+    table = Summary(np.array(numbers), index=index, columns=list(COLUMNS))
     table.attrs[IN_FULL] = var_names is not None
     return table
 
@@ -106,10 +132,19 @@ def first_rows(fit: results.Fit, count: int) -> "tuple[Summary, int]":
     """Return the summary of the first `count` quantities, and the number of all others."""
     columns = ordered_columns(fit)
     names = list(columns)[:count]
-    rows = _rows({name: columns[name] for name in names})
-    table = Summary(rows, index=names, columns=list(COLUMNS))
-    table.attrs[IN_FULL] = True  # a part of an array is not called by its whole range
-    return table, len(columns) - len(names)
+    # a part of an array is not called by its whole range
+    return _table({name: columns[name] for name in names}, True), len(columns) - len(names)
+
+
+def whole_variables(fit: results.Fit, most: int) -> "tuple[Summary, int]":
+    """Return the summary of variables with at most `most` elements, and the number of others."""
+    columns = ordered_columns(fit)
+    shown: dict[str, np.ndarray] = {}
+    for variable in dict.fromkeys(map(results.variable_of, columns)):
+        part = {name: x for name, x in columns.items() if results.variable_of(name) == variable}
+        if len(shown) + len(part) <= most:
+            shown |= part
+    return _table(shown, False), len(columns) - len(shown)
 
 
 def _rows(columns: dict[str, np.ndarray]) -> np.ndarray:
@@ -170,6 +205,9 @@ def cells(table: pd.DataFrame) -> tuple[list[str], dict[str, list[str]]]:
 
 def printed_rows(table: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
     """Yield (name, rows of the table) for each row that is printed."""
+    if isinstance(table.index, pd.MultiIndex):
+        yield from _printed_together(table)
+        return
     variables = [results.variable_of(str(name)) for name in table.index]
     for variable in dict.fromkeys(variables):
         part = table[[one == variable for one in variables]]
@@ -180,6 +218,20 @@ def printed_rows(table: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
         indices = np.array([_index(str(name)) for name in part.index])
         spans = zip(indices.min(axis=0), indices.max(axis=0), strict=True)
         yield f"{variable}[{','.join(f'{a}..{b}' for a, b in spans)}]", part
+
+
+def _printed_together(table: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
+    """Yield the printed rows of several fits, those of each quantity together."""
+    printed: dict[str, list[tuple[str, pd.DataFrame]]] = {}
+    for fit, part in table.groupby(level="fit", sort=False):
+        part = part.droplevel("fit")
+        part.attrs = dict(table.attrs)
+        for name, rows in printed_rows(part):
+            printed.setdefault(name, []).append((str(fit), rows))
+    widest = max(map(len, printed))
+    for name, fits in printed.items():
+        for i, (fit_name, rows) in enumerate(fits):
+            yield f"{'' if i else name:<{widest}}  {fit_name}", rows
 
 
 def _index(name: str) -> list[int]:
@@ -211,6 +263,8 @@ def span(values: np.ndarray, places: int | None) -> str:
 
 def number(value: float, places: int | None) -> str:
     """Write a number with some decimals, or in another form if that would be long."""
+    if places is not None and -6 <= places < 0 and abs(value) < 1e6:
+        return f"{round(value, places):.0f}"
     if places is None or not 0 <= places <= 6 or abs(value) >= 1e7:
         if places is None or not value:
             return f"{value:.0f}" if value == round(value, 0) < 1e15 else f"{value:.{DIGITS}g}"

@@ -2,6 +2,7 @@
 
 import json
 from importlib.metadata import version
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from typer.testing import CliRunner
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.cli import compare as compare_command
-from stanadapt.cli import terminal
+from stanadapt.cli import draw, terminal
 from stanadapt.cli.commands import app
 from stanadapt.engine.settings import as_chosen, declared
 from stanadapt.errors import NOTE, STAGES, VERDICT, StanadaptError, all_codes
@@ -330,6 +331,24 @@ def test_ctrl_c_ends_the_comparison_not_one_sampler(tmp_path):
     with pytest.raises(typer.Exit) as end:
         terminal.end(constructed(interrupted=False), fits["one"])
     assert end.value.exit_code == 130
+
+
+@pytest.mark.parametrize("judged", [True, False])
+def test_after_ctrl_c_there_are_estimates_and_a_verdict(files, capsys, judged):
+    """A long fit, which there was no time to judge, is judged by some of its draws."""
+    fit = constructed(interrupted=True)
+    fit.attrs["verdict"] = "too short" if judged else "not judged"
+    with pytest.raises(typer.Exit) as end:
+        draw.finish(
+            fit, None, None, {}, Path("fit.nc"), float32=False, format="netcdf", force=False
+        )
+    printed = capsys.readouterr().out
+    assert printed.split()[:2] == ["mean", "sd"]
+    assert "too short" in printed  # of 100 draws
+    assert (end.value.exit_code, Path("fit.nc").is_file()) == (130, True)
+    half = draw._sample_of(fit, 51)
+    assert np.array_equal(half.posterior["x"].values, fit.posterior["x"].values[:, ::2])
+    assert "one draw in 2" in capsys.readouterr().out
 
 
 def test_a_sampler_that_fails_does_not_lose_stan_nuts(tmp_path):

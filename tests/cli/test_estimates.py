@@ -33,6 +33,11 @@ def test_summary(files):
     call("summary", "fit.nc", "--out", "table.csv")
     table = pd.read_csv(files / "table.csv", index_col="element")
     assert table.loc[name, "q95"] == pytest.approx(expected.loc[name, "q95"])
+    assert call("summary", "fit.nc", "--csv").split() == (files / "table.csv").read_text().split()
+    sa.save(made_up_fits.fit(2), files / "other.nc")
+    both = json.loads(call("summary", "fit.nc", "other.nc", "--json"))
+    assert both[name]["fit"] == found[name]
+    assert call("summary", "fit.nc", "other.nc", "--csv").startswith("element,fit,mean,")
     refused("unknown_variable", "summary", "fit.nc", "--vars", "none", facts=["none"])
     refused("file_missing", "summary", "none.nc", facts=["none.nc"])
 

@@ -116,6 +116,40 @@ def test_a_name_that_does_not_exist(fit):
         sa.summary({"x": 1})
 
 
+def test_fits_are_summarized_side_by_side(fit):
+    """Rows of a quantity are together, also if a fit lacks it; folded arrays too."""
+    other = results.build({"posterior": {"s": fit.posterior["s"].values}}, {})
+    table = sa.summary({"one": fit, "two": other})
+    assert list(table.index[:3]) == [("s", "one"), ("s", "two"), ("beta[1]", "one")]
+    assert table.xs("one", level="fit").equals(sa.summary(fit).rename_axis("element"))
+    printed = repr(table).splitlines()
+    assert [line.split()[0] for line in printed[1:]] == [
+        "s", "two", "beta[1]", "beta[2]", "z[1..12]", "y", "constant", "failed",
+    ]  # fmt: skip
+    assert len(repr(sa.summary({"one": fit, "two": fit}, "z")).splitlines()) == 25
+    with raises("no_fits"):
+        sa.summary({})
+
+
+def test_fits_of_other_libraries(fit):
+    """Their dimensions are in another order, and nothing but draws is recorded."""
+    rng = np.random.default_rng(3)
+    draws = {"mu": rng.normal(size=(CHAINS, DRAWS)), "t": rng.normal(size=(CHAINS, DRAWS, 3))}
+    foreign = az.from_dict(posterior=draws) if az.__version__ < "1" else az.from_dict(
+        {"posterior": draws}
+    )  # fmt: skip
+    table = sa.summary(foreign)
+    assert list(table.index) == ["mu", "t[1]", "t[2]", "t[3]"]
+    assert table.loc["t[2]", "mean"] == pytest.approx(draws["t"][..., 1].mean())
+
+
+def test_whole_variables(fit):
+    table, others = summaries.whole_variables(fit, 10)
+    assert list(table.index) == ["s", "beta[1]", "beta[2]", "y", "constant", "failed"]
+    assert others == 12
+    assert "z[1..12]" in repr(summaries.whole_variables(fit, 18)[0])
+
+
 def test_a_selection_is_an_ordinary_frame(fit):
     table = sa.summary(fit)
     assert type(table[["mean"]]).__name__ == "DataFrame"

@@ -23,7 +23,7 @@ INK, MUTED = "#fa5780", "#fa5781"
 VARIABLES = {INK: "var(--ink)", MUTED: "var(--muted)"} | {
     f"#fa57{i:02x}": f"var(--fit-{i})" for i in range(len(HUES))
 }
-WIDTH = 7.5  # inches
+WIDTH = 6.0  # inches: on a phone, text is then just large enough
 LONGEST = 28  # characters of a name in a picture
 # groups of matplotlib's settings that a report resets
 GROUPS = (

@@ -40,6 +40,7 @@ def draw(
     for axes in grid.flat[max(0, len(able) - columns) : len(able)]:
         axes.tick_params(labelbottom=True)
     cut = _limit_axes(grid[0, 0], reference, names)
+    grid[0, 0].locator_params(axis="x", nbins=4)  # long numbers would touch
     figure.supxlabel(canvas.shorten(names[0]), fontsize=9)
     figure.supylabel(canvas.shorten(names[1]), fontsize=9)
     caption = _caption(runs, reference, able) + cut

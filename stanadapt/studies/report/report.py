@@ -35,7 +35,7 @@ from stanadapt.studies.report.fits import (
 from stanadapt.studies.report.many_columns import reduce_columns
 from stanadapt.studies.report.page import origin, render
 from stanadapt.studies.report.problems import problems
-from stanadapt.studies.report.table import TITLES, table_lines
+from stanadapt.studies.report.table import TITLES, estimates, table_lines
 
 MOST_TRACED = 12  # samplers; a picture of traces takes 0.15 MB
 LIBRARIES = ("matplotlib", "jinja2")
@@ -93,7 +93,8 @@ def report(
 
     """
     path = check_report(path)
-    repeats, selection = reduce_columns(list_repeats(fits))
+    all_columns = list_repeats(fits)
+    repeats, selection = reduce_columns(all_columns)
     runs, used_baseline, notes = collect(repeats, baseline, None if selection else table)
     assessment = assess(runs, used_baseline)
     own_notes = (
@@ -102,6 +103,7 @@ def report(
     text = render(
         title=_title(runs),
         conclusion=conclude(runs, assessment),
+        estimates=estimates(all_columns, assessment.reference),
         titles=TITLES,
         lines=table_lines(runs, assessment),
         several=any(run.repeat for run in runs),

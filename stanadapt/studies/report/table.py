@@ -1,14 +1,17 @@
-"""The rows of the report's table: one per name, with repeats summarized."""
+"""The tables of the report: estimates, and a row per name, with repeats summarized."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.diagnostics import summary
 from stanadapt.diagnostics.reasons import FINE, NOT_EXACT, ORDER
 from stanadapt.studies.report.assessment import Assessment
 from stanadapt.studies.report.conclusion import Cost, number, per_gradient, per_second
-from stanadapt.studies.report.fits import ReportedFit
+from stanadapt.studies.report.fits import Repeats, ReportedFit
+
+MOST_ESTIMATED = 200  # elements; each takes some 10 ms
 
 TITLES = {
     "ESS/s": "smallest bulk effective sample size per second of one core, warm-up included",
@@ -87,3 +90,21 @@ def _cell(values: list[float], form: str, over: Callable) -> tuple[str, str]:
 def _cost_cell(cost: Cost) -> tuple[str, str]:
     spread = f"{number(cost.lowest)} to {number(cost.highest)}" if cost.repeats > 1 else ""
     return number(cost.median), spread
+
+
+class Estimates(NamedTuple):
+    """Estimates of a fit: its label; titles of columns, with whether phones lack room; rows."""
+
+    label: str
+    titles: list[tuple[str, bool]]
+    rows: list[tuple[str, tuple[str, ...]]]
+    others: int  # elements that are not shown
+
+
+def estimates(fits: Repeats, run: ReportedFit) -> Estimates:
+    """Return the estimates of a run, in the units of the program; long arrays are in one row."""
+    table, others = summary.whole_variables(fits[run.name][run.repeat], MOST_ESTIMATED)
+    names, shown = summary.cells(table)
+    rows = zip(names, zip(*shown.values(), strict=True), strict=True)
+    ranks = summary.TITLES.values()
+    return Estimates(run.label, [(t, rank > 0) for t, rank in ranks], list(rows), others)

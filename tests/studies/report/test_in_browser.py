@@ -32,7 +32,7 @@ FRAME = """<body style="margin: 0"><script>
 addEventListener("message", event => { document.title = event.data; });
 </script><iframe src="{page}" style="width: {width}px; height: 800px; border: 0"></iframe>"""
 MEASURE = """<script>
-const wide = document.querySelector(".wide");
+const wide = document.querySelector("#table .wide");
 const widths = [document.documentElement.scrollWidth, wide.scrollWidth, wide.clientWidth];
 parent.postMessage("widths " + widths.join(" "), "*");
 </script></body>"""

@@ -79,6 +79,26 @@ def test_the_reference_is_named(page):
     assert "nuts" in dict(page.messages("problems", "Notes"))["reference_fit"]
 
 
+def test_the_page_begins_with_estimates_in_the_units_of_the_program(page):
+    """Of the reference, as `summary` prints them."""
+    assert page.ids.index("conclusion") < page.ids.index("estimates") < page.ids.index("table")
+    words = page.text["estimates"].split()
+    for line in repr(sa.summary(made_up.fit(1, **made_up.NUTS))).splitlines():
+        for word in line.split():
+            assert word in words
+
+
+def test_large_arrays_are_folded_or_left_out_of_the_estimates(tmp_path):
+    rng = np.random.default_rng(1)
+    posterior = {"a": rng.normal(size=(4, 250)), "z": rng.normal(size=(4, 250, 20))}
+    posterior["large"] = rng.normal(size=(4, 250, 300))
+    page = Page(sa.report({"one": made_up.fit(1, posterior=posterior, parameters="[]")},
+                          tmp_path / "report.html").read_text())  # fmt: skip
+    assert "z[1..20]" in page.text["estimates"]
+    assert "300 elements" in page.text["estimates"]
+    assert "large[" not in page.text["estimates"]
+
+
 def test_the_table_has_a_row_per_fit(page):
     rows = page.text["table"]
     for name in ["nuts", "fast", *made_up.PLANTED]:
