@@ -16,13 +16,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, lapack
+from scipy.linalg import cholesky, lapack, solve_triangular
 
 from stanadapt.studies.expectations.stein_columns import DRAWS_PER_COLUMN, Columns
 from stanadapt.studies.expectations.tail_shape import HEAVY, NO_VARIANCE, tail_shape
 
-# ridge on columns of unit variance; and those offered if there are too many columns for the draws
-RIDGE, WIDE_RIDGES = 1e-6, (1e-2, 1e-1, 1.0)
+# ridge on columns of unit variance; and those from which one is chosen if there are too many columns
+# for the draws, by this many of their coordinates
+RIDGE, WIDE_RIDGES, PROBES = 1e-6, (1e-2, 1e-1, 1.0), 20
 # a single chain is divided into this many parts; more chains than this are grouped
 FOLDS = 4
 MOST_FOLDS = 8
@@ -41,34 +42,31 @@ class Controlled(NamedTuple):
     crude_variance: np.ndarray
     order: np.ndarray  # of the columns that are used; 0: none
     residuals: np.ndarray  # shape (draw, function); their mean is the estimate
+    along: np.ndarray  # coefficients of the functions' single own columns, shape (fold, function)
 
 
 class Candidate(NamedTuple):
-    """Columns that a function may use."""
+    """Columns that a function may use: the first common ones, perhaps with its own."""
 
-    order: int  # 0: none
+    order: int
     end: int  # number of common columns
-    ridge: float
-    own: bool  # whether the columns of the function's own direction are added
+    own: bool
 
 
-NO_COLUMNS = Candidate(0, 0, 0.0, False)
-
-
-class Centered(NamedTuple):
+class Reduced(NamedTuple):
     """Columns, with their moments over the draws that a fold learns from."""
 
     values: np.ndarray  # shape (draw, column)
     mean: np.ndarray  # over these draws
-    cross: np.ndarray  # products with the common columns, shape (common column, column)
+    # products with the common columns, from the left times the inverse of the factor of these
+    products: np.ndarray
 
 
 class Own(NamedTuple):
     """Columns of posterior mean zero that belong to functions, made for one fold."""
 
     single: np.ndarray  # one for each function, shape (draw, function)
-    shared: Centered  # those of each function, one block after the other
-    width: int  # of a block
+    shared: list[Reduced]  # further ones, which other functions of the same quantities use as well
 
 
 # (fold) -> own columns of the functions
@@ -84,39 +82,73 @@ class Controls:
         Common columns, in the order of chains.
     chains
         Number of chains, all of the same length.
+    probes
+        Functions by which a ridge is chosen if there are many columns, shape (draw, function).
     usable
         Whether control variates may be used at all.
 
     """
 
-    def __init__(self, columns: Columns, chains: int, usable: bool = True) -> None:
+    def __init__(
+        self, columns: Columns, chains: int, probes: np.ndarray, usable: bool = True
+    ) -> None:
         self.values, self.chains = columns.values, chains
-        draws = len(columns.values) // chains
-        pieces = FOLDS if chains == 1 else min(chains, MOST_FOLDS)
-        edges = np.linspace(0, chains, pieces + 1).round().astype(int) * draws
-        if chains == 1:
-            edges = np.linspace(0, draws, pieces + 1).astype(int)
-        self.folds = [slice(a, b) for a, b in pairwise(edges)]
-        learning = len(columns.values) * (pieces - 1) // pieces
-        self.candidates = _candidates(columns.ends, learning) if usable else []
+        self.folds = folds_of(len(self.values), chains)
+        if not usable:
+            self.candidates: list[Candidate] = []
+            return
+        ends = columns.ends or (0,)
+        self.candidates = [Candidate(order, end, True) for order, end in enumerate(ends, 1)]
         self._sums = [self.values[fold].sum(axis=0) for fold in self.folds]
         self._products = [self.values[fold].T @ self.values[fold] for fold in self.folds]
-        self._factors: dict[tuple[int, Candidate], _Factor] = {}
+        ridge = RIDGE
+        self.wide = ends[0] > self.count(0) // DRAWS_PER_COLUMN
+        if self.wide:
+            ridge = self._best_ridge(probes)
+        elif ends[-1]:
+            plain = min(2, len(ends))
+            self.candidates.append(Candidate(plain, ends[plain - 1], False))
+        self._factors = [self._factor(fold, ridge) for fold in range(len(self.folds))]
 
-    def learned_rows(self, fold: int) -> np.ndarray:
-        """Return the rows of all other folds."""
-        left_out = np.zeros(len(self.values), bool)
-        left_out[self.folds[fold]] = True
-        return np.flatnonzero(~left_out)
+    def count(self, fold: int) -> int:
+        """Return the number of draws that a fold learns from."""
+        return len(self.values) - (self.folds[fold].stop - self.folds[fold].start)
 
-    def centered(self, fold: int, values: np.ndarray) -> Centered:
+    def others(self, fold: int) -> list[slice]:
+        """Return the rows that a fold learns from."""
+        return [slice(0, self.folds[fold].start), slice(self.folds[fold].stop, None)]
+
+    def _best_ridge(self, probes: np.ndarray) -> float:
+        """Return the ridge with the smallest squares of residuals, the median over functions."""
+        rest = []
+        every = [self.values[fold].T @ probes[fold] for fold in self.folds]
+        for ridge in WIDE_RIDGES:
+            squares = np.zeros(probes.shape[1])
+            for fold, held in enumerate(self.folds):
+                factor = self._factor(fold, ridge)
+                cross = sum(every) - every[fold]
+                mean = sum(probes[part].sum(axis=0) for part in self.others(fold))
+                mean /= self.count(fold)
+                reduced = factor.reduce(cross / self.count(fold) - np.outer(factor.mean, mean))
+                left = probes[held] - mean
+                left = left - (self.values[held] - factor.mean) @ factor.restore(reduced)
+                squares += (left**2).sum(axis=0)
+            rest.append(np.median(squares / probes.var(axis=0)))
+        return WIDE_RIDGES[int(np.argmin(rest))]
+
+    def _factor(self, fold: int, ridge: float) -> "_Factor":
+        count = self.count(fold)
+        mean = ((sum(self._sums) - self._sums[fold]) / count).astype(self.values.dtype)
+        products = (sum(self._products) - self._products[fold]) / count
+        return _Factor.of(mean, products - np.outer(mean, mean), ridge)
+
+    def reduced(self, fold: int, values: np.ndarray) -> Reduced:
         """Return columns with their means and products over the draws that a fold learns from."""
-        held = self.folds[fold]
-        parts = [slice(0, held.start), slice(held.stop, None)]
-        count = len(values) - (held.stop - held.start)
+        parts, count = self.others(fold), self.count(fold)
         mean = sum(values[part].sum(axis=0) for part in parts) / count
-        cross = sum(self.values[part].T @ (values[part] - mean) for part in parts) / count
-        return Centered(values, mean, cross)
+        exact = self.values.dtype
+        cross = sum(self.values[p].T @ (values[p] - mean).astype(exact, copy=False) for p in parts)
+        return Reduced(values, mean, self._factors[fold].reduce(cross / count))
 
     def control(self, functions: np.ndarray, make_own: MakeOwn, smooth: bool) -> Controlled:
         """Estimate the expectations of functions of the draws.
@@ -131,137 +163,127 @@ class Controls:
             Whether the functions are unbounded, so that tails may be too heavy for a variance.
 
         """
-        residuals = {candidate: np.empty_like(functions) for candidate in self.candidates}
-        sizes: dict[Candidate, float] = {}
+        residuals = [np.empty_like(functions) for _ in self.candidates]
+        single = np.zeros((len(self.candidates), len(self.folds), functions.shape[1]))
+        sizes = [0.0] * len(self.candidates)
         center = functions.mean(axis=0)
-        products = [self.values[fold].T @ (functions[fold] - center) for fold in self.folds]
+        exact = self.values.dtype
+        products = [
+            self.values[fold].T @ (functions[fold] - center).astype(exact, copy=False)
+            for fold in (self.folds if self.candidates else [])
+        ]
         for fold, held in enumerate(self.folds if self.candidates else []):
-            rows, own = self.learned_rows(fold), make_own(fold)
-            mean = functions[rows].mean(axis=0)
-            cross = (sum(products) - products[fold]) / len(rows)
-            cross = cross - np.outer(self._sum_of_others(fold), mean - center) / len(rows)
-            single = self.centered(fold, own.single)
-            learned = _Learned.of(Centered(functions, mean, cross), single, own, rows)
-            for candidate in self.candidates:
-                factor = self._factor(fold, candidate)
-                common, coefficients, sizes[candidate] = learned.solve(factor, candidate)
-                rest = functions[held] - self.values[held, : candidate.end] @ common
+            factor, own = self._factors[fold], make_own(fold)
+            parts, count = self.others(fold), self.count(fold)
+            mean = sum(functions[part].sum(axis=0) for part in parts) / count
+            cross = (sum(products) - products[fold]) / count - np.outer(factor.mean, mean - center)
+            reduced = factor.reduce(cross)
+            moments = _Moments.of(
+                Reduced(functions, mean, reduced),
+                [self.reduced(fold, own.single), *own.shared], parts, count,
+            )  # fmt: skip
+            for at, candidate in enumerate(self.candidates):
+                end, rest = candidate.end, functions[held].copy()
+                left = reduced[:end]
+                sizes[at] = factor.size if end == len(factor.scale) else float(end)
                 if candidate.own:
-                    rest -= np.einsum("nfa,fa->nf", learned.own[held], coefficients, optimize=True)
-                residuals[candidate][held] = rest
-        return self._choose(functions, residuals, sizes, smooth)
-
-    def _sum_of_others(self, fold: int) -> np.ndarray:
-        return sum(self._sums) - self._sums[fold]
-
-    def _factor(self, fold: int, candidate: Candidate) -> "_Factor":
-        key = fold, candidate._replace(own=False)
-        if key not in self._factors:
-            count = len(self.values) - (self.folds[fold].stop - self.folds[fold].start)
-            end = candidate.end
-            mean = self._sum_of_others(fold)[:end] / count
-            products = sum(self._products) - self._products[fold]
-            among = products[:end, :end] / count - np.outer(mean, mean)
-            self._factors[key] = _Factor.of(mean, among, candidate.ridge)
-        return self._factors[key]
+                    coefficients = moments.solve(end)
+                    single[at, fold] = coefficients[:, 0]
+                    sizes[at] += len(moments.own)
+                    for column, b in zip(moments.own, coefficients.T, strict=True):
+                        left = left - column.products[:end] * b
+                        rest -= column.values[held] * b
+                rest -= self.values[held, :end] @ factor.restore(left)
+                residuals[at][held] = rest
+        return self._choose(functions, residuals, sizes, single, smooth)
 
     def _choose(
-        self, functions: np.ndarray, residuals: dict[Candidate, np.ndarray],
-        sizes: dict[Candidate, float], smooth: bool,
+        self, functions: np.ndarray, residuals: list[np.ndarray], sizes: list[float],
+        single: np.ndarray, smooth: bool,
     ) -> Controlled:  # fmt: skip
         """Choose the candidate with the smallest asymptotic variance, by function."""
-        shape = self.chains, -1, functions.shape[1]
+        shape, count = (self.chains, -1, functions.shape[1]), functions.shape[1]
         crude = asymptotic_variance(functions.reshape(shape))
         crude_mean = functions.mean(axis=0)
         # effective draws that learn: the noise of coefficients is shared between chains
         ess = functions.var(axis=0) / np.maximum(crude, 1e-300)
         ess = np.clip(ess, 1.0, len(functions)) * (1.0 - 1.0 / len(self.folds))
-        every, variances = [NO_COLUMNS], [crude]
-        for candidate, rest in residuals.items():
-            variance = asymptotic_variance(rest.reshape(shape))
-            size = sizes[candidate]
-            variance = variance * (1.0 + size / np.maximum(ess, DRAWS_PER_COLUMN * size))
-            k = tail_shape(rest - rest.mean(axis=0))
-            every.append(candidate)
-            variances.append(
-                variance * np.where(k >= NO_VARIANCE, UNKNOWN, np.where(k >= HEAVY, UNCERTAIN, 1.0))
-            )
-        table = np.array(variances)
-        chosen = table.argmin(axis=0)
-        chosen[table.min(axis=0) > crude / LEAST_GAIN] = 0
+        table = np.empty((1 + len(residuals), count))
+        table[0] = crude
+        for at, (rest, size) in enumerate(zip(residuals, sizes, strict=True), 1):
+            inflation = 1.0 + size / np.maximum(ess, DRAWS_PER_COLUMN * size)
+            table[at] = asymptotic_variance(rest.reshape(shape)) * inflation
+        # heavy residuals hide a part of their variance: judge those of the best, until they stay so
+        judged, every = np.zeros(table.shape, bool), np.arange(count)
+        while True:
+            chosen = np.where(table.min(axis=0) > crude / LEAST_GAIN, 0, table.argmin(axis=0))
+            due = np.flatnonzero((chosen > 0) & ~judged[chosen, every])
+            if not len(due):
+                break
+            for at in np.unique(chosen[due]):
+                some = due[chosen[due] == at]
+                rest = residuals[at - 1][:, some]
+                k = tail_shape(rest - rest.mean(axis=0))
+                factor = np.where(k >= HEAVY, UNCERTAIN, 1.0)
+                table[at, some] *= np.where(k >= NO_VARIANCE, UNKNOWN, factor)
+                judged[at, some] = True
         if smooth:
             chosen[tail_shape(functions - crude_mean) >= HEAVY] = 0
-        best = np.empty_like(functions)
-        for at, candidate in enumerate(every):
-            rest = functions if candidate is NO_COLUMNS else residuals[candidate]
-            best[:, chosen == at] = rest[:, chosen == at]
-        variance = table[chosen, np.arange(functions.shape[1])]
-        order = np.array([candidate.order for candidate in every])[chosen]
-        variance = np.where(chosen > 0, np.maximum(variance, crude / LARGEST_GAIN), crude)
-        return Controlled(best.mean(axis=0), variance, crude_mean, crude, order, best)
+        best = functions.copy()
+        along = np.zeros((len(self.folds), count))
+        for at in range(1, len(table)):
+            best[:, chosen == at] = residuals[at - 1][:, chosen == at]
+            along[:, chosen == at] = single[at - 1][:, chosen == at]
+        variance = np.maximum(table[chosen, every], crude / LARGEST_GAIN)
+        order = np.array([0, *(candidate.order for candidate in self.candidates)])[chosen]
+        return Controlled(best.mean(axis=0), variance, crude_mean, crude, order, best, along)
 
 
-class _Learned(NamedTuple):
+class _Moments(NamedTuple):
     """Products, over the draws that a fold learns from, of functions and their own columns."""
 
-    functions: int  # their number
-    own: np.ndarray  # own columns, shape (draw, function, column)
-    cross: np.ndarray  # of functions and own columns, in this order, with common columns
+    functions: Reduced
+    own: list[Reduced]
     among: np.ndarray  # of own columns, shape (function, column, column)
     along: np.ndarray  # of own columns and their function, shape (function, column)
 
     @classmethod
-    def of(cls, functions: Centered, single: Centered, own: Own, rows: np.ndarray) -> "_Learned":
-        count = functions.values.shape[1]
-        blocks = own.shared.values.reshape(-1, count, own.width)
-        every = np.concatenate([single.values[:, :, None], blocks], axis=2)
-        mean = np.concatenate([single.mean[:, None], own.shared.mean.reshape(count, -1)], axis=1)
-        columns, f = every[rows] - mean, functions.values[rows] - functions.mean
-        cross = np.concatenate(
-            [
-                functions.cross[:, :, None],
-                single.cross[:, :, None],
-                own.shared.cross.reshape(-1, count, own.width),
-            ],
-            axis=2,
-        )
-        return cls(
-            count,
-            every,
-            cross,
-            np.einsum("nfa,nfb->fab", columns, columns, optimize=True) / len(rows),
-            np.einsum("nfa,nf->fa", columns, f, optimize=True) / len(rows),
-        )
+    def of(
+        cls, functions: Reduced, own: list[Reduced], parts: list[slice], count: int
+    ) -> "_Moments":
+        def product(a: Reduced, b: Reduced) -> np.ndarray:
+            pairs = [np.einsum("nf,nf->f", a.values[part], b.values[part]) for part in parts]
+            return sum(pairs) / count - a.mean * b.mean
 
-    def solve(
-        self, factor: "_Factor", candidate: Candidate
-    ) -> tuple[np.ndarray, np.ndarray, float]:
-        """Return coefficients of common columns and of own ones, and their effective number.
+        among = np.empty((len(functions.mean), len(own), len(own)))
+        for i, a in enumerate(own):
+            for j, b in enumerate(own[: i + 1]):
+                among[:, i, j] = among[:, j, i] = product(a, b)
+        along = np.stack([product(a, functions) for a in own], axis=1)
+        return cls(functions, own, among, along)
 
-        Own columns join by their Schur complement: what common columns leave of them.
+    def solve(self, end: int) -> np.ndarray:
+        """Return coefficients of own columns, shape (function, column).
+
+        They join the common columns by what these leave of them.
         """
-        end = candidate.end
-        scaled = self.cross[:end] / factor.scale[:, None, None]
-        if not candidate.own:
-            solved = factor.solve(scaled[:, :, 0])
-            return solved / factor.scale[:, None], np.empty((self.functions, 0)), factor.size
-        solved = factor.solve(scaled.reshape(end, -1)).reshape(scaled.shape)
-        a, b = scaled[:, :, 1:], solved[:, :, 1:]
-        inner = self.among - np.einsum("pfa,pfb->fab", a, b, optimize=True)
-        outer = self.along - np.einsum("pfa,pf->fa", a, solved[:, :, 0], optimize=True)
+        left = np.stack([column.products[:end] for column in self.own], axis=2)
+        inner = self.among - np.einsum("pfa,pfb->fab", left, left, optimize=True)
+        outer = self.along - np.einsum("pfa,pf->fa", left, self.functions.products[:end])
         ridge = RIDGE * np.einsum("faa->fa", self.among) + 1e-300
-        inner = inner + ridge[:, :, None] * np.eye(inner.shape[1])
-        own = np.linalg.solve(inner, outer[:, :, None])[:, :, 0]
-        common = solved[:, :, 0] - np.einsum("pfa,fa->pf", b, own, optimize=True)
-        return common / factor.scale[:, None], own, factor.size + own.shape[1]
+        inner = inner + ridge[:, :, None] * np.eye(len(self.own))
+        return np.linalg.solve(inner, outer[:, :, None])[:, :, 0]
 
 
 class _Factor(NamedTuple):
-    """The Cholesky factor of the correlations of columns, with a ridge."""
+    """The Cholesky factor of the correlations of columns, with a ridge.
+
+    That of the first columns is its first block, so that it serves all candidates.
+    """
 
     mean: np.ndarray
     scale: np.ndarray
-    factor: tuple
+    factor: np.ndarray
     size: float  # effective number of columns
 
     @classmethod
@@ -270,26 +292,35 @@ class _Factor(NamedTuple):
         scale = np.where(scale > 0.0, scale, 1.0)
         correlation = covariance / np.outer(scale, scale)
         correlation[np.diag_indices(len(mean))] += ridge
-        factor = cho_factor(correlation, lower=True)
         size = float(len(mean))
+        factor = cholesky(correlation.astype(mean.dtype), lower=True) if size else correlation
         if ridge > RIDGE:  # the trace of S (S + ridge)^-1
-            inverse, _ = lapack.dpotri(factor[0], lower=True)
+            inverse, _ = lapack.dpotri(factor.astype(float), lower=True)
             size -= ridge * float(np.trace(inverse))
         return cls(mean, scale, factor, size)
 
-    def solve(self, right: np.ndarray) -> np.ndarray:
-        return cho_solve(self.factor, right) if len(self.mean) else right
+    def reduce(self, right: np.ndarray) -> np.ndarray:
+        """Return the inverse of the factor times products with the columns."""
+        right = (right / self.scale[:, None]).astype(self.factor.dtype, copy=False)
+        return solve_triangular(self.factor, right, lower=True, check_finite=False)
+
+    def restore(self, reduced: np.ndarray) -> np.ndarray:
+        """Return coefficients of the first columns from reduced products with these."""
+        end, kind = len(reduced), self.factor.dtype
+        found = solve_triangular(
+            self.factor[:end, :end], reduced.astype(kind, copy=False),
+            lower=True, trans=1, check_finite=False,
+        )  # fmt: skip
+        return (found / self.scale[:end, None]).astype(kind, copy=False)
 
 
-def _candidates(ends: tuple[int, ...], learning: int) -> list[Candidate]:
-    """Return the sets of columns that functions may use, besides none."""
-    if not ends or ends[-1] == 0:
-        return [Candidate(1, 0, RIDGE, True)]
-    if ends[0] > learning // DRAWS_PER_COLUMN:
-        return [Candidate(1, ends[0], ridge, True) for ridge in WIDE_RIDGES]
-    every = [Candidate(order, end, RIDGE, True) for order, end in enumerate(ends, 1)]
-    plain = min(2, len(ends))
-    return [*every, Candidate(plain, ends[plain - 1], RIDGE, False)]
+def folds_of(draws: int, chains: int) -> list[slice]:
+    """Return the rows of each fold: of a chain, some chains, or a part of the only chain."""
+    pieces = FOLDS if chains == 1 else min(chains, MOST_FOLDS)
+    edges = np.linspace(0, draws, pieces + 1).astype(int)
+    if chains > 1:
+        edges = np.linspace(0, chains, pieces + 1).round().astype(int) * (draws // chains)
+    return [slice(a, b) for a, b in pairwise(edges)]
 
 
 def asymptotic_variance(values: np.ndarray) -> np.ndarray:

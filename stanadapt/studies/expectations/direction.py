@@ -22,10 +22,6 @@ import numpy as np
 from scipy.special import erfcx, ndtr, ndtri
 from scipy.stats import rankdata
 
-from stanadapt.studies.expectations.stein_columns import shrunk
-
-# powers of y that are always offered
-POWERS = (2, 3)
 # grid on which Stein's equation is solved for a smooth function; beyond FAR psi is constant
 GRID = np.linspace(-9.0, 9.0, 1801)
 SPACING = GRID[1] - GRID[0]
@@ -36,6 +32,14 @@ FARTHEST = 36.0  # y beyond which exp(y^2 / 2) overflows
 PROBES = 40  # draws by which coordinates that a quantity does not follow are ruled out
 
 
+class Moments(NamedTuple):
+    """What is learned of positions from some of the draws."""
+
+    rows: np.ndarray  # these draws
+    mean: np.ndarray
+    covariance: np.ndarray
+
+
 class Along(NamedTuple):
     """Draws along the direction of each quantity, shape (draw, quantity)."""
 
@@ -43,20 +47,21 @@ class Along(NamedTuple):
     s: np.ndarray  # derivative of the log density along the field, -y if it is Gaussian
 
 
-def followed_coordinates(x: np.ndarray, positions: np.ndarray) -> np.ndarray:
+def followed_coordinates(order: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """Return, for each quantity, the coordinate that sorting by it sorts; none: 0.
+
+    `order` has the rows in increasing order of each quantity, shape (draw, quantity).
 
     Entries are j + 1 for a quantity that increases with coordinate j, and -(j + 1) for one that
     decreases: parameters with scalar constraints are found without knowledge of the program.
     """
-    followed = np.zeros(x.shape[1], int)
-    probes = np.linspace(0, len(x) - 1, PROBES).round().astype(int)
-    for q in range(x.shape[1]):
-        order = np.argsort(x[:, q], kind="stable")
-        steps = np.diff(positions[order[probes]], axis=0)
+    followed = np.zeros(order.shape[1], int)
+    probes = np.linspace(0, len(order) - 1, PROBES).round().astype(int)
+    for q, rows in enumerate(order.T):
+        steps = np.diff(positions[rows[probes]], axis=0)
         for sign in (1, -1):
             for j in np.flatnonzero((sign * steps >= 0.0).all(axis=0)):
-                column = sign * positions[order, j]
+                column = sign * positions[rows, j]
                 if (np.diff(column) >= -1e-9 * np.abs(column).max()).all() and steps[:, j].any():
                     followed[q] = sign * (j + 1)
     return followed
@@ -64,7 +69,7 @@ def followed_coordinates(x: np.ndarray, positions: np.ndarray) -> np.ndarray:
 
 def along(
     x: np.ndarray, positions: np.ndarray, gradients: np.ndarray,
-    followed: np.ndarray, learned: np.ndarray,
+    followed: np.ndarray, learned: Moments,
 ) -> Along:  # fmt: skip
     """Find the direction of each quantity from some of the draws, and return all draws along it.
 
@@ -78,48 +83,62 @@ def along(
         From `followed_coordinates`. The direction of any other quantity is the regression of its
         normal scores on the position.
     learned
-        Rows from which directions are learned.
+        Rows from which directions are learned, and their moments.
 
     """
-    rows = positions[learned]
-    mean = rows.mean(axis=0)
-    centered = rows - mean
-    covariance = shrunk(centered.T @ centered / len(rows), len(rows))
+    rows, mean, covariance = learned
     a = np.zeros((positions.shape[1], x.shape[1]))
-    simple = np.flatnonzero(followed)
-    a[np.abs(followed[simple]) - 1, simple] = np.sign(followed[simple])
+    simple, coordinate = np.flatnonzero(followed), np.abs(followed[followed != 0]) - 1
+    a[coordinate, simple] = np.sign(followed[simple])
     rest = np.flatnonzero(followed == 0)
     if len(rest):
-        scores = ndtri((rankdata(x[np.ix_(learned, rest)], axis=0) - 0.5) / len(rows))
-        a[:, rest] = np.linalg.solve(covariance, centered.T @ scores / len(rows))
-    field = covariance @ a
+        scores = ndtri((rankdata(x[np.ix_(rows, rest)], axis=0) - 0.5) / len(rows))
+        products = positions[rows].T @ scores - np.outer(mean, scores.sum(axis=0))
+        a[:, rest] = np.linalg.solve(covariance, products / len(rows))
+    field = np.empty_like(a)
+    field[:, simple] = covariance[:, coordinate] * np.sign(followed[simple])
+    field[:, rest] = covariance @ a[:, rest]
     sd = np.sqrt((a * field).sum(axis=0))
     sd = np.where(sd > 0.0, sd, 1.0)
-    a, field = a / sd, field / sd
-    return Along(positions @ a - mean @ a, gradients @ field)
+    y = np.empty(x.shape)
+    y[:, simple] = (positions[:, coordinate] - mean[coordinate]) * a[coordinate, simple]
+    y[:, rest] = (positions - mean) @ a[:, rest]
+    return Along(y / sd, gradients @ (field / sd))
 
 
-def power_columns(at: Along) -> np.ndarray:
-    """Return the columns of psi = y^2 and y^3, shape (draw, quantity, power)."""
-    return np.stack([p * at.y ** (p - 1) + at.y**p * at.s for p in POWERS], axis=2)
+def power_columns(at: Along) -> list[np.ndarray]:
+    """Return the columns of psi = y^2 and y^3, shape (draw, quantity) each."""
+    y, square = at.y, at.y * at.y
+    return [2.0 * y + square * at.s, square * (3.0 + y * at.s)]
 
 
-def step_column(at: Along, thresholds: np.ndarray) -> np.ndarray:
-    """Return the columns for indicators of y <= threshold, one for each column of `at`.
+class StepParts(NamedTuple):
+    """What columns of indicators are made of, whatever their thresholds: two values of each draw.
 
-    psi = sqrt(2 pi) exp(y^2 / 2) Phi(min(y, t)) Phi(-max(y, t)), by the scaled complementary error
-    function, which does not overflow.
+    psi = sqrt(2 pi) exp(y^2 / 2) Phi(min(y, t)) Phi(-max(y, t)) for the threshold t, by the scaled
+    complementary error function, which does not overflow. Only one factor depends on t.
     """
-    below = at.y <= thresholds
-    y = np.clip(at.y, -FARTHEST, FARTHEST)
-    beside = np.where(below, ndtr(-thresholds), ndtr(thresholds))
-    psi = np.sqrt(0.5 * np.pi) * erfcx(np.where(below, -y, y) / np.sqrt(2.0)) * beside
-    return below - ndtr(thresholds) + (y + at.s) * psi
+
+    y: np.ndarray
+    below: np.ndarray  # (y + s) psi / Phi(-t) where y <= t, shape (draw, quantity)
+    above: np.ndarray  # (y + s) psi / Phi(t) where y > t
+
+    @classmethod
+    def of(cls, at: Along) -> "StepParts":
+        y = np.clip(at.y, -FARTHEST, FARTHEST)
+        factor = np.sqrt(0.5 * np.pi) * (y + at.s)
+        y *= np.sqrt(0.5)
+        return cls(at.y, factor * erfcx(-y), factor * erfcx(y))
+
+    def column(self, thresholds: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
+        """Return the columns for indicators of y <= threshold, one for each quantity."""
+        lower, upper = ndtr(thresholds), ndtr(-thresholds)
+        at_most = self.y[rows] <= thresholds
+        below, above = self.below[rows] * upper + upper, self.above[rows] * lower - lower
+        return np.where(at_most, below, above)
 
 
-def smooth_column(
-    at: Along, column: int, f: np.ndarray, rows: np.ndarray, order: np.ndarray
-) -> np.ndarray:
+def smooth_column(at: Along, column: int, f: np.ndarray, by_y: np.ndarray) -> np.ndarray:
     """Return the column for a function f of the draws, shape (draw,), read as a function of y.
 
     Parameters
@@ -128,12 +147,12 @@ def smooth_column(
         Draws along the directions, and the one to use.
     f
         Values of the function.
-    rows, order
-        Rows from which h is learned, and their order by y.
+    by_y
+        Rows from which h is learned, in the order of y.
 
     """
     y = at.y[:, column]
-    slope, psi = solve_stein(_means_in_bins(y[rows][order], f[rows][order]))
+    slope, psi = solve_stein(_means_in_bins(y[by_y], f[by_y]))
     # linear interpolation on an even grid
     place = np.clip((y - GRID[0]) / SPACING, 0.0, len(GRID) - 1.0)
     left = np.minimum(place.astype(int), len(GRID) - 2)

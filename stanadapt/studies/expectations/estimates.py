@@ -7,24 +7,24 @@ import numpy as np
 
 from stanadapt.studies.expectations import direction
 from stanadapt.studies.expectations.control import (
-    FOLDS,
-    MOST_FOLDS,
-    Centered,
+    PROBES,
     Controlled,
     Controls,
     Own,
+    Reduced,
     asymptotic_variance,
+    folds_of,
 )
 from stanadapt.studies.expectations.stein_columns import (
     Columns,
-    second_order,
+    moments,
     stein_columns,
     whitened,
 )
 from stanadapt.studies.expectations.tail_shape import NO_VARIANCE, tail_shape
 
 # quantities that are worked on together: memory stays linear in their number
-BATCH = 50
+BATCH = 100
 FEWEST_DRAWS = 60  # to learn from
 # mean of a column, in standard errors, above which its expectation is not zero; and below which it
 # is, whatever its error
@@ -69,16 +69,24 @@ class Draws:
         self.chains, self.draws, dim = positions.shape
         self.positions = positions.reshape(-1, dim)
         self.gradients = gradients.reshape(-1, dim)
-        parts = FOLDS if self.chains == 1 else min(self.chains, MOST_FOLDS)
-        learning = len(self.positions) * (parts - 1) // parts
-        self.doubt = _doubt(self.positions, self.gradients, self.chains, learning)
+        rows = np.arange(len(self.positions))
+        folds = folds_of(len(rows), self.chains)
+        learning = len(rows) - (folds[0].stop - folds[0].start)
+        self.learned: list[direction.Moments] = []
+        self.doubt = _doubt_of_rows(self.positions, self.gradients, learning)
+        columns, z = Columns(np.empty((len(rows), 0)), ()), self.positions
+        if not self.doubt:
+            z, s = whitened(self.positions, self.gradients)
+            self.doubt = _doubt_of_means(z, s, self.chains)
+        if not self.doubt:
+            columns = stein_columns(z, s, learning)
+            for fold in folds:
+                others = np.delete(rows, fold)
+                mean, covariance = moments(self.positions[others])
+                self.learned.append(direction.Moments(others, mean, covariance))
         self.usable = not self.doubt
-        self.columns = (
-            stein_columns(self.positions, self.gradients, learning)
-            if self.usable
-            else Columns(np.empty((len(self.positions), 0)), ())
-        )
-        self.controls = Controls(self.columns, self.chains, self.usable)
+        probes = z[:, np.linspace(0, dim - 1, min(dim, PROBES)).astype(int)]
+        self.controls = Controls(columns, self.chains, probes, self.usable)
 
     def batches(self, quantities: Mapping[str, np.ndarray]) -> "Iterator[tuple[list[str], Batch]]":
         """Yield names and batches of quantities that vary, each of shape (chain, draw)."""
@@ -89,21 +97,22 @@ class Draws:
             yield some, Batch(self, x)
 
 
-def _doubt(positions: np.ndarray, gradients: np.ndarray, chains: int, learning: int) -> str:
+def _doubt_of_rows(positions: np.ndarray, gradients: np.ndarray, learning: int) -> str:
+    """Return why these draws cannot be used; "" if they can."""
+    lost = ~np.isfinite(positions).all(axis=1) | ~np.isfinite(gradients).all(axis=1)
+    if lost.any():
+        return f"the gradient is not finite at {lost.sum()} of {len(lost)} draws"
+    return f"there are only {len(positions)} draws" if learning < FEWEST_DRAWS else ""
+
+
+def _doubt_of_means(z: np.ndarray, s: np.ndarray, chains: int) -> str:
     """Return why gradients cannot be used; "" if they can.
 
     Columns of order 1 and 2 have mean zero unless the density has an edge or a jump, where Stein's
     identity lacks a term, or the draws have another distribution. On good programs the largest of
     their means was 3.4 standard errors; with an edge within two standard deviations, 9 or more.
     """
-    lost = ~np.isfinite(positions).all(axis=1) | ~np.isfinite(gradients).all(axis=1)
-    if lost.any():
-        return f"the gradient is not finite at {lost.sum()} of {len(lost)} draws"
-    if learning < FEWEST_DRAWS:
-        return f"there are only {len(positions)} draws"
-    z, s = whitened(positions, gradients)
-    every = np.arange(z.shape[1])
-    columns = np.concatenate([s, second_order(z, s, every, every)], axis=1)
+    columns = np.concatenate([s, 2.0 * (z * s + 1.0)], axis=1)
     columns = columns[:, tail_shape(columns) < NO_VARIANCE]
     if not columns.shape[1]:
         return ""
@@ -132,21 +141,29 @@ class Batch:
 
     def __init__(self, draws: Draws, x: np.ndarray) -> None:
         self._draws, self.x = draws, x
+        self._order = np.argsort(x, axis=0, kind="stable")
         self._folds: list[_Fold] = []
         if draws.usable:
-            followed = direction.followed_coordinates(x, draws.positions)
+            followed = direction.followed_coordinates(self._order, draws.positions)
             self._folds = [self._seen_by(i, followed) for i in range(len(draws.controls.folds))]
 
     def _seen_by(self, fold: int, followed: np.ndarray) -> "_Fold":
         """Return the quantities as a fold sees them, which learns from the others."""
         draws, controls = self._draws, self._draws.controls
-        rows = controls.learned_rows(fold)
-        at = direction.along(self.x, draws.positions, draws.gradients, followed, rows)
-        powers = direction.power_columns(at).reshape(len(self.x), -1)
-        shared = controls.centered(fold, powers * _bounded(powers))
-        by_y = np.argsort(at.y[rows], axis=0, kind="stable")
-        x = np.sort(self.x[rows], axis=0)
-        return _Fold(rows, at, shared, by_y, x, followed != 0)
+        learned, held = draws.learned[fold], controls.folds[fold]
+        at = direction.along(self.x, draws.positions, draws.gradients, followed, learned)
+        powers = [] if controls.wide else direction.power_columns(at)
+        shared = [controls.reduced(fold, power * _bounded(power)) for power in powers]
+        outside = (self._order < held.start) | (self._order >= held.stop)
+        by_x = self._order.T[outside.T].reshape(self.x.shape[1], -1).T
+        by_y, other = by_x.copy(), followed == 0  # y increases with a coordinate that x follows
+        by_y[:, other] = learned.rows[
+            np.argsort(at.y[learned.rows][:, other], axis=0, kind="stable")
+        ]
+        sorted_x = np.take_along_axis(self.x, by_x, axis=0)
+        # tails of columns of indicators are no heavier than those of the derivative
+        steps = direction.StepParts.of(at._replace(s=np.where(_bounded(at.s), at.s, np.nan)))
+        return _Fold(at, shared, by_y, sorted_x, ~other, steps)
 
     def expectations(self, functions: np.ndarray) -> Controlled:
         """Estimate the expectation of one function of each quantity, shape (draw, quantity)."""
@@ -155,8 +172,8 @@ class Batch:
             seen = self._folds[fold]
             columns = np.empty_like(functions)
             for j, f in enumerate(functions.T):
-                columns[:, j] = direction.smooth_column(seen.at, j, f, seen.rows, seen.by_y[:, j])
-            return seen.own(columns)
+                columns[:, j] = direction.smooth_column(seen.at, j, f, seen.by_y[:, j])
+            return Own(columns * _bounded(columns), seen.shared)
 
         return self._draws.controls.control(functions, own, smooth=True)
 
@@ -165,10 +182,17 @@ class Batch:
 
         def own(fold: int) -> Own:
             seen = self._folds[fold]
-            return seen.own(direction.step_column(seen.at, seen.levels(thresholds)))
+            return Own(seen.step(thresholds, slice(None)), seen.shared)
 
         below = (self.x <= thresholds).astype(float)
         return self._draws.controls.control(below, own, smooth=False)
+
+    def _part(self, along: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+        """Return the mean of indicators minus their own columns, with coefficients as they are."""
+        total = (self.x <= thresholds).mean(axis=0)
+        for seen, held, b in zip(self._folds, self._draws.controls.folds, along, strict=False):
+            total = total - b * seen.step(thresholds, held).sum(axis=0) / len(self.x)
+        return total
 
     def means_and_sds(self) -> tuple[Estimate, Estimate]:
         """Estimate means and standard deviations."""
@@ -191,42 +215,35 @@ class Batch:
         """Estimate a quantile of each quantity: its crude one, moved by Newton's method.
 
         One step would leave the error of the density, a tenth of the crude error or more; the
-        second has the slope of the secant, if that is known. The probability of the last point is
-        estimated once more, and what it lacks counts as an error. Quantiles of discrete quantities
-        have no error that draws could show: it is NaN.
+        second has the slope of the secant, if that is known. Coefficients stay, so that only the
+        columns of the indicator are made again. What the probability of the last point lacks counts
+        as an error. Quantiles of discrete quantities have no error that draws could show: NaN.
         """
         tail = min(probability, 1.0 - probability)
-        start = np.quantile(self.x, probability, axis=0)
         width = min(max(LEAST_WIDTH, len(self.x) ** -0.5), 0.5 * tail)
-        ends = np.quantile(self.x, [probability - width, probability + width], axis=0)
+        levels = [probability, probability - width, probability + width]
+        start, *ends = np.quantile(self.x, levels, axis=0)
         density = 2.0 * width / np.maximum(ends[1] - ends[0], 1e-300)
-        found, q = self.probabilities(start), start
-        former, before, used = found, start, self._continuous
-        for step in range(STEPS):
-            slope = density
-            if step:
-                # a slope is known if the change of probability exceeds its noise
-                noise = np.sqrt(found.variance + former.variance)
-                changed = np.abs(q - before) * density > CLEAR * noise
-                secant = (found.mean - former.mean) / np.where(changed, q - before, 1.0)
-                low, high = density / SLOPE_FACTOR, density * SLOPE_FACTOR
-                slope = np.where(changed, np.clip(secant, low, high), density)
-            reach = LARGEST_MOVE * np.sqrt(found.crude_variance) / density
-            ess = probability * (1.0 - probability) / np.maximum(found.crude_variance, 1e-300)
-            used = used & (found.order > 0) & (ess * tail >= FEWEST_IN_TAIL)
-            moved = np.clip(q - (found.mean - probability) / slope, start - reach, start + reach)
-            former, before, q = found, q, np.where(used, moved, start)
-            found = self.probabilities(q)
-        used = used & (found.order > 0)
+        found = self.probabilities(start)
+        ess = probability * (1.0 - probability) / np.maximum(found.crude_variance, 1e-300)
+        used = self._continuous & (found.order > 0) & (ess * tail >= FEWEST_IN_TAIL)
+        reach = LARGEST_MOVE * np.sqrt(found.crude_variance) / density
+        unmoved = self._part(found.along, start)
+        q, slope, below = start, density, found.mean
+        for _ in range(STEPS):
+            moved = np.clip(q - (below - probability) / slope, start - reach, start + reach)
+            after = found.mean + self._part(found.along, moved) - unmoved
+            # a secant is known if the change of probability exceeds its noise
+            known = np.abs(moved - q) * density > CLEAR * np.sqrt(2.0 * found.variance)
+            secant = (after - below) / np.where(known, moved - q, 1.0)
+            secant = np.clip(secant, density / SLOPE_FACTOR, density * SLOPE_FACTOR)
+            q, slope, below = moved, np.where(known, secant, density), after
         crude_error = np.where(self._continuous, np.sqrt(found.crude_variance), np.nan) / density
-        lacking = found.variance + (found.mean - probability) ** 2
+        error = np.sqrt(found.variance + (below - probability) ** 2) / density
         return Estimate(
-            np.where(used, q, start),
-            np.where(used, np.sqrt(lacking) / density, crude_error),
-            start,
-            crude_error,
+            np.where(used, q, start), np.where(used, error, crude_error), start, crude_error,
             np.where(used, found.order, 0),
-        )
+        )  # fmt: skip
 
     @property
     def _continuous(self) -> np.ndarray:
@@ -239,27 +256,25 @@ class Batch:
 class _Fold(NamedTuple):
     """What a fold learns of some quantities from the draws of the others."""
 
-    rows: np.ndarray  # these draws
     at: direction.Along
-    shared: Centered  # columns of powers
-    by_y: np.ndarray  # order of the rows by y, for each quantity
+    shared: list[Reduced]  # columns of powers
+    by_y: np.ndarray  # these draws in the order of y, for each quantity
     sorted_x: np.ndarray  # their values in increasing order, likewise
     follows: np.ndarray  # whether a quantity follows one coordinate
+    steps: direction.StepParts
 
-    def own(self, columns: np.ndarray) -> Own:
-        """Return the own columns of functions, one of them for each quantity."""
-        return Own(columns * _bounded(columns), self.shared, len(direction.POWERS))
-
-    def levels(self, thresholds: np.ndarray) -> np.ndarray:
-        """Return the y at which each quantity passes its threshold."""
+    def step(self, thresholds: np.ndarray, rows: slice) -> np.ndarray:
+        """Return the columns of indicators of x <= threshold, zero if there are none."""
         levels = np.empty(len(thresholds))
         for j, threshold in enumerate(thresholds):
-            x, y = self.sorted_x[:, j], self.at.y[self.rows[self.by_y[:, j]], j]
+            x, by_y = self.sorted_x[:, j], self.by_y[:, j]
+            at = np.searchsorted(x, threshold, "right")
+            near = slice(max(at - 2, 0), at + 2)
             if self.follows[j]:  # y and x have the same order
-                levels[j] = np.interp(threshold, x, y)
+                levels[j] = np.interp(threshold, x[near], self.at.y[by_y[near], j])
             else:
-                levels[j] = np.interp(np.searchsorted(x, threshold, "right"), np.arange(len(y)), y)
-        return levels
+                levels[j] = self.at.y[by_y[min(at, len(by_y) - 1)], j]
+        return np.nan_to_num(self.steps.column(levels, rows))
 
 
 def _bounded(columns: np.ndarray) -> np.ndarray:

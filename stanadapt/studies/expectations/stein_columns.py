@@ -27,7 +27,6 @@ from stanadapt.studies.expectations.tail_shape import NO_VARIANCE, tail_shape
 DRAWS_PER_COLUMN = 5
 # pairs that are kept if there is no room for all, and rows from which they are chosen
 MOST_PAIRS, SCREENED_ROWS = 300, 1000
-CHUNK = 4000  # pairs that are screened at a time
 # shrinkage of correlations toward the identity: at most, and per parameter and draw
 LARGEST_SHRINKAGE, SHRINKAGE = 0.5, 0.1
 
@@ -39,18 +38,17 @@ class Columns(NamedTuple):
     ends: tuple[int, ...]  # numbers of columns up to order 1, 2, 3, as far as there is room
 
 
-def stein_columns(positions: np.ndarray, gradients: np.ndarray, learning: int) -> Columns:
+def stein_columns(z: np.ndarray, s: np.ndarray, learning: int) -> Columns:
     """Return polynomial columns of orders 1 to 3, as many as the draws can determine.
 
     Parameters
     ----------
-    positions, gradients
-        Draws on the unconstrained scale, and gradients of the log density there, shape (draw, dim).
+    z, s
+        Draws in whitened coordinates and gradients with respect to these, shape (draw, dim).
     learning
         Number of draws from which coefficients will be learned.
 
     """
-    z, s = whitened(positions, gradients)
     dim, budget = z.shape[1], learning // DRAWS_PER_COLUMN
     parts = [s]
     pairs, triples = dim * (dim + 1) // 2, dim * (dim + 1) * (dim + 2) // 6
@@ -63,7 +61,9 @@ def stein_columns(positions: np.ndarray, gradients: np.ndarray, learning: int) -
         parts.append(second_order(z, s, *screened_pairs(z, s, count)))
     kept = [part[:, tail_shape(part) < NO_VARIANCE] for part in parts]
     ends = tuple(int(end) for end in np.cumsum([part.shape[1] for part in kept]))
-    return Columns(np.concatenate(kept, axis=1), ends)
+    # where ridges limit gains, half of the memory and time is enough
+    kind = np.float32 if ends[0] > budget else np.float64
+    return Columns(np.concatenate(kept, axis=1, dtype=kind), ends)
 
 
 def whitened(positions: np.ndarray, gradients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -75,6 +75,13 @@ def whitened(positions: np.ndarray, gradients: np.ndarray) -> tuple[np.ndarray, 
     root = (vectors * np.sqrt(values)) @ vectors.T
     inverse = (vectors / np.sqrt(values)) @ vectors.T
     return standard @ inverse, gradients @ (sd[:, None] * root)
+
+
+def moments(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean and the shrunk covariance of positions."""
+    mean = positions.mean(axis=0)
+    centered = positions - mean
+    return mean, shrunk(centered.T @ centered / len(centered), len(centered))
 
 
 def shrunk(covariance: np.ndarray, draws: int) -> np.ndarray:
@@ -116,13 +123,14 @@ def screened_pairs(z: np.ndarray, s: np.ndarray, count: int) -> tuple[np.ndarray
     z, s, dim = z[rows], s[rows], z.shape[1]
     centered = s - s.mean(axis=0)
     coefficients, *_ = np.linalg.lstsq(centered, z - z.mean(axis=0), rcond=None)
-    rest = _standardized(z - centered @ coefficients)
+    score = np.zeros((dim, dim))
+    for rest in _standardized(z - centered @ coefficients).T:
+        products = (z * rest[:, None]).T @ s
+        np.maximum(score, np.abs(products + products.T), out=score)
+    mean, product = z.T @ s / len(z), (z**2).T @ s**2
+    variance = (product + product.T + 2 * (z * s).T @ (z * s)) / len(z) - (mean + mean.T) ** 2
     i, j = np.triu_indices(dim, 1)
-    score = np.empty(len(i))
-    for first in range(0, len(i), CHUNK):
-        chunk = slice(first, first + CHUNK)
-        columns = _standardized(second_order(z, s, i[chunk], j[chunk]))
-        score[chunk] = np.abs(columns.T @ rest).max(axis=1)
+    score = (score / np.sqrt(np.maximum(variance, 1e-300)))[i, j]
     best = np.sort(np.argsort(-score, kind="stable")[:count])
     squares = np.arange(dim)
     return np.concatenate([squares, i[best]]), np.concatenate([squares, j[best]])

@@ -5,9 +5,16 @@ import pytest
 from scipy.special import ndtr
 
 from stanadapt.studies.expectations import direction
-from stanadapt.studies.expectations.direction import Along, along, followed_coordinates
+from stanadapt.studies.expectations.direction import (
+    Along,
+    Moments,
+    StepParts,
+    along,
+    followed_coordinates,
+)
 from stanadapt.studies.expectations.stein_columns import (
     all_triples,
+    moments,
     second_order,
     stein_columns,
     third_order,
@@ -33,7 +40,7 @@ def gamma_draws(count, seed=2):
 
 @pytest.mark.parametrize("draw", [gaussian_draws, gamma_draws])
 def test_all_columns_have_mean_zero(draw):
-    columns = stein_columns(*draw(200_000), 200_000).values
+    columns = stein_columns(*whitened(*draw(200_000)), 200_000).values
     error = columns.std(axis=0) / np.sqrt(len(columns))
     assert columns.shape[1] == 3 + 6 + 10
     assert np.abs(columns.mean(axis=0) / error).max() < 4.5  # of 19: 1e-4 by chance
@@ -65,7 +72,7 @@ def test_the_solution_for_a_step_solves_steins_equation(threshold):
     def psi(at):
         """Return psi and psi', from the column psi' + psi s at s = 1 and 0."""
         columns = [
-            direction.step_column(Along(at[:, None], s[:, None]), np.array([threshold]))[:, 0]
+            StepParts.of(Along(at[:, None], s[:, None])).column(np.array([threshold]))[:, 0]
             for s in (zero, one)
         ]
         return columns[1] - columns[0], columns[0]
@@ -95,13 +102,14 @@ def test_a_monotone_function_of_a_coordinate_is_recognized():
     x = np.stack(
         [np.exp(u[:, 0]), -(u[:, 2] ** 3), u[:, 0] + u[:, 1], 1 / (1 + np.exp(-u[:, 0]))], 1
     )
-    assert list(followed_coordinates(x, u)) == [1, -3, 0, 1]
+    assert list(followed_coordinates(np.argsort(x, axis=0), u)) == [1, -3, 0, 1]
 
 
 def test_a_direction_has_mean_zero_and_variance_one():
     u, g = gaussian_draws(4000)
     x = np.stack([u[:, 0], 2.0 * u[:, 0] - 0.05 * u[:, 1]], axis=1)
-    at = along(x, u, g, followed_coordinates(x, u), np.arange(2000))
+    learned = Moments(np.arange(2000), *moments(u[:2000]))
+    at = along(x, u, g, followed_coordinates(np.argsort(x, axis=0), u), learned)
     assert at.y[:2000].mean(axis=0) == pytest.approx([0, 0], abs=1e-9)
     assert at.y[:2000].std(axis=0) == pytest.approx([1, 1], rel=2e-2)
     # in a Gaussian the derivative along the field is -y, up to errors of mean and covariance
@@ -124,7 +132,7 @@ def test_tails_of_few_draws_and_of_constants_have_no_shape():
 def test_columns_with_too_heavy_tails_are_dropped():
     """A Cauchy distribution: squares of draws have no mean, and order 3 has no variance."""
     x = np.random.default_rng(4).standard_cauchy((4000, 2))
-    columns = stein_columns(x, -2.0 * x / (1.0 + x**2), 3000)
+    columns = stein_columns(*whitened(x, -2.0 * x / (1.0 + x**2)), 3000)
     assert columns.ends[0] == 2
     assert columns.ends[-1] < 2 + 3 + 4
 
@@ -132,5 +140,5 @@ def test_columns_with_too_heavy_tails_are_dropped():
 def test_many_parameters_have_squares_and_the_most_useful_pairs():
     dim, rng = 60, np.random.default_rng(5)
     x = rng.normal(size=(2000, dim))
-    columns = stein_columns(x, -x, 1500)
+    columns = stein_columns(*whitened(x, -x), 1500)
     assert columns.ends == (dim, dim + dim + (1500 // 5 - 2 * dim))

@@ -1,0 +1,80 @@
+"""Programs of the benchmark of expectations that are not bundled: small, of kinds that differ.
+
+A hierarchy of growth curves (30 rats with five weights each, simulated), a regression with a
+horseshoe prior, a Cauchy distribution, two modes, a Gaussian of 100 dimensions with unequal scales,
+and posteriors whose densities do not vanish at a declared bound.
+"""
+
+import numpy as np
+
+RATS = """
+data { int n; int m; vector[m] x; array[n] vector[m] y; }
+parameters {
+  vector[n] alpha; vector[n] beta; real mu_alpha; real mu_beta;
+  real<lower=0> sigma; real<lower=0> sigma_alpha; real<lower=0> sigma_beta;
+}
+model {
+  mu_alpha ~ normal(250, 100); mu_beta ~ normal(0, 20);
+  sigma_alpha ~ normal(0, 30); sigma_beta ~ normal(0, 3); sigma ~ normal(0, 20);
+  alpha ~ normal(mu_alpha, sigma_alpha); beta ~ normal(mu_beta, sigma_beta);
+  for (i in 1:n) y[i] ~ normal(alpha[i] + beta[i] * (x - 22), sigma);
+}
+"""
+HORSESHOE = """
+data { int n; int d; matrix[n, d] x; vector[n] y; }
+parameters { vector[d] z; vector<lower=0>[d] local; real<lower=0> tau; real<lower=0> sigma; }
+transformed parameters { vector[d] beta = z .* local * tau; }
+model {
+  z ~ std_normal(); local ~ student_t(3, 0, 1); tau ~ student_t(3, 0, 0.2); sigma ~ normal(0, 2);
+  y ~ normal(x * beta, sigma);
+}
+"""
+CAUCHY = "parameters { vector[3] x; } model { x ~ cauchy([0, 10, -1]', [1, 100, 1e-3]'); }"
+TWO_MODES = """
+parameters { real m; vector[2] w; }
+model {
+  target += log_mix(0.4, normal_lpdf(m | -1.5, 1), normal_lpdf(m | 1.8, 0.8));
+  w ~ normal(0.5 * m, 1);
+}
+"""
+GAUSSIAN = """
+parameters { vector[100] x; }
+model {
+  x[1] ~ normal(3, 2);
+  for (i in 2:100) x[i] ~ normal(0.7 * x[i - 1], 0.5 + 0.01 * i);
+}
+"""
+AT_A_BOUND = """
+parameters { vector<lower=0>[2] e; real<lower=0, upper=1> u; real<lower=1> h; }
+model { e ~ exponential([0.01, 30]'); h ~ normal(0, 1); }
+"""
+
+
+def _rats():
+    rng, x = np.random.default_rng(1), np.array([8.0, 15, 22, 29, 36])
+    alpha, beta = rng.normal(242, 14, (30, 1)), rng.normal(6.2, 0.5, (30, 1))
+    y = alpha + beta * (x - 22) + rng.normal(0, 6, (30, 5))
+    return {"n": 30, "m": 5, "x": x.tolist(), "y": y.tolist()}
+
+
+def _horseshoe():
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(60, 8))
+    y = x @ np.array([2.0, -1, 0.5, 0, 0, 0, 0, 0]) + rng.normal(size=60)
+    return {"n": 60, "d": 8, "x": x.tolist(), "y": y.tolist()}
+
+
+PROGRAMS = {
+    "rats": (RATS, _rats),
+    "small_horseshoe": (HORSESHOE, _horseshoe),
+    "cauchy": (CAUCHY, dict),
+    "two_modes": (TWO_MODES, dict),
+    "gaussian_100": (GAUSSIAN, dict),
+    "at_a_bound": (AT_A_BOUND, dict),
+}
+
+
+def find(name):
+    """Return a program and its data."""
+    program, data = PROGRAMS[name]
+    return program, data()
