@@ -101,7 +101,9 @@ EXCEPTIONS = {
         "A name that `stanadapt samplers` lists, or auto.", str, ("--sampler", "-s")
     ),
     "save": Option(
-        "Groups to add, separated by commas: unconstrained, pseudo.", str | None, read=read_names
+        "What to keep as well, separated by commas: unconstrained, gradient, pseudo.",
+        str | None,
+        read=read_names,
     ),
     "show_progress": Option("Show no progress.", bool, ("--quiet", "-q"), not_),
     "standardize": Option(

@@ -48,6 +48,7 @@ from stanadapt.engine.compiled.by_reference import referring, restoring
 from stanadapt.engine.compiled.dependencies import CHOSEN_BY_CLASS
 from stanadapt.engine.compiled.jit import OVERLOAD_OPTIONS, jit
 from stanadapt.engine.compiled.replace import NAMED_TUPLES, shown
+from stanadapt.engine.numerics.vectors import copy
 from stanadapt.engine.warmup import Warmup
 
 # keyword by which a user chooses a preset, and the name for whichever sampler suits the target
@@ -144,11 +145,13 @@ class Tempering(NamedTuple):
 
 
 class ExtraOutput(NamedTuple):
-    """Numbers to keep of an iteration in addition to its draw, such as all pseudo-samples.
+    """Numbers to keep of an iteration in addition to its draw.
 
-    They are kept if save="pseudo", in `sampling.extra` of each chain; the hook `after_run` of the
-    sampler makes the group `pseudo` of them.
+    They are kept in `sampling.extra` of each chain.
 
+    kind
+        With which `save` of `sample` they are kept: "pseudo", all pseudo-samples, of which the hook
+        `after_run` of the sampler makes the group `pseudo`; or "gradient" (`KEEP_GRADIENT`).
     write
         (settings, state, out), compiled: fills out, shape (size,).
     size
@@ -156,8 +159,19 @@ class ExtraOutput(NamedTuple):
 
     """
 
+    kind: str
     write: Callable
     size: Callable[[Any, int], int]
+
+
+@jit
+def _write_gradient(settings, state, out):
+    """Write the gradient at the current point."""
+    copy(state.current.gradient, out)
+
+
+# for samplers whose `current` is a `GradientPoint` of the density that the run was given
+KEEP_GRADIENT = ExtraOutput("gradient", _write_gradient, lambda settings, dim: dim)
 
 
 class Memory(NamedTuple):

@@ -5,7 +5,9 @@ depends on which one is installed.
 """
 
 from stanadapt.results.arviz_object import (
+    GRADIENT,
     PSEUDO,
+    UNCONSTRAINED,
     Fit,
     Groups,
     add_groups,
@@ -46,7 +48,9 @@ from stanadapt.results.formats import FORMATS, require_format, save
 
 __all__ = [
     "FORMATS",
+    "GRADIENT",
     "PSEUDO",
+    "UNCONSTRAINED",
     "Fit",
     "Groups",
     "add_groups",

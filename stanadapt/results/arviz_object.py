@@ -23,6 +23,8 @@ from stanadapt.results.datasets import draws_dataset
 
 # the group of pseudo-samples; its arrays have a third leading dimension of this name
 PSEUDO = "pseudo"
+# the group of draws on the unconstrained scale, and its variable of gradients at these
+UNCONSTRAINED, GRADIENT = "unconstrained_posterior", "gradient"
 # a log weight this far below the smallest one is negligible
 ZERO_WEIGHT = 700.0
 Groups = dict[str, dict[str, np.ndarray] | xr.Dataset]

@@ -15,7 +15,14 @@ import numpy as np
 import xarray as xr
 
 from stanadapt.errors import StanadaptError
-from stanadapt.results.arviz_object import Groups, build, dataset, group_names, variables
+from stanadapt.results.arviz_object import (
+    UNCONSTRAINED,
+    Groups,
+    build,
+    dataset,
+    group_names,
+    variables,
+)
 from stanadapt.results.attributes import origin
 from stanadapt.results.labels import phase_groups
 
@@ -39,8 +46,8 @@ def rehearse_draws(
     """Rehearse the result of draws from a program, by any sampler or engine.
 
     `program` is the `Target`, `plan` has the lengths of the run, and `attributes` are those of the
-    result that are known before it. `further` names groups of positions on the unconstrained scale,
-    and `own` holds groups of the sampler's own with one draw. The error is "result_refused".
+    result that are known before it. `further` names variables on the unconstrained scale, and `own`
+    holds groups of the sampler's own with one draw. The error is "result_refused".
     """
     twice = sorted({name for name in statistics if list(statistics).count(name) > 1})
     if twice:
@@ -54,7 +61,7 @@ def rehearse_draws(
     for prefix in ("", "warmup_") if plan.save_warmup else ("",):
         stats = {name: np.zeros((1, 1)) for name in statistics}
         groups |= phase_groups(program.labels, prefix, draws, stats)
-    groups |= {name: {"position": np.zeros((1, 1, program.dim))} for name in further}
+    groups[UNCONSTRAINED] = {name: np.zeros((1, 1, program.dim)) for name in further}
     groups |= {**own, **program.data_groups}
     known = {"backend_reason": program.backend_reason, "noise": list(program.noise)}
     rehearse(groups, {**origin(program, plan), **known, **attributes})

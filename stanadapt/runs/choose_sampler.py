@@ -232,13 +232,30 @@ def require_suitable(
     _require_threads(sampler, settings, plan.threads_per_chain)
     if not saves_pseudo:
         return
-    if not target.has_pseudo_samples and sampler.extra_output is None:
+    output = sampler.extra_output
+    if not target.has_pseudo_samples and (output is None or output.kind != "pseudo"):
         raise StanadaptError(
             "option_not_used",
             f"save='pseudo' keeps pseudo-samples, but {sampler.name} has none for {target.name}: "
             "leave it out, sample Extended(target), or use the sampler pseudo_extended.",
         )
     require_names(target.target)
+
+
+def require_gradients(sampler: Sampler, of_program: bool) -> None:
+    """Raise StanadaptError unless the sampler has gradients of the density of the program."""
+    output = sampler.extra_output
+    if output is None or output.kind != "gradient":
+        problem = f"{sampler.name} has none that it could keep"
+    elif not of_program:
+        problem = f"{sampler.name} has those of other coordinates here (see standardize)"
+    else:
+        return
+    raise StanadaptError(
+        "option_not_used",
+        f"save='gradient' keeps gradients at the draws, but {problem}: leave it out, and "
+        "`expectations` evaluates them.",
+    )
 
 
 def _require_exact(target: Target, sampler: Sampler) -> None:

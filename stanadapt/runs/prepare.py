@@ -14,7 +14,12 @@ from stanadapt.errors import StanadaptError, did_you_mean, require_flag, require
 from stanadapt.results import arviz_module, as_path
 from stanadapt.runs.chains import require_memory
 from stanadapt.runs.checkpoint import WriteCheckpoints
-from stanadapt.runs.choose_sampler import choose_sampler, names_of_settings, require_suitable
+from stanadapt.runs.choose_sampler import (
+    choose_sampler,
+    names_of_settings,
+    require_gradients,
+    require_suitable,
+)
 from stanadapt.runs.coordinates import NO, Coordinates, choose_coordinates
 from stanadapt.runs.progress import Watch
 from stanadapt.runs.result import SavedGroups, rehearse_result
@@ -101,9 +106,13 @@ def prepare(
     require_suitable(target, found, typed, plan, saved.pseudo)
     begin = choose_chain_init(target, found, typed, plan, given)
     coordinates = choose_coordinates(standardize, target, found, plan, given)
+    if saved.gradient:
+        require_gradients(found, target is program and coordinates.kind == NO)
     found.check_run(typed, size, coordinates.kind != NO)
     columns = len(program.column_names)
-    design = ChainDesign(found, typed, plan, columns, any(saved), saved.pseudo, begin.init)
+    design = ChainDesign(
+        found, typed, plan, columns, saved.positions, saved.keeps_extra(found), begin.init
+    )
     require_memory(design, program.dim, on_disk=folder is not None)
     arviz_module()  # its import takes seconds, for which Ctrl-C is not to wait after the last draw
     rehearse_result(target, design, saved)

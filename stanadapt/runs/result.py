@@ -30,6 +30,17 @@ class SavedGroups(NamedTuple):
 
     unconstrained: bool = False
     pseudo: bool = False
+    gradient: bool = False
+
+    def keeps_extra(self, sampler: Sampler) -> bool:
+        """Whether the sampler's `extra_output` is kept."""
+        output = sampler.extra_output
+        return output is not None and getattr(self, output.kind)
+
+    @property
+    def positions(self) -> bool:
+        """Whether unconstrained draws are kept."""
+        return self.unconstrained or self.pseudo
 
 
 @dataclass
@@ -138,9 +149,12 @@ def _groups(
     if positions[0] is not None:
         raw = _stacked([p for p in positions if p is not None], length)
         if save.unconstrained:
-            groups["unconstrained_posterior"] = {"position": target.original(raw)}
+            groups[results.UNCONSTRAINED] = {"position": target.original(raw)}
         if save.pseudo and target.has_pseudo_samples:  # those of a sampler: `after_run`
             groups[results.PSEUDO] = pseudo_group(program, *target.split_positions(raw))
+    if save.gradient:
+        gradients = _stacked([chain.sampling.extra for chain in chains], length)
+        groups.setdefault(results.UNCONSTRAINED, {})[results.GRADIENT] = gradients
     return groups
 
 
@@ -183,7 +197,7 @@ def rehearse_result(target: Samplable, design: ChainDesign, save: SavedGroups) -
         design.plan,
         [name for name, _, _ in stat_labels(target, design.sampler)],
         attributes_at_start(target, design.sampler, design.settings, design.plan),
-        ["unconstrained_posterior"] if save.unconstrained else [],
+        ["position"] * save.unconstrained + [results.GRADIENT] * save.gradient,
         {results.PSEUDO: empty_group(program) if save.pseudo else {}},
     )
 

@@ -106,7 +106,9 @@ def sample(
     save_warmup : bool
         Add the groups `warmup_posterior` and `warmup_sample_stats`.
     save : str or sequence of str
-        Further groups: "unconstrained", the draws on the unconstrained scale; "pseudo", all
+        What to keep as well: "unconstrained", the draws on the unconstrained scale; "gradient", the
+        gradients of the log density there, which `expectations` then need not evaluate, in the same
+        group (whitened_hmc and nuts; hmc and mala with standardize=False); "pseudo", all
         pseudo-samples with temperatures and weights (for an `Extended` or pseudo_extended).
     run : path, optional
         New or empty folder in which draws and states are stored during the run. From there,

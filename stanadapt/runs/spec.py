@@ -101,7 +101,9 @@ class RunSpec(NamedTuple):
     def make_design(self, target: Target) -> ChainDesign:
         """Return the parts that the chains share."""
         columns, save = len(target.column_names), self.save
-        return ChainDesign(*self.find_sampler(), self.plan, columns, any(save), save.pseudo)
+        sampler, settings = self.find_sampler()
+        extra = save.keeps_extra(sampler)
+        return ChainDesign(sampler, settings, self.plan, columns, save.positions, extra)
 
     def manifest(self, target: Samplable, design: ChainDesign) -> dict[str, Any]:
         """Return the contents of `run.json`: this, without texts and arrays, and names of columns.

@@ -107,7 +107,7 @@ def run_briefly(target: Target, sampler: Sampler) -> None:
     if sampler.threading is not None:
         draw(threads_per_chain=2)
     if sampler.extra_output is not None:
-        draw(save="pseudo")
+        draw(save=sampler.extra_output.kind, standardize=False)
     for keyword, option in START_OPTIONS.items():
         if option.trial is not None and option.used_by(sampler):
             draw(**{keyword: option.trial(target)})

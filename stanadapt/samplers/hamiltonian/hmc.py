@@ -26,7 +26,7 @@ from stanadapt.engine.points import (
     gradient_at,
     unused_gradient,
 )
-from stanadapt.engine.protocol import Preset
+from stanadapt.engine.protocol import KEEP_GRADIENT, Preset
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import (
     Between,
@@ -182,6 +182,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 register(
     __name__,
+    extra_output=KEEP_GRADIENT,
     workspace=("momentum",),
     standardize=lambda settings: "full" if settings.mass == UNIT_MASS else "no",
     when_standardized={

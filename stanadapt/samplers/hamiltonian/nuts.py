@@ -20,7 +20,7 @@ from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.leapfrog import Leapfrog
 from stanadapt.engine.points import GradientPoint, gradient_at, unused_gradient
-from stanadapt.engine.protocol import Preset
+from stanadapt.engine.protocol import KEEP_GRADIENT, Preset
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import Positive, Probability
 from stanadapt.samplers.hamiltonian import windowed
@@ -123,7 +123,7 @@ register(
     setting_aliases={"adapt_delta": "target_accept"},
     memory=windowed.MEMORY,
     workspace=("tree", "leapfrog.gradient", "leapfrog.velocity"),
-    iter_warmup=1000, iter_sampling=1000, standardize="no",
+    iter_warmup=1000, iter_sampling=1000, standardize="no", extra_output=KEEP_GRADIENT,
     # on an `Extended`: the paper's pseudo-extended sampler
     presets={
         "nemeth2019": Preset({"target_accept": 0.8, "max_treedepth": 10, "dense": False}),

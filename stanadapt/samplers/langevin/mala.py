@@ -25,7 +25,7 @@ from stanadapt.engine.points import (
     gradient_at,
     unused_gradient,
 )
-from stanadapt.engine.protocol import Preset
+from stanadapt.engine.protocol import KEEP_GRADIENT, Preset
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import Positive, Probability
 
@@ -94,6 +94,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 register(
     __name__,
+    extra_output=KEEP_GRADIENT,
     workspace=("noise",),
     when_standardized={"step_size": lambda dim: LANGEVIN_SCALE * dim ** (1.0 / 3.0)},
     presets={

@@ -38,6 +38,7 @@ from stanadapt.engine.points import (
     start_at,
     unused_gradient,
 )
+from stanadapt.engine.protocol import KEEP_GRADIENT
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import Fraction, Positive, Probability
 from stanadapt.engine.triangular_map import (
@@ -284,4 +285,5 @@ register(
     iter_warmup=2000, iter_sampling=1000, standardize="no",
     warmup=schedule.WARMUP,
     in_place_except=("current", "scratch", "tuning", "block"),
+    extra_output=KEEP_GRADIENT,
 )  # fmt: skip

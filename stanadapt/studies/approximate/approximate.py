@@ -112,7 +112,7 @@ def approximate(
         iter_sampling=require_whole("draws", draws, 1), thin=1, seed=seed, save_warmup=False,
         show_progress=show_progress,
     )  # fmt: skip
-    further = ["unconstrained_posterior"] if save_unconstrained else []
+    further = ["position"] if save_unconstrained else []
     rehearse_draws(program, plan, STATISTICS, {"sampler": method}, further)
     return _approximate(
         target, method, method_functions, method_settings, plan, inits, save_unconstrained

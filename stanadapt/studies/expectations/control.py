@@ -21,16 +21,17 @@ from scipy.linalg import cholesky, lapack, solve_triangular
 from stanadapt.studies.expectations.stein_columns import DRAWS_PER_COLUMN, Columns
 from stanadapt.studies.expectations.tail_shape import HEAVY, NO_VARIANCE, tail_shape
 
-# ridge on columns of unit variance; and those from which one is chosen if there are too many columns
-# for the draws, by this many of their coordinates
+# ridge on columns of unit variance; if there are too many columns for the draws, one of these, that
+# is chosen by the residuals of so many coordinates
 RIDGE, WIDE_RIDGES, PROBES = 1e-6, (1e-2, 1e-1, 1.0), 20
 # a single chain is divided into this many parts; more chains than this are grouped
 FOLDS = 4
 MOST_FOLDS = 8
 # gain below which columns are left out, and above which an error is not believed to be smaller
 LEAST_GAIN, LARGEST_GAIN = 1.2, 1e4
-# factors of the variance of residuals with heavy tails, which hide a part of their variance
-UNCERTAIN, UNKNOWN = 2.0, 10.0
+# factors of the variance of values with heavy tails, which hide a part of it; and the shape from
+# which on means cannot be estimated, as for importance weights
+UNCERTAIN, UNKNOWN, NO_ESTIMATE = 2.0, 10.0, 0.7
 
 
 class Controlled(NamedTuple):
@@ -222,13 +223,13 @@ class Controls:
                 break
             for at in np.unique(chosen[due]):
                 some = due[chosen[due] == at]
-                rest = residuals[at - 1][:, some]
-                k = tail_shape(rest - rest.mean(axis=0))
-                factor = np.where(k >= HEAVY, UNCERTAIN, 1.0)
-                table[at, some] *= np.where(k >= NO_VARIANCE, UNKNOWN, factor)
+                table[at, some] *= _hidden(_tails(residuals[at - 1][:, some]))
                 judged[at, some] = True
         if smooth:
-            chosen[tail_shape(functions - crude_mean) >= HEAVY] = 0
+            tails = _tails(functions)
+            chosen[tails >= HEAVY] = 0
+            crude = np.where(tails >= NO_ESTIMATE, np.nan, crude * _hidden(tails))
+            table[0] = crude
         best = functions.copy()
         along = np.zeros((len(self.folds), count))
         for at in range(1, len(table)):
@@ -237,6 +238,15 @@ class Controls:
         variance = np.maximum(table[chosen, every], crude / LARGEST_GAIN)
         order = np.array([0, *(candidate.order for candidate in self.candidates)])[chosen]
         return Controlled(best.mean(axis=0), variance, crude_mean, crude, order, best, along)
+
+
+def _tails(values: np.ndarray) -> np.ndarray:
+    return tail_shape(values - values.mean(axis=0))
+
+
+def _hidden(k: np.ndarray) -> np.ndarray:
+    """Return the factors by which variances may be larger than they look."""
+    return np.where(k >= NO_VARIANCE, UNKNOWN, np.where(k >= HEAVY, UNCERTAIN, 1.0))
 
 
 class _Moments(NamedTuple):

@@ -29,7 +29,7 @@ from stanadapt.targets.target import Target
 MAP_DRAWS, FAR = 600, 0.3
 # log densities at these draws must agree with those of the fit, up to a constant, relative to their
 # size: those of a small file have four bytes
-COMPARED, LARGEST_DIFFERENCE = 50, 1e-5
+COMPARED, LARGEST_DIFFERENCE, GRADIENT_DIFFERENCE = 50, 1e-5, 1e-3
 Function = Callable[[xr.Dataset], Any]
 
 
@@ -45,7 +45,8 @@ def expectations(
 
     The gradient of the log density at the draws removes most of the Monte Carlo error of the
     estimates: their variance falls by a factor, the gain, of 10 to 10,000 and more for smooth
-    posteriors, for the draws of any sampler. It costs one gradient per draw.
+    posteriors, for the draws of any sampler. It costs one gradient per draw, unless the fit has
+    them: `sample(save="gradient")`.
 
     Parameters
     ----------
@@ -102,8 +103,7 @@ def expectations(
     doubts = _require_usable(fit)
     quantities = _quantities(fit, of)
     positions = _positions(fit, target)
-    log_density, gradients = _gradients(target, positions, show_progress)
-    _require_same_density(fit, target, log_density)
+    gradients, evaluated = _gradients(fit, target, positions, show_progress)
     shape = results.dataset(fit, "posterior").sizes["chain"], -1, positions.shape[1]
     with one_blas_thread(), np.errstate(all="ignore"):  # sums do not depend on the threads
         positions, gradients, remarks = _straightened(positions, gradients)
@@ -112,7 +112,7 @@ def expectations(
             remarks.append(Message("no_control", f"no control variates: {draws.doubt}."))
         table = _table(draws, quantities, levels)
     table.attrs[IN_FULL] = of is not None
-    return Expectations(table, draws, quantities, len(gradients), [*doubts, *remarks])
+    return Expectations(table, draws, quantities, evaluated, [*doubts, *remarks])
 
 
 def _require_probabilities(given: Any) -> list[float]:
@@ -209,6 +209,43 @@ def _positions(fit: results.Fit, target: Target) -> np.ndarray:
 
 
 def _gradients(
+    fit: results.Fit, target: Target, positions: np.ndarray, show_progress: bool
+) -> tuple[np.ndarray, int]:
+    """Return gradients at positions, and how many were evaluated: none of those that are kept.
+
+    A few are compared with what is kept: log densities, up to a constant, and gradients.
+    """
+    kept = _kept(fit, results.UNCONSTRAINED, results.GRADIENT, positions.shape)
+    rows = np.arange(len(positions))
+    if kept is not None:
+        rows = np.linspace(0, len(rows) - 1, min(COMPARED, len(rows))).round().astype(int)
+    values, gradients = _evaluated(target, positions[rows], show_progress)
+    recorded = _kept(fit, "sample_stats", "lp", positions.shape[:1])
+    if recorded is not None:
+        _require_same_density(target, recorded[rows], values)
+    if kept is None:
+        return gradients, len(rows)
+    size = np.abs(kept[rows]).max(axis=0)
+    if (np.abs(gradients - kept[rows]) > GRADIENT_DIFFERENCE * (1.0 + size)).any():
+        raise StanadaptError(
+            "fit_of_another_target",
+            f"the gradients in the fit and those of {target.name} at its draws differ. Give the "
+            "target that was sampled, with its data.",
+        )
+    return kept, len(rows)
+
+
+def _kept(fit: results.Fit, group: str, name: str, shape: tuple[int, ...]) -> np.ndarray | None:
+    """Return a variable of a fit with a row for each draw; None if there is none."""
+    if group not in results.group_names(fit):
+        return None
+    found = results.dataset(fit, group).get(name)
+    if found is None or found.size != np.prod(shape):
+        return None
+    return found.transpose("chain", "draw", ...).values.reshape(shape)
+
+
+def _evaluated(
     target: Target, positions: np.ndarray, show_progress: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return log densities and gradients at positions, evaluated in threads."""
@@ -237,14 +274,8 @@ def _gradients(
     return values, gradients
 
 
-def _require_same_density(fit: results.Fit, target: Target, log_density: np.ndarray) -> None:
+def _require_same_density(target: Target, values: np.ndarray, log_density: np.ndarray) -> None:
     """Refuse a fit if its log densities differ from the target's by more than a constant."""
-    if "sample_stats" not in results.group_names(fit):
-        return
-    recorded = results.dataset(fit, "sample_stats").get("lp")
-    if recorded is None or recorded.size != log_density.size:
-        return
-    values = recorded.transpose("chain", "draw", ...).values.reshape(-1)
     rows = np.linspace(0, len(values) - 1, COMPARED).round().astype(int)
     difference = (values - log_density)[rows]
     difference = difference[np.isfinite(difference)]

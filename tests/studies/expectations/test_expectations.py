@@ -300,3 +300,27 @@ def test_probabilities_and_covariances_that_are_unknown(found):
     values, _ = found.covariance(["mu", "fixed"])
     assert np.isnan(values.loc["fixed", "mu"])
     assert values.loc["mu", "mu"] == pytest.approx(found.table.loc["mu", "sd"] ** 2, rel=1e-3)
+
+
+@pytest.mark.parametrize("sampler", ["auto", "nuts"])
+def test_gradients_that_the_fit_keeps_are_used(sampler, target, tmp_path):
+    run = {"iter_warmup": 200, "iter_sampling": 250, "chains": 2, "seed": 1, **QUIET}
+    kept = sa.sample(target, sampler, save="gradient", run=tmp_path / "run", **run)
+    plain = sa.sample(target, sampler, **run)
+    assert np.array_equal(kept.posterior["mu"], plain.posterior["mu"])
+    evaluated = sa.expectations(plain, target, "mu", **QUIET)
+    for fit in (sa.load(sa.save(kept, tmp_path / "fit.nc")), sa.resume(tmp_path / "run", **QUIET)):
+        found = sa.expectations(fit, target, "mu", **QUIET)
+        assert (found.gradients, evaluated.gradients) == (50, 500)
+        assert found.table.loc["mu"].to_numpy(float) == pytest.approx(
+            evaluated.table.loc["mu"].to_numpy(float), rel=1e-6
+        )
+    results.dataset(kept, "unconstrained_posterior")["gradient"][0, :100] += 1.0
+    with raises("fit_of_another_target", "gradients"):
+        sa.expectations(kept, target, **QUIET)
+
+
+def test_samplers_without_gradients_of_the_program_keep_none(target):
+    for sampler, words in (("am", "has none"), ("mala", "standardize")):
+        with raises("option_not_used", words):
+            sa.sample(target, sampler, save="gradient", **QUIET)
