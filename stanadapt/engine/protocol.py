@@ -147,11 +147,9 @@ class Tempering(NamedTuple):
 class ExtraOutput(NamedTuple):
     """Numbers to keep of an iteration in addition to its draw.
 
-    They are kept in `sampling.extra` of each chain.
+    They are kept in `sampling.extra` of each chain: the gradient with save="gradient"
+    (`KEEP_GRADIENT`), others with save="pseudo"; the hook `after_run` makes a group of them.
 
-    kind
-        With which `save` of `sample` they are kept: "pseudo", all pseudo-samples, of which the hook
-        `after_run` of the sampler makes the group `pseudo`; or "gradient" (`KEEP_GRADIENT`).
     write
         (settings, state, out), compiled: fills out, shape (size,).
     size
@@ -159,7 +157,6 @@ class ExtraOutput(NamedTuple):
 
     """
 
-    kind: str
     write: Callable
     size: Callable[[Any, int], int]
 
@@ -170,8 +167,8 @@ def _write_gradient(settings, state, out):
     copy(state.current.gradient, out)
 
 
-# for samplers whose `current` is a `GradientPoint` of the density that the run was given
-KEEP_GRADIENT = ExtraOutput("gradient", _write_gradient, lambda settings, dim: dim)
+# for samplers with a `GradientPoint` of the given density as `current`
+KEEP_GRADIENT = ExtraOutput(_write_gradient, lambda settings, dim: dim)
 
 
 class Memory(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt.engine.plan import Plan
-from stanadapt.engine.protocol import AUTO, PRESET, Sampler
+from stanadapt.engine.protocol import AUTO, KEEP_GRADIENT, PRESET, Sampler
 from stanadapt.engine.registry import find, names_of
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.samplers.initial_values import initial_positions
@@ -232,8 +232,7 @@ def require_suitable(
     _require_threads(sampler, settings, plan.threads_per_chain)
     if not saves_pseudo:
         return
-    output = sampler.extra_output
-    if not target.has_pseudo_samples and (output is None or output.kind != "pseudo"):
+    if not target.has_pseudo_samples and sampler.extra_output in (None, KEEP_GRADIENT):
         raise StanadaptError(
             "option_not_used",
             f"save='pseudo' keeps pseudo-samples, but {sampler.name} has none for {target.name}: "
@@ -244,8 +243,7 @@ def require_suitable(
 
 def require_gradients(sampler: Sampler, of_program: bool) -> None:
     """Raise StanadaptError unless the sampler has gradients of the density of the program."""
-    output = sampler.extra_output
-    if output is None or output.kind != "gradient":
+    if sampler.extra_output is not KEEP_GRADIENT:
         problem = f"{sampler.name} has none that it could keep"
     elif not of_program:
         problem = f"{sampler.name} has those of other coordinates here (see standardize)"

@@ -12,7 +12,7 @@ from stanadapt import results
 from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.engine.chain import Chain, ChainDesign, Recording
 from stanadapt.engine.plan import Plan
-from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.protocol import KEEP_GRADIENT, Sampler
 from stanadapt.engine.settings import as_chosen
 from stanadapt.errors import warn
 from stanadapt.results.attributes import origin
@@ -34,8 +34,7 @@ class SavedGroups(NamedTuple):
 
     def keeps_extra(self, sampler: Sampler) -> bool:
         """Whether the sampler's `extra_output` is kept."""
-        output = sampler.extra_output
-        return output is not None and getattr(self, output.kind)
+        return self.gradient if sampler.extra_output is KEEP_GRADIENT else self.pseudo
 
     @property
     def positions(self) -> bool:

@@ -16,7 +16,7 @@ from stanadapt.engine.chain import compiled_functions
 from stanadapt.engine.compilation_progress import compiling
 from stanadapt.engine.compiled.cache_folder import cache_root, is_temporary
 from stanadapt.engine.compiled.machine_code import MachineCode, own_folder
-from stanadapt.engine.protocol import Sampler
+from stanadapt.engine.protocol import KEEP_GRADIENT, Sampler
 from stanadapt.engine.registry import find, registered
 from stanadapt.engine.starts import START_OPTIONS
 from stanadapt.errors import StanadaptError
@@ -107,7 +107,8 @@ def run_briefly(target: Target, sampler: Sampler) -> None:
     if sampler.threading is not None:
         draw(threads_per_chain=2)
     if sampler.extra_output is not None:
-        draw(save=sampler.extra_output.kind, standardize=False)
+        kept = "gradient" if sampler.extra_output is KEEP_GRADIENT else "pseudo"
+        draw(save=kept, standardize=False)
     for keyword, option in START_OPTIONS.items():
         if option.trial is not None and option.used_by(sampler):
             draw(**{keyword: option.trial(target)})

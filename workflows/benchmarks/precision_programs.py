@@ -2,7 +2,7 @@
 
 A hierarchy of growth curves (30 rats with five weights each, simulated), a regression with a
 horseshoe prior, a Cauchy distribution, two modes, a Gaussian of 100 dimensions with unequal scales,
-and posteriors whose densities do not vanish at a declared bound.
+and posteriors with densities that do not vanish at a declared bound.
 """
 
 import numpy as np

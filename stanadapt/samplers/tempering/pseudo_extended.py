@@ -149,7 +149,6 @@ on_the_path.register(
         on_the_path.make_worker, run_task, max_threads=lambda settings: settings.pseudo_samples
     ),
     extra_output=ExtraOutput(
-        "pseudo",
         write_pseudo_samples, size=lambda settings, dim: settings.pseudo_samples * (dim + 2)
     ),
 )  # fmt: skip

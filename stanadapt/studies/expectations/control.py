@@ -21,8 +21,8 @@ from scipy.linalg import cholesky, lapack, solve_triangular
 from stanadapt.studies.expectations.stein_columns import DRAWS_PER_COLUMN, Columns
 from stanadapt.studies.expectations.tail_shape import HEAVY, NO_VARIANCE, tail_shape
 
-# ridge on columns of unit variance; if there are too many columns for the draws, one of these, that
-# is chosen by the residuals of so many coordinates
+# ridge on columns of unit variance; if there are too many columns for the draws, one of these,
+# chosen by the residuals of a few coordinates
 RIDGE, WIDE_RIDGES, PROBES = 1e-6, (1e-2, 1e-1, 1.0), 20
 # a single chain is divided into this many parts; more chains than this are grouped
 FOLDS = 4
@@ -84,7 +84,7 @@ class Controls:
     chains
         Number of chains, all of the same length.
     probes
-        Functions by which a ridge is chosen if there are many columns, shape (draw, function).
+        Functions that choose a ridge if there are many columns, shape (draw, function).
     usable
         Whether control variates may be used at all.
 
@@ -245,7 +245,7 @@ def _tails(values: np.ndarray) -> np.ndarray:
 
 
 def _hidden(k: np.ndarray) -> np.ndarray:
-    """Return the factors by which variances may be larger than they look."""
+    """Return factors of variances that may be larger than they look."""
     return np.where(k >= NO_VARIANCE, UNKNOWN, np.where(k >= HEAVY, UNCERTAIN, 1.0))
 
 
