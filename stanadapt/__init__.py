@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from stanadapt.diagnostics.summary import summary
     from stanadapt.errors import ConvergenceWarning, StanadaptError
     from stanadapt.results.formats import save
+    from stanadapt.runs.generate import generate
     from stanadapt.runs.load import load
     from stanadapt.runs.prior import add_prior
     from stanadapt.runs.resume import resume
@@ -41,6 +42,7 @@ _PLACES = {
     "compare_repeats": "studies.repeats.compare_repeats",
     "diagnose": "studies.diagnose",
     "expectations": "studies.expectations.expectations",
+    "generate": "runs.generate",
     "load": "runs.load",
     "modes": "diagnostics.modes",
     "report": "studies.report.report",
@@ -81,6 +83,7 @@ __all__ = [
     "compare_repeats",
     "diagnose",
     "expectations",
+    "generate",
     "load",
     "modes",
     "report",

@@ -1,4 +1,4 @@
-"""Commands that print estimates of a saved fit: `summary` and `expectations`."""
+"""Commands that compute from a saved fit: `summary`, `expectations` and `generate`."""
 
 import json
 from pathlib import Path
@@ -8,11 +8,13 @@ import numpy as np
 import pandas as pd
 import typer
 
+from stanadapt import results
 from stanadapt.cli import options
 from stanadapt.cli.options import options_of
 from stanadapt.cli.signature import Given, Option, command, read_names
-from stanadapt.cli.terminal import names_of, require_writable
+from stanadapt.cli.terminal import names_of, require_writable, save
 from stanadapt.diagnostics.summary import summary as summarize
+from stanadapt.runs.generate import generate as predict
 from stanadapt.runs.load import load
 from stanadapt.studies.expectations.expectations import expectations as estimate
 
@@ -84,6 +86,40 @@ def expectations(
     if path is not None:
         found.table.to_csv(path, index_label="element")
         print(f"table: {path}")
+
+
+@command(
+    plan=options_of(predict, leave_out=("fit", "target", "data", "threads")),
+    target=options_of(options.Target, "include_paths", "backend", "unsafe", "labels"),
+)
+def generate(
+    fit: File,
+    *,
+    model: Annotated[
+        str | None,
+        typer.Option(help="The program with other generated quantities; default: that of the fit."),
+    ] = None,
+    data: options.Data = None,
+    plan: Given,
+    target: Given,
+    out: options.Out = Path("predictions.nc"),
+    float32: options.Float32 = False,
+    force: options.Force = False,
+) -> None:
+    assert out is not None
+    (path,) = require_writable([out], force or out == fit)
+    drawn, program = load(fit), None if model is None else options.program_path(model)
+    source = None if data is None else Path(data)
+    bound = options.Target.of_fit(
+        drawn, program, source, show_progress=plan["show_progress"], **target
+    )
+    save(predict(drawn, bound, **plan), path, float32=float32)
+    found = results.dataset(drawn, "predictions")
+    for name, variable in found.data_vars.items():
+        print(f"{name}: {' x '.join(str(size) for size in variable.shape)}")
+    print(f"group predictions of {path}")
+    if found.sizes["draw"] < results.dataset(drawn, "posterior").sizes["draw"]:
+        raise KeyboardInterrupt
 
 
 def _as_json(table: pd.DataFrame) -> str:

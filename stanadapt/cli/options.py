@@ -153,12 +153,17 @@ def make_target(
         return PosteriorDatabase(posteriordb).target(model, **options)
     program: Any = Path(model)
     source: Any = Path(data) if data else None
-    if not program.is_file() and program.suffix != ".stan":
-        if source is not None and source.is_file():
-            program = bundled.require(model).path
-        else:
-            program, source = bundled.find(model, data)
+    if program.is_file() or program.suffix == ".stan" or (source and source.is_file()):
+        program = program_path(model)
+    else:
+        program, source = bundled.find(model, data)
     return Target(program, source, **options)
+
+
+def program_path(model: str) -> Path:
+    """Return the path of a program, the user's or a bundled one."""
+    path = Path(model)
+    return path if path.is_file() or path.suffix == ".stan" else bundled.require(model).path
 
 
 def read_settings(pairs: list[str] | None) -> dict[str, Any]:

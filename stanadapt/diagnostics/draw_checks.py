@@ -25,6 +25,7 @@ from stanadapt.diagnostics.screening import Screened, is_constant, screen
 from stanadapt.results import Fit
 
 LONGEST_STAY = 0.5  # share of its length for which a chain may repeat one draw
+FIXED_PARAM = "fixed_param"  # of fits without chains, CmdStan's and ours: draws are independent
 NAMED = 3  # variables that a message lists
 
 Found = Mapping[str, Any]
@@ -152,6 +153,12 @@ DISAGREE = (
 LONGER = "Run longer (iter_sampling)."
 OTHERWISE = "Lengthen warm-up (iter_warmup), or use {other}."
 CHAINS, HALVES = "the chains", "the halves of the chain"
+INDEPENDENT = (
+    Check(
+        "independent_draws", lambda fit: {"value": True}, FINE,
+        "Draws are independent, since no parameter moved: there is no chain to judge.",
+    ),
+)  # fmt: skip
 MOVES = (
     Check(
         "too_few_draws", lambda fit: {"value": fit.draws < 2}, TOO_SHORT,

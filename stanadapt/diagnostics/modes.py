@@ -14,7 +14,12 @@ from stanadapt.diagnostics.hill_climb import Ends, climb, group_ends, make_frame
 from stanadapt.diagnostics.mixing import ess_of_chain
 from stanadapt.errors import Message, StanadaptError, require_whole
 from stanadapt.results import Fit, arviz_module
-from stanadapt.targets.target import Target, check_same_target, require_target
+from stanadapt.targets.target import (
+    Target,
+    check_same_target,
+    parameter_draws,
+    require_target,
+)
 
 # climbs: all of them miss a mode with 1 % of the draws in 13 % of fits, with 2 % in 2 %
 STARTS = 200
@@ -190,20 +195,10 @@ def parameter_rows(target: Target, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
 
     Raises StanadaptError if the fit lacks a parameter of the target.
     """
-    variables = dict(results.dataset(fit, "posterior").data_vars)
-    columns = []
-    for column in target.model.param_names():
-        name, *index = [column] if column in variables else column.split(".")
-        if name not in variables:
-            raise StanadaptError(
-                "missing_parameter",
-                f"The fit must contain every parameter of {target.name}, but lacks {name}.",
-            )
-        entry: Any = (..., *(int(i) - 1 for i in index))
-        columns.append(variables[name].values[entry])
-    chains, draws = columns[0].shape
+    values = parameter_draws(target, fit)
+    chains, draws, _ = values.shape
     thinned = np.linspace(0, draws - 1, min(draws, ASSIGNED // chains)).round().astype(int)
-    rows = np.stack([c[:, thinned].reshape(-1) for c in columns], axis=1).astype(float)
+    rows = values[:, thinned].reshape(chains * thinned.size, -1)
     return rows, np.repeat(np.arange(chains), thinned.size)
 
 

@@ -41,7 +41,9 @@ def verdict(fit: Fit) -> Verdict:
 
     """
     results.require_draws(fit, "the fit")
-    if importance.is_approximation(fit):
+    if results.attribute(fit, "sampler") == draw_checks.FIXED_PARAM:
+        found = list(reasons.find_problems(draw_checks.INDEPENDENT, reasons.Judged(fit)))
+    elif importance.is_approximation(fit):
         found = list(reasons.find_problems(APPROXIMATION, reasons.Judged(fit)))
     else:
         drawn = draw_checks.Drawn(fit)

@@ -89,7 +89,9 @@ def variables(
     column). The arrays, shape (chain, draw, *shape), are views of `draws` if possible. The
     variables `integers` become int64, unless they failed at some draw and are NaN there.
     """
-    arrays = {}
+    arrays: dict[str, np.ndarray] = {}
+    if not column_names:
+        return arrays
     for name, variable in stanio.parse_header(",".join(column_names)).items():
         if variable.type is not VariableType.SCALAR:
             # netCDF has neither tuples nor complex numbers: one real variable per column

@@ -266,6 +266,15 @@ def data_groups(labels: Labels, data: str) -> results.Groups:
     return groups
 
 
+def stored_data(fit: Any) -> Any:
+    """Return the data of a fit: JSON, or arrays by name if they are large; None if unknown."""
+    if (text := results.attribute(fit, "data")) is not None:
+        return text
+    present = {"observed_data", "constant_data"} & set(results.group_names(fit))
+    data = {str(n): x.values for g in present for n, x in results.dataset(fit, g).items()}
+    return data or None
+
+
 def _data_dims(labels: Labels, name: str, ndim: int) -> list[str]:
     """Return names of the dimensions of data; ArviZ 1.x needs those of the replications."""
     same = (name, labels.posterior_predictive.get(name), labels.log_likelihood.get(name))

@@ -10,7 +10,6 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.diagnostics.reasons import FINE
-from stanadapt.engine.chain import CHUNK_SECONDS, LARGEST_CHUNK
 from stanadapt.engine.plan import LARGEST_SEED
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.results import Fit
@@ -18,6 +17,7 @@ from stanadapt.results.labels import phase_groups
 from stanadapt.runs.failures import quoted
 from stanadapt.runs.folder import RunFolder
 from stanadapt.runs.progress import RunProgress
+from stanadapt.runs.quantities import compute, streams
 from stanadapt.runs.sample import sample
 from stanadapt.targets.target import Data, Target, require_target
 
@@ -165,7 +165,11 @@ def _groups(
 ) -> tuple[results.Groups, list[Message]]:
     """Groups of the prior, under their names in ArviZ, and notes on draws that they lack."""
     positions = results.dataset(prior, "unconstrained_posterior")["position"].values
-    constrained, reason, failed = _predicted(target, positions, seed, max_minutes, clock)
+    chains, draws, _ = positions.shape
+    constrained, reason, failed, stan = compute(
+        target, lambda chain, rows: positions[chain, rows], draws, streams(seed, STREAM, chains),
+        max_minutes=max_minutes, clock=clock,
+    )  # fmt: skip
     rows = constrained.shape[1]
     named = results.variables(target.column_names, constrained, target.program.integers)
     held = results.dataset(prior, "sample_stats")
@@ -176,59 +180,13 @@ def _groups(
         kept = f"the first {rows} of {positions.shape[1]} draws of the prior per chain are kept"
         notes.append(Message("prior_not_drawn", f"{kept}: their predictions were {reason}."))
     if failed:
-        notes.append(Message("failed_quantities", failed))
+        text = (
+            f"transformed parameters or generated quantities failed at {failed} of "
+            f"{chains * rows} draws of the prior, and are NaN there{quoted(stan)} Parameters are "
+            "unaffected."
+        )
+        notes.append(Message("failed_quantities", text))
     return {GROUPS[name]: group for name, group in groups.items() if name in GROUPS}, notes
-
-
-def _predicted(
-    target: Target,
-    positions: np.ndarray,
-    seed: int,
-    max_minutes: float | None,
-    clock: Callable[[], float],
-) -> tuple[np.ndarray, str, str]:
-    """Return the columns of the program at positions, of all chains equally many.
-
-    Generated quantities may take longer than draws: Ctrl-C and the time limit end them as well,
-    and then the second value says so. The third says at how many positions quantities failed: the
-    data of the posterior are not those under which these were drawn.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If no row is done.
-
-    """
-    chains, draws, _ = positions.shape
-    constrained = np.empty((chains, draws, len(target.column_names)))
-    constrainers = [target.constrainer(seed, chain) for chain in range(chains)]
-    failed = np.zeros(chains, int)
-    began, rows, size, reason = clock(), 0, 1, ""
-    try:
-        while rows < draws and not reason:
-            part, started = slice(rows, min(rows + size, draws)), clock()
-            failed += [
-                constrain(np.ascontiguousarray(own[part]), out[part])
-                for constrain, own, out in zip(constrainers, positions, constrained, strict=True)
-            ]
-            rows, now = part.stop, clock()
-            pace = CHUNK_SECONDS / max(now - started, 1e-6)
-            size = int(np.clip(size * min(pace, 4.0), 1, LARGEST_CHUNK))
-            if max_minutes is not None and now - began > 60.0 * max_minutes and rows < draws:
-                reason = f"stopped after {max_minutes:g} minutes, the time limit"
-    except KeyboardInterrupt:
-        if not rows:
-            raise
-        reason = "interrupted"
-    if not failed.any():
-        return constrained[:, :rows], reason, ""
-    stan = " ".join(constrainers[int(failed.argmax())].explain().split())
-    text = (
-        f"transformed parameters or generated quantities failed at {failed.sum()} of "
-        f"{chains * rows} draws of the prior, and are NaN there{quoted(stan)} Parameters are "
-        "unaffected."
-    )
-    return constrained[:, :rows], reason, text
 
 
 def _add_note(fit: Any, text: str) -> None:

@@ -6,10 +6,11 @@ from typing import Any
 
 from stanadapt.engine.protocol import AUTO
 from stanadapt.results import Fit
+from stanadapt.runs.independent import independent_draws
 from stanadapt.runs.prepare import prepare
 from stanadapt.runs.progress import RunProgress
 from stanadapt.runs.run import Run
-from stanadapt.targets.target import Samplable
+from stanadapt.targets.target import Samplable, require_samplable
 
 
 def sample(
@@ -40,7 +41,8 @@ def sample(
     ----------
     target : Target
         A Stan program with its data; or its pseudo-extension (`Extended`), or its rows in batches
-        (`Minibatches`, for sgld).
+        (`Minibatches`, for sgld). Draws of a program without parameters are independent, as those
+        of CmdStan's `fixed_param`: simulated data.
     sampler : str or Settings
         Name of a sampler (`stanadapt samplers` lists them), or an instance of its `Settings`, in
         which a field that equals its default counts as not given. The default, "auto", is
@@ -143,6 +145,16 @@ def sample(
     ('whitened_hmc', 'fine')
 
     """
+    if not require_samplable(target, empty=True).dim:
+        unused = {
+            "inits": inits, "warm_start": warm_start, "until_ess": until_ess,
+            "standardize": standardize, "save": save, "run": run, "executor": executor, **settings,
+        }  # fmt: skip
+        return independent_draws(
+            target.target, sampler, unused, iter_sampling=iter_sampling, seed=seed, chains=chains,
+            thin=thin, max_minutes=max_minutes, parallel_chains=parallel_chains,
+            show_progress=show_progress,
+        )  # fmt: skip
     setup = prepare(
         target, sampler, settings, chains=chains, iter_warmup=iter_warmup,
         iter_sampling=iter_sampling, seed=seed, inits=inits, warm_start=warm_start,

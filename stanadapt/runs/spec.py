@@ -274,7 +274,7 @@ def _data_hash(path: Path, program: Program) -> str:
 def source_hash(sampler: Sampler) -> str:
     """Hash of a sampler's code: another version of it would continue differently.
 
-    It begins with the version of Python, of which bytecode is another one in each.
+    It begins with the version of Python, since each has another bytecode.
     """
     parts = [
         part

@@ -55,7 +55,8 @@ class BoundProgram:
         self.remarks = loaded.remarks
         self._value_propto = 0 if self._native else 1
         self.dim = self.model.param_unc_num()
-        self.parameters = stanio.parse_header(",".join(self.model.param_names()))
+        self.names = self.model.param_names() if self.dim else []
+        self.parameters = stanio.parse_header(",".join(self.names)) if self.names else {}
 
     def model_of(self, chain: int) -> Any:
         """Return the model that a chain evaluates: for chain 0, the attribute `model`.

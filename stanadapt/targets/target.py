@@ -19,9 +19,10 @@ from stanadapt import results
 from stanadapt.engine.density import Density, make_density
 from stanadapt.errors import StanadaptError, require_flag, require_names, warn
 from stanadapt.results import variable_name
-from stanadapt.results.labels import data_groups, make_labels, merge_labels
+from stanadapt.results.labels import data_groups, make_labels, merge_labels, stored_data
 from stanadapt.targets.bound_program import BoundProgram, Data
 from stanadapt.targets.constrainer import Constrainer, address_of
+from stanadapt.targets.coordinates import element_name
 from stanadapt.targets.noise import noise_size, require_correlation
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan.given_data import file_of
@@ -260,7 +261,8 @@ class Target(BoundProgram, Samplable):
         self.rho = require_correlation(rho)
         program = program if isinstance(program, Program) else read(program, include_paths)
         super().__init__(program, data, backend, require_flag("unsafe", unsafe), show_progress)
-        names = self.model.param_names(include_tp=True, include_gq=True)
+        # of a program that computes nothing, one empty name
+        names = [name for name in self.model.param_names(include_tp=True, include_gq=True) if name]
         self.noise_size = noise_size(self, self.noise) if self.noise else 0
         self.exclude = require_computed(exclude, names, self.parameters)
         self.left_out = {*self.noise, *self.exclude}
@@ -279,6 +281,23 @@ class Target(BoundProgram, Samplable):
     def data_hash(self) -> str:
         """The first 16 hexadecimal digits of a hash of the numbers in the data."""
         return stan_data.digest(self.data, self.program.data_names)
+
+    @classmethod
+    def of_fit(cls, fit: Any, program: Any = None, data: Data = None, **options: Any) -> "Target":
+        """Make the target of a fit from the program and the data that the fit has stored.
+
+        `program` or `data` stand for the stored ones; `options` are those of `Target`.
+        """
+        if program is None:
+            code = results.attribute(fit, "program")
+            if code is None:
+                raise StanadaptError(
+                    "program_not_stored",
+                    "the fit does not contain its program, since another package or an older "
+                    "release wrote it. Give the program.",
+                )
+            program = Program(results.attribute(fit, "model", "program"), code, None, ())
+        return cls(program, stored_data(fit) if data is None else data, **options)
 
     @property
     def recorded_parameters(self) -> list[str]:
@@ -375,9 +394,9 @@ class Target(BoundProgram, Samplable):
         return Constrainer(self, seed, chain)
 
 
-def require_target(target: Any) -> Target:
-    """Return target; StanadaptError unless it is a Target."""
-    if isinstance(require_samplable(target), Target):
+def require_target(target: Any, empty: bool = False) -> Target:
+    """Return target; StanadaptError unless it is a Target; see `require_samplable`."""
+    if isinstance(require_samplable(target, empty), Target):
         return target
     raise StanadaptError(
         "not_a_target",
@@ -386,14 +405,46 @@ def require_target(target: Any) -> Target:
     )
 
 
-def require_samplable(target: Any) -> Samplable:
-    """Return target; StanadaptError if `sample` cannot draw from it."""
+def require_samplable(target: Any, empty: bool = False) -> Samplable:
+    """Return target; StanadaptError if `sample` cannot draw from it.
+
+    It may be `empty`, without parameters, where the argument says so.
+    """
     if not isinstance(target, Samplable):
         raise StanadaptError(
             "not_a_target",
             f"a Target is expected, such as Target(program, data), got {target!r}.",
         )
+    if not target.dim and not empty:
+        raise StanadaptError(
+            "no_parameters",
+            f"{target.name} has no parameters, so there is nothing to adapt, climb or compare. "
+            "sample without a sampler returns independent draws of its generated quantities. If it "
+            "should have parameters, check the data that set their sizes.",
+        )
     return target
+
+
+def parameter_draws(target: Target, fit: Any) -> np.ndarray:
+    """Return the draws of all parameters in a fit, shape (chain, draw, column), in Stan's order.
+
+    Raises StanadaptError if the fit lacks one, or if one has more elements than in the target.
+    """
+    columns = results.columns(fit, wanted=set(target.parameters))
+    written = {name: name if name in columns else element_name(name) for name in target.names}
+    for name in written.values():
+        if name not in columns:
+            raise StanadaptError(
+                "missing_parameter",
+                f"The fit must contain every parameter of {target.name}, but lacks {name}.",
+            )
+    if spare := sorted(columns.keys() - set(written.values())):
+        raise StanadaptError(
+            "parameter_sizes",
+            f"The fit has more elements of a parameter than {target.name} under its data: "
+            f"{spare[0]}. Keep the data on which the sizes of parameters depend.",
+        )
+    return np.stack([columns[name] for name in written.values()], axis=-1)
 
 
 def check_same_target(target: Target, fit: Any) -> None:

@@ -61,3 +61,39 @@ def test_sample_ends_with_estimates_and_expectations_are_more_precise(files, pro
         "fit_of_another_target", "expectations", "fit.nc", "--model", "other.stan", *options,
         facts=["program_hash"],
     )  # fmt: skip
+
+
+REGRESSION = """
+data { int N; vector[N] x; }
+parameters { real b; }
+model { b ~ normal(0, 5); }
+generated quantities { array[N] int mu; for (n in 1:N) mu[n] = poisson_rng(x[n]); }
+"""
+
+
+def test_generate(files):
+    options = "--backend", "stanli", "--quiet"
+    (files / "m.stan").write_text(REGRESSION)
+    (files / "old.json").write_text('{"N": 1, "x": [1]}')
+    (files / "new.json").write_text('{"N": 2, "x": [10, 20]}')
+    run = "-s", "rwm", "--iter-warmup", "60", "--iter-sampling", "40", "--seed", "1"
+    call("sample", "m.stan", "-d", "old.json", *run, *options)
+    printed = call("generate", "fit.nc", "--data", "new.json", *options)
+    assert "mu: 4 x 40 x 2" in printed
+    assert sa.load("predictions.nc")["predictions"]["mu"].mean() > 12
+    (files / "other.stan").write_text(REGRESSION.replace("x[n]", "100"))
+    call("generate", "fit.nc", "--model", "other.stan", "--out", "fit.nc", *options)
+    assert sa.load("fit.nc")["predictions"]["mu"].min() > 40
+    (files / "wrong.stan").write_text(REGRESSION.replace("0, 5", "0, 6"))
+    refused(
+        "fit_of_another_target", "generate", "fit.nc", "--model", "wrong.stan", "--out", "x.nc",
+        *options, facts=["block model"],
+    )  # fmt: skip
+
+
+def test_a_program_without_parameters(files):
+    code = "generated quantities { real z = normal_rng(0, 1); }"
+    (files / "prior.stan").write_text(code)
+    printed = call("sample", "prior.stan", "--backend", "stanli", "--seed", "1", "--quiet")
+    assert "z" in printed
+    assert "independent" in printed

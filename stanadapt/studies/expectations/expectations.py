@@ -21,8 +21,7 @@ from stanadapt.errors import Message, StanadaptError, is_real
 from stanadapt.samplers.whitened.straighten import UNCHANGED, apply_map, straighten
 from stanadapt.studies.expectations.estimates import Draws
 from stanadapt.studies.expectations.table import Expectations, column_names, kinds
-from stanadapt.targets.coordinates import element_name
-from stanadapt.targets.target import Target
+from stanadapt.targets.target import Target, parameter_draws
 
 # draws from which a map is learned that straightens the posterior, and the distance from a Gaussian
 # from which one is looked for: as in `diagnose`
@@ -197,15 +196,8 @@ def _elements(name: str, function: Any, posterior: xr.Dataset) -> dict[str, np.n
 
 def _positions(fit: results.Fit, target: Target) -> np.ndarray:
     """Return all draws on the unconstrained scale, shape (draw of all chains, dim)."""
-    columns = results.columns(fit, wanted=set(target.parameters))
-    names = [element_name(name) for name in target.model.param_names()]
-    lacking = [name for name in names if name not in columns]
-    if lacking:
-        raise StanadaptError(
-            "missing_parameter",
-            f"The fit must contain every parameter of {target.name}, but lacks {lacking[0]}.",
-        )
-    return target.unconstrain_rows(np.stack([columns[name].reshape(-1) for name in names], axis=1))
+    values = parameter_draws(target, fit)
+    return target.unconstrain_rows(values.reshape(-1, values.shape[-1]))
 
 
 def _gradients(

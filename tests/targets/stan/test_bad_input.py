@@ -55,18 +55,6 @@ def test_syntax_errors_have_file_line_and_column(tmp_path, code, facts):
     assert "string" not in error.stan.splitlines()[0]
 
 
-@pytest.mark.parametrize(
-    ("code", "data"),
-    [
-        ("model { }\n", None),
-        ("data { int N; } model { }", {"N": 2}),
-        ("data { int N; } parameters { vector[N] x; } model { x ~ normal(0, 1); }", {"N": 0}),
-    ],
-)
-def test_program_without_parameters(code, data):
-    refused("no_parameters", [], sa.Target, code, data)
-
-
 def test_the_error_for_an_unsupported_function_names_the_remedy():
     code = (
         "parameters { matrix[2, 2] M; } model { to_vector(M) ~ normal(0, 1); target += trace(M); }"

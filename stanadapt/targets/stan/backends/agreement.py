@@ -63,7 +63,7 @@ def check(
     `version` that of its Stan. The outcome begins with "agrees with" or "not compared". If the
     densities disagree, StanadaptError is raised.
     """
-    reason = _too_large(program, data, native)
+    reason = _too_large(program, data, native) if native.param_unc_num() else "no parameters"
     if not reason and has_random_data(program.code):
         reason = "the transformed data are random"
     if reason:

@@ -53,16 +53,6 @@ class Compilation(NamedTuple):
         return Library(found.folder / self.file, self.key, found.seconds)
 
 
-def require_parameters(program: Program, count: int) -> None:
-    """Raise StanadaptError, stage "data", if the program has no parameters."""
-    if count == 0:
-        raise StanadaptError(
-            "no_parameters",
-            f"{program.name} has no parameters, so there is nothing to sample. Check the "
-            "parameters block and the data that set its sizes.",
-        )
-
-
 def load(program: Program, data: str, compilation: Compilation) -> tuple[Any, str, float]:
     """Compile a program, unless it is cached, and bind it to the data (JSON text).
 
@@ -85,7 +75,6 @@ def load(program: Program, data: str, compilation: Compilation) -> tuple[Any, st
             f"the library of {program.name} was compiled without STAN_THREADS, so chains cannot "
             "share it. Remove the setting of STAN_THREADS from make/local.",
         )
-    require_parameters(program, model.param_unc_num())
     version = re.search(r"^Stan version: *(\S+)", info, re.MULTILINE)
     return model, version[1] if version else "unknown", library.seconds
 

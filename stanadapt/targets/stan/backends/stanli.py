@@ -18,7 +18,7 @@ import numpy as np
 
 from stanadapt.engine.compiled.cache_folder import cache_root, environment
 from stanadapt.errors import Message, StanadaptError
-from stanadapt.targets.stan.backends.native import bind, require_parameters
+from stanadapt.targets.stan.backends.native import bind
 from stanadapt.targets.stan.backends.refusals import older_syntax
 from stanadapt.targets.stan.backends.row_assignments import complete_rows
 from stanadapt.targets.stan.backends.stanli_faults import (
@@ -89,6 +89,8 @@ def construct(program: Program, data: str, unsafe: bool = False) -> tuple[Any, R
         text = "stanli's checks of this program were omitted (unsafe=True)."
         return model, (Message("checks_omitted", text),)
     _refuse_branches(program, binding.regions)
+    if not model.param_unc_num():
+        return model, ()
     return model, _compare(program, model, None if once else binding.build(passes_off=False))
 
 
@@ -103,9 +105,7 @@ def _bound(program: Program, data: str, passes_off: tuple[bool, ...]) -> tuple["
     _require_version()
     self_test()
     binding = Binding(program, data, _translate(program), passes_off)
-    model = binding.build()
-    require_parameters(program, model.param_unc_num())
-    return binding, model
+    return binding, binding.build()
 
 
 def _require_version() -> None:

@@ -1,0 +1,113 @@
+"""Independent draws from a program without parameters: simulated data, prior predictive checks."""
+
+import copy
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from stanadapt import results
+from stanadapt.diagnostics.draw_checks import FIXED_PARAM
+from stanadapt.diagnostics.verdict import judge
+from stanadapt.engine.interrupts import uninterrupted
+from stanadapt.engine.plan import make_plan
+from stanadapt.engine.protocol import AUTO
+from stanadapt.errors import Message, StanadaptError, warn
+from stanadapt.results.attributes import origin
+from stanadapt.results.labels import Labels, phase_groups
+from stanadapt.runs.failures import quoted
+from stanadapt.runs.quantities import compute, streams
+from stanadapt.targets.target import Target
+
+DRAWS = 1000
+# distinguishes seeds of these draws from those of chains
+STREAM = 0x66697865
+
+
+def independent_draws(
+    target: Target,
+    sampler: Any,
+    unused: Mapping[str, Any],
+    *,
+    iter_sampling: int | None,
+    seed: int | None,
+    chains: int,
+    thin: int,
+    max_minutes: float | None,
+    parallel_chains: int | None,
+    show_progress: Any,
+) -> Any:
+    """Return draws of the generated quantities, as CmdStan's sampler `fixed_param`.
+
+    `unused` are other arguments of `sample` that were given. StanadaptError "no_parameters" for
+    one of these or a named sampler, and "nothing_to_generate" if the program computes nothing.
+    """
+    unused = {**unused, "threads_per_chain": None}  # any number draws the same
+    given = [name for name, value in unused.items() if value is not None and value != ()]
+    given += ["sampler"] if not isinstance(sampler, str) or sampler != AUTO else []
+    if given:
+        raise StanadaptError(
+            "no_parameters",
+            f"{target.name} has no parameters: its draws are independent, and no sampler moves "
+            f"them. Leave out {', '.join(given)}; or, if it should have parameters, check the data "
+            "that set their sizes.",
+        )
+    if not target.column_names:
+        raise StanadaptError(
+            "nothing_to_generate",
+            f"{target.name} has neither parameters nor generated quantities: there is nothing to "
+            "draw.",
+        )
+    plan = make_plan(
+        chains=chains, parallel_chains=parallel_chains, iter_warmup=0, thin=thin, seed=seed,
+        iter_sampling=DRAWS if iter_sampling is None else iter_sampling, save_warmup=False,
+        show_progress=bool(show_progress),
+    )  # fmt: skip
+    began = time.perf_counter()
+    found = compute(
+        target, lambda chain, rows: np.empty((rows.stop - rows.start, 0)), plan.draws,
+        streams(plan.seed, STREAM, plan.chains), max_minutes=max_minutes,
+        threads=plan.parallel_chains, show_progress=plan.show_progress,
+    )  # fmt: skip
+    seconds = time.perf_counter() - began
+    with uninterrupted():
+        notes = []
+        if found.failed:
+            text = f"generated quantities failed at {found.failed} draws, and are NaN there"
+            notes.append(Message("failed_quantities", text + quoted(found.stan)))
+        if found.stopped:
+            kept = f"sampling was {found.stopped}, after {found.columns.shape[1]} draws per chain."
+            notes.append(Message("ended_early", kept))
+        for note in notes:
+            warn(note)
+        attributes = {
+            **origin(target, plan),
+            "sampler": FIXED_PARAM,
+            "sampler_reason": "the program has no parameters",
+            "exact": True,
+            "settings": "{}",
+            "backend": target.backend,
+            "backend_reason": target.backend_reason,
+            "backend_version": target.backend_version,
+            "warmup_seconds": [0.0] * plan.chains,
+            "sampling_seconds": [seconds / plan.chains] * plan.chains,
+            "compile_seconds": target.compile_seconds,
+            **dict.fromkeys(("n_gradients", "n_gradients_warmup", "n_density", "n_failed"), 0),
+            "n_failed_quantities": found.failed,
+            "interrupted": found.stopped == "interrupted",
+            "chains_kept": list(range(1, plan.chains + 1)),
+            "notes": notes,
+        }
+        return judge(results.build(_groups(target, found.columns), attributes))
+
+
+def _groups(target: Target, columns: np.ndarray) -> results.Groups:
+    """Return the groups; predictions alone are the posterior, which every fit has."""
+    drawn = results.variables(target.column_names, columns, target.program.integers)
+    stats = {"lp": np.zeros(columns.shape[:2])}
+    groups = phase_groups(target.labels, "", drawn, stats)
+    if not len(groups["posterior"]):
+        named = Labels(target.labels.dims, target.labels.coords)
+        groups = phase_groups(named, "", drawn, stats)
+    return groups | copy.deepcopy(target.data_groups)

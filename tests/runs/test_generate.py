@@ -1,0 +1,159 @@
+"""Predictions from an existing fit: for new data, or from other generated quantities."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from tests.helpers.codes import raises, warns
+
+CODE = """
+data { int N; vector[N] x; vector[N] y; }
+parameters { real b; simplex[3] p; real<lower=0> s; array[2] vector[2] w; }
+transformed parameters { vector[N] mu = b * x; }
+model { b ~ normal(0, 5); s ~ exponential(1); to_array_1d(w[1]) ~ normal(0, 1);
+        w[2] ~ normal(0, 1); y ~ normal(mu, s); }
+generated quantities { vector[N] y_rep; array[N] int sign;
+  for (n in 1:N) { y_rep[n] = normal_rng(mu[n], s); sign[n] = y_rep[n] > 0; } }
+"""
+DATA = {"N": 3, "x": [1.0, 2.0, 3.0], "y": [1.1, 2.3, 2.9]}
+NEW = {"N": 2, "x": [10.0, -4.0], "y": [0.0, 0.0]}
+OTHER = CODE.partition("generated quantities")[0] + (
+    "generated quantities { real product = w[2][1] * p[3]; array[2] real pair = {b, s}; }"
+)
+RUN = {"chains": 2, "seed": 3, "iter_warmup": 200, "iter_sampling": 300, "show_progress": False}
+QUIET = {"show_progress": False}
+
+
+def drawn(target, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # short runs
+        return sa.sample(target, "rwm", **RUN, **options)
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sa.Target(CODE.replace("to_array_1d(w[1])", "w[1]"), DATA, backend="stanli", **QUIET)
+
+
+@pytest.fixture
+def fit(target):
+    return drawn(target)
+
+
+def predicted(fit):
+    return results.dataset(fit, "predictions")
+
+
+def posterior(fit, name):
+    return results.dataset(fit, "posterior")[name].values
+
+
+def test_new_data_in_the_order_of_the_draws(fit, target):
+    new = target.with_data(NEW)
+    sa.generate(fit, new, **QUIET)
+    found = predicted(fit)
+    expected = posterior(fit, "b")[..., None] * [10.0, -4.0]
+    np.testing.assert_allclose(found["mu"].values, expected, rtol=1e-12)
+    assert set(found.data_vars) == {"mu", "y_rep", "sign"}
+    assert found["sign"].dtype == np.int64
+    np.testing.assert_array_equal(found["sign"], found["y_rep"] > 0)
+    noise = (found["y_rep"].values - found["mu"].values) / posterior(fit, "s")[..., None]
+    assert noise.std() == pytest.approx(1.0, rel=5.0 / np.sqrt(2.0 * noise.size))
+    # neighbors and chains have their own numbers
+    for one, other in ((noise[0], noise[1]), (noise[..., 0], noise[..., 1])):
+        assert abs(np.mean(one * other)) < 5.0 / np.sqrt(one.size)
+    np.testing.assert_array_equal(results.dataset(fit, "predictions_constant_data")["x"], NEW["x"])
+
+
+def test_a_file_is_enough_and_the_same_seed_gives_the_same_bits(fit, target, tmp_path):
+    sa.generate(fit, target.with_data(NEW), seed=5, threads=1, **QUIET)
+    loaded = sa.load(sa.save(drawn(target), tmp_path / "fit.nc"))
+    loaded = sa.load(sa.save(sa.generate(loaded, data=NEW, seed=5, **QUIET), tmp_path / "p.nc"))
+    # the program of the file runs on the backend of this machine
+    np.testing.assert_allclose(predicted(loaded)["mu"], predicted(fit)["mu"], rtol=1e-12)
+    sa.generate(fit, target.with_data(NEW), seed=6, **QUIET)
+    other = predicted(fit)["y_rep"].values
+    sa.generate(fit, target.with_data(NEW), seed=5, threads=2, **QUIET)
+    again = predicted(fit)["y_rep"].values
+    assert not np.any(other == again)
+    sa.generate(fit, target.with_data(NEW), seed=5, threads=1, **QUIET)
+    np.testing.assert_array_equal(predicted(fit)["y_rep"], again)
+
+
+def test_other_generated_quantities_from_csv_files_of_cmdstan(fit, tmp_path):
+    """Six digits, no program, first index fastest: what CmdStan's files have."""
+    folder = sa.save(fit, tmp_path / "csv", format="cmdstan")
+    for file in folder.glob("*.csv"):
+        lines = [
+            line if line.startswith("#") or "lp__" in line
+            else ",".join(f"{float(x):.6g}" for x in line.split(","))
+            for line in file.read_text().splitlines()
+            if not line.startswith(("# stan_program", "# program_hash", "# written_by"))
+        ]  # fmt: skip
+        file.write_text("\n".join(lines) + "\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        loaded = sa.load(folder)
+    with raises("program_not_stored"):
+        sa.generate(loaded, **QUIET)
+    code = OTHER.replace("to_array_1d(w[1])", "w[1]")
+    sa.generate(loaded, sa.Target(code, DATA, backend="stanli", **QUIET), **QUIET)
+    w, p = posterior(fit, "w"), posterior(fit, "p")
+    np.testing.assert_allclose(
+        predicted(loaded)["product"], w[..., 1, 0] * p[..., 2], rtol=1e-4, atol=1e-5
+    )
+    np.testing.assert_allclose(predicted(loaded)["pair"][..., 1], posterior(fit, "s"), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("normal(0, 5)", "normal(0, 6)"), ("b * x", "b * x + 1"), ("real<lower=0> s", "real s")],
+)
+def test_a_fit_of_another_program_is_refused(fit, target, old, new):
+    code = target.program.code
+    assert code.count(old) == 1
+    other = sa.Target(code.replace(old, new), DATA, backend="stanli", **QUIET)
+    with raises("fit_of_another_target", "block"):
+        sa.generate(fit, other, **QUIET)
+
+
+def test_data_that_change_the_sizes_of_parameters_are_refused():
+    code = "data { int K; } parameters { vector[K] t; } model { t ~ normal(0, 1); }"
+    code += "generated quantities { real u = sum(t); }"
+    target = sa.Target(code, {"K": 2}, backend="stanli", **QUIET)
+    fit = drawn(target)
+    for size, error in ((1, "parameter_sizes"), (3, "missing_parameter")):
+        with raises(error, "t["):
+            sa.generate(fit, target, data={"K": size}, **QUIET)
+    bare = sa.Target(code.partition("generated")[0], {"K": 2}, backend="stanli", **QUIET)
+    with raises("nothing_to_generate"):
+        sa.generate(fit, bare, **QUIET)
+
+
+def test_predictions_that_ended_early_continue_to_the_same_bits(fit, target):
+    new = target.with_data(NEW)
+    whole = predicted(sa.generate(fit, new, seed=1, **QUIET)).copy(deep=True)
+    sa.generate(fit, new, seed=2, **QUIET)
+    parts = []
+    for _ in range(400):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sa.generate(fit, new, seed=1, max_minutes=1e-9, **QUIET)
+        parts.append(predicted(fit).sizes["draw"])
+        if parts[-1] == RUN["iter_sampling"]:
+            break
+        assert "predictions_incomplete" in fit.attrs["note_codes"]
+    assert len(parts) > 2
+    assert parts == sorted(parts)
+    for name in whole.data_vars:
+        np.testing.assert_array_equal(predicted(fit)[name], whole[name])
+
+
+def test_quantities_that_throw_are_reported(fit, target):
+    code = target.program.code.replace("normal_rng(mu[n], s)", "normal_rng(mu[n], -b)")
+    with warns("failed_quantities", "positive"):
+        sa.generate(fit, sa.Target(code, DATA, backend="stanli", **QUIET), **QUIET)
+    assert np.isnan(predicted(fit)["sign"].values).any()

@@ -1,0 +1,76 @@
+"""Programs without parameters: independent draws, with every backend."""
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from tests.helpers.codes import raises
+
+CODE = """
+data { int N; }
+generated quantities {
+  real mu = normal_rng(3, 2);
+  array[N] int y_rep;
+  for (n in 1:N) y_rep[n] = poisson_rng(4);
+}
+"""
+QUIET = {"show_progress": False}
+NATIVE = pytest.param("cmdstan", marks=pytest.mark.cmdstan)
+
+
+@pytest.mark.parametrize("backend", ["stanli", NATIVE])
+def test_draws_are_independent_and_from_the_program(backend):
+    target = sa.Target(CODE, {"N": 2}, backend=backend, **QUIET)
+    fit = sa.sample(target, seed=1, **QUIET)
+    assert (fit.attrs["verdict"], fit.attrs["verdict_codes"]) == ("fine", '["independent_draws"]')
+    mu = results.dataset(fit, "posterior")["mu"].values
+    y = results.dataset(fit, "posterior_predictive")["y_rep"]
+    assert mu.shape == (4, 1000)
+    assert y.dtype == np.int64
+    assert mu.mean() == pytest.approx(3.0, abs=5 * 2.0 / np.sqrt(mu.size))
+    assert mu.std() == pytest.approx(2.0, rel=5 / np.sqrt(2 * mu.size))
+    assert y.values.mean() == pytest.approx(4.0, abs=5 * 2.0 / np.sqrt(y.size))
+    standard = (mu - 3.0) / 2.0
+    for one, other in ((standard[:, 1:], standard[:, :-1]), (standard[0], standard[1])):
+        assert abs(np.mean(one * other)) < 5.0 / np.sqrt(one.size)
+    again = sa.sample(target, seed=1, parallel_chains=1, **QUIET)
+    np.testing.assert_array_equal(results.dataset(again, "posterior")["mu"], mu)
+    other = results.dataset(sa.sample(target, seed=2, **QUIET), "posterior")["mu"].values
+    assert not np.any(other == mu)
+
+
+def test_files_and_tables_of_such_a_fit(tmp_path):
+    target = sa.Target(CODE, {"N": 2}, backend="stanli", **QUIET)
+    fit = sa.sample(target, chains=2, iter_sampling=50, seed=1, **QUIET)
+    for form in ("netcdf", "cmdstan"):
+        loaded = sa.load(sa.save(fit, tmp_path / f"fit{form}", format=form))
+        assert loaded.attrs["verdict"] == "fine"
+        mu = results.dataset(loaded, "posterior")["mu"]
+        np.testing.assert_array_equal(mu, results.dataset(fit, "posterior")["mu"])
+    assert "mu" in repr(sa.summary(fit))
+    assert "fine" in repr(sa.compare({"simulated": fit}))
+
+
+def test_predictions_alone_are_the_posterior():
+    code = "generated quantities { array[3] int y_rep = {1, 2, poisson_rng(3)}; }"
+    fit = sa.sample(sa.Target(code, backend="stanli", **QUIET), seed=1, **QUIET)
+    assert results.dataset(fit, "posterior")["y_rep"].dtype == np.int64
+
+
+def test_what_has_no_meaning_is_refused(tmp_path):
+    target = sa.Target(CODE, {"N": 2}, backend="stanli", **QUIET)
+    for given in ({"sampler": "nuts"}, {"inits": 1}, {"run": tmp_path}, {"adapt_delta": 0.9}):
+        with raises("no_parameters", *given):
+            sa.sample(target, **given, **QUIET)
+    for function in (sa.stan_nuts, sa.approximate, sa.advise):
+        with raises("no_parameters", "independent draws"):
+            function(target)
+    with raises("nothing_to_generate"):
+        sa.sample(sa.Target("model { }", backend="stanli", **QUIET), **QUIET)
+
+
+@pytest.mark.cmdstan
+def test_both_backends_know_that_there_is_nothing_to_compare():
+    target = sa.Target(CODE, {"N": 1}, backend="cmdstan", **QUIET)
+    assert target.density_check == "not compared: no parameters"
