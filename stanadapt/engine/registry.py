@@ -5,7 +5,7 @@ a preset, and this one before a default.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -91,10 +91,31 @@ def find(sampler: str | tuple, /, **chosen: Any) -> tuple[Sampler, Any]:
         that hold under these settings.
 
     """
+    return resolve(sampler, chosen)[:2]
+
+
+def resolve(
+    sampler: str | tuple, chosen: Mapping[str, Any], dim: int | None = None, moved: int = 0
+) -> tuple[Sampler, Any, Any]:
+    """Find a sampler with its settings, and those in standardized coordinates, as `find` does.
+
+    For `dim` parameters, a preset may compute settings; without `dim`, these have their defaults.
+    In `moved` standardized coordinates, a sampler may have other defaults.
+    """
     sampler, base = _look_up(sampler)
-    preset, chosen = _read(sampler, chosen)
-    settings = _replaced(sampler, base, {**base._asdict(), **preset.settings, **chosen})
-    sampler.check(settings)
+    preset = _preset(sampler, chosen.get(PRESET))
+    given = dict(preset.settings)
+    if dim is not None:
+        given |= {name: value(dim) for name, value in preset.by_dimension.items()}
+    given |= _without_aliases(sampler, {k: v for k, v in chosen.items() if k != PRESET})
+    settings = _replaced(sampler, base, {**base._asdict(), **given})
+    defaults = sampler.settings._field_defaults
+    changes = {
+        name: value(moved)
+        for name, value in sampler.when_standardized.items()
+        if moved and name not in given and getattr(settings, name) == defaults[name]
+    }
+    standardized = _replaced(sampler, settings, changes)
     if preset is not NO_PRESET:
         sampler = sampler._replace(standardize=preset.standardize)
     forever = getattr(settings, "adapts_forever", sampler.adapts_forever)
@@ -102,7 +123,7 @@ def find(sampler: str | tuple, /, **chosen: Any) -> tuple[Sampler, Any]:
     for name in ("uses_gradient", "standardize", "exact"):
         value = getattr(sampler, name)
         fixed[name] = value(settings) if callable(value) else value
-    return sampler._replace(adapts_forever=forever, **fixed), settings
+    return sampler._replace(adapts_forever=forever, **fixed), settings, standardized
 
 
 def _look_up(sampler: str | tuple) -> tuple[Sampler, Any]:
@@ -127,35 +148,8 @@ def _look_up(sampler: str | tuple) -> tuple[Sampler, Any]:
 # --- settings -------------------------------------------------------------------------------------
 
 
-def for_dimension(
-    sampler: Sampler, settings: Any, chosen: Any, dim: int, standardized: bool = False
-) -> Any:
-    """Return settings for `dim` parameters, with those that are computed from this number.
-
-    These are the settings that the preset computes; or, if `standardized`, the defaults of
-    standardized coordinates, in place of other defaults.
-    """
-    preset, chosen = _read(sampler, chosen)
-    values, kept = preset.by_dimension, {*chosen}
-    if standardized:
-        values = sampler.when_standardized
-        kept |= {*preset.settings, *preset.by_dimension}
-        defaults = sampler.settings._field_defaults
-        kept |= {name for name in values if getattr(settings, name) != defaults[name]}
-    changes = {name: value(dim) for name, value in values.items() if name not in kept}
-    settings = _replaced(sampler, settings, changes)
-    sampler.check(settings)
-    return settings
-
-
-def _read(sampler: Sampler, chosen: dict[str, Any]) -> tuple[Preset, dict[str, Any]]:
-    """Return the preset that was chosen, and the other settings under the sampler's names."""
-    preset = _preset(sampler, chosen.get(PRESET))
-    return preset, _without_aliases(sampler, {k: v for k, v in chosen.items() if k != PRESET})
-
-
 def _replaced(sampler: Sampler, settings: Any, values: dict[str, Any]) -> Any:
-    """Return settings with other values, checked and cast as declared."""
+    """Return settings with other values, cast as declared, and checked."""
     known = declared(sampler.settings)
     for name in values:
         if name not in known:
@@ -165,7 +159,9 @@ def _replaced(sampler: Sampler, settings: Any, values: dict[str, Any]) -> Any:
                 + did_you_mean(name, known),
             )
     changes = {name: typed(sampler.name, known[name], value) for name, value in values.items()}
-    return settings._replace(**changes)
+    replaced = settings._replace(**changes)
+    sampler.check(replaced)
+    return replaced
 
 
 def shown_preset(sampler: Sampler, name: str) -> str:

@@ -8,7 +8,7 @@ from stanadapt.engine import chain
 from stanadapt.engine.chain import ChainDesign, Keeper
 from stanadapt.engine.plan import make_plan
 from stanadapt.engine.protocol import PRESET
-from stanadapt.engine.registry import find, for_dimension
+from stanadapt.engine.registry import resolve
 from stanadapt.engine.starts import START_OPTIONS, ChainInit
 from stanadapt.errors import StanadaptError, did_you_mean, require_flag, require_names
 from stanadapt.results import arviz_module, as_path
@@ -92,8 +92,7 @@ def prepare(
     choice = choose_sampler(target, sampler)
     _require_known(choice.sampler, chosen)
     moved, size = program.dim - program.noise_size, target.dim - program.noise_size
-    found, typed = find(choice.sampler, **chosen)
-    typed = for_dimension(found, typed, chosen, size)
+    found, typed, standardized = resolve(choice.sampler, chosen, size, moved)
     given = read_start(target, found, warm_start, own_options)
     plan = make_plan(
         chains=chains, parallel_chains=parallel_chains, thin=thin, seed=seed,
@@ -120,8 +119,7 @@ def prepare(
     if chosen.get(PRESET) is not None:
         attributes[PRESET] = chosen[PRESET]
     return Setup(
-        target, design, for_dimension(found, typed, chosen, moved, standardized=True),
-        coordinates, begin,
+        target, design, standardized, coordinates, begin,
         starting_values(inits, found, given), saved, attributes, folder, executor,
         watch_of(program, show_progress, max_minutes),
     )  # fmt: skip

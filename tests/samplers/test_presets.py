@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt.engine.registry import for_dimension, shown_preset
+from stanadapt.engine.registry import resolve, shown_preset
 from stanadapt.engine.settings import as_chosen
 from stanadapt.samplers import find, registered
 from stanadapt.samplers.kameleon.kameleon import PUBLISHED
@@ -76,8 +76,8 @@ PRESETS = [(name, title) for name, sampler in registered().items() for title in 
 
 def resolved(name, dim=100, **chosen):
     """Return sampler and settings as a run in `dim` dimensions without standardization has them."""
-    sampler, settings = find(name, **chosen)
-    return sampler, as_chosen(for_dimension(sampler, settings, chosen, dim))
+    sampler, settings, _ = resolve(name, chosen, dim)
+    return sampler, as_chosen(settings)
 
 
 def test_every_preset_has_an_expectation():
@@ -104,8 +104,7 @@ def test_a_preset_gives_the_published_settings(name, title):
 @pytest.mark.parametrize(("name", "title"), PRESETS)
 def test_a_preset_holds_whatever_the_defaults(name, title):
     """In standardized coordinates, on request, nothing that it sets changes."""
-    sampler, settings = find(name, preset=title)
-    again = for_dimension(sampler, settings, {"preset": title}, 7, standardized=True)
+    _, settings, again = resolve(name, {"preset": title}, 7, moved=7)
     preset = registered()[name].presets[title]
     for setting in (*preset.settings, *preset.by_dimension):
         assert getattr(again, setting) == getattr(settings, setting)

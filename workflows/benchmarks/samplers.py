@@ -26,8 +26,7 @@ import stanadapt as sa
 from stanadapt.engine.chain import Chain, ChainDesign, advance_together, run
 from stanadapt.engine.density import value, value_and_gradient
 from stanadapt.engine.plan import make_plan
-from stanadapt.engine.registry import for_dimension
-from stanadapt.samplers import find as find_sampler
+from stanadapt.engine.registry import resolve
 from stanadapt.targets.stan.bundled import find
 from workflows import record, terminal
 from workflows.benchmarks import clocked_density
@@ -75,9 +74,8 @@ def make_chains(
 
     If `standardized`, the target is taken for one that is, and settings have the defaults for it.
     """
-    definition, settings = find_sampler(sampler, **choices)
-    if standardized:
-        settings = for_dimension(definition, settings, choices, target.dim, standardized=True)
+    definition, *both = resolve(sampler, choices, moved=target.dim)
+    settings = both[standardized]
     plan = make_plan(
         chains=n, parallel_chains=n, iter_warmup=iterations, iter_sampling=iterations, thin=1,
         seed=1, save_warmup=False, show_progress=False,
