@@ -8,7 +8,6 @@ from stanadapt.engine import chain
 from stanadapt.engine.chain import ChainDesign, Keeper
 from stanadapt.engine.plan import make_plan
 from stanadapt.engine.protocol import PRESET
-from stanadapt.engine.registry import resolve
 from stanadapt.engine.starts import START_OPTIONS, ChainInit
 from stanadapt.errors import StanadaptError, did_you_mean, require_flag, require_names
 from stanadapt.results import arviz_module, as_path
@@ -27,6 +26,7 @@ from stanadapt.runs.spec import RunSpec
 from stanadapt.runs.stopping_rule import require_limits, with_stopping_rule
 from stanadapt.runs.warm_start import choose_chain_init, read_start, starting_values
 from stanadapt.runs.workers import SLICES, RunOnWorkers
+from stanadapt.samplers import resolve
 from stanadapt.targets.target import Samplable, Target, require_samplable
 
 

@@ -8,12 +8,12 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
-from stanadapt.engine.registry import find, registered
+from stanadapt.engine.registry import find, registered, resolve
 
 if TYPE_CHECKING:
     from stanadapt.engine.checks import check_sampler
 
-__all__ = ["check_sampler", "find", "registered"]
+__all__ = ["check_sampler", "find", "registered", "resolve"]
 
 for _module in iter_modules(__path__, f"{__name__}."):
     import_module(_module.name)
