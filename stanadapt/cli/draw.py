@@ -265,7 +265,8 @@ def _row(done: str, chains: list[str], fit: Any) -> Table:
         stats = results.dataset(fit, "sample_stats")
         values["draws"] = f"{results.dataset(fit, 'posterior').sizes['draw']:,} per chain"
         if summary.names:  # none if no parameter has moved yet
-            values["min ESS"] = f"{min(summary.ess_bulk.min(), summary.ess_tail.min()):,.0f}"
+            values["bulk ESS"] = f"{summary.ess_bulk.min():,.0f}"
+            values["tail ESS"] = f"{summary.ess_tail.min():,.0f}"
             values["R-hat"] = f"{summary.r_hat.max():.3f}"
         if "diverging" in stats:
             values["divergences"] = f"{int(stats['diverging'].sum()):,}"

@@ -23,7 +23,7 @@ class Column(NamedTuple):
 COLUMNS = {
     "verdict": Column("verdict", "{}", 0),
     "size": Column("draws", "{}", 1),
-    "ess_bulk_min": Column("min ESS", "{:,.0f}", 0),
+    "ess_bulk_min": Column("bulk ESS", "{:,.0f}", 0),
     "ess_bulk_median": Column("median", "{:,.0f}", 11),
     "ess_tail_min": Column("tail ESS", "{:,.0f}", 5),
     "r_hat_max": Column("R-hat", "{:.3f}", 0),

@@ -99,7 +99,7 @@ def lacking(
         missing = np.inf
     if plan.most_iterations and missing * plan.iter_sampling > plan.most_iterations:
         return enough
-    reason = f"the smallest effective sample size was {smallest:.0f}, the largest R-hat {r_hat:.3f}"
+    reason = f"the smallest bulk or tail ESS was {smallest:.0f}, the largest R-hat {r_hat:.3f}"
     growth = float(np.clip(missing, LEAST_GROWTH, MOST_GROWTH))
     return Shortfall(_rounded(plan, growth), reason, float(missing))
 

@@ -148,7 +148,7 @@ def test_sample_files(files):
         "--sampler", "gad_mala", "--set", "initial_scale=1.5", "--set", "diagonal=true", *TINY,
     )  # fmt: skip
     assert "deep/out.nc" in printed
-    assert "min ESS" in printed
+    assert "bulk ESS" in printed
     fit = sa.load(files / "deep" / "out.nc")
     assert results.dataset(fit, "posterior")["x"].shape == (2, 40)
     assert results.dataset(fit, "warmup_posterior")["x"].shape == (2, 30)
@@ -278,7 +278,7 @@ def test_compare(files):
         "compare", "my.stan", "-d", "my.json", "-s", "gad_mala, rwm", "--stan-nuts", "stanli",
         "--out", "results", *TINY,
     )  # fmt: skip
-    for word in ("min ESS", "ESS/grad", "z mean", "gad_mala", "rwm", "nuts"):
+    for word in ("bulk ESS", "ESS/grad", "z mean", "gad_mala", "rwm", "nuts"):
         assert word in printed
     folder = files / "results"
     assert {p.name for p in folder.iterdir()} == {

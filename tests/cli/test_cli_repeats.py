@@ -16,7 +16,7 @@ COMPARE = ["compare", "my.stan", "-d", "my.json", "-s", "rwm", "--stan-nuts", "n
 
 def test_repeats_are_summarized_written_and_continued(files):
     printed = call(*COMPARE, "--set", "initial_scale=1.5", "--repeats", 2, "--out", "r", *TINY)
-    for words in ("of 2", "min ESS"):
+    for words in ("of 2", "bulk ESS"):
         assert words in printed
     assert {path.name for path in (files / "r").iterdir()} == {
         "repeats.csv", "repeats.json", "repeats.pdf", "summary.tex",

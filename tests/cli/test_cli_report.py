@@ -41,4 +41,4 @@ def test_a_report_that_cannot_be_written_is_refused_before_sampling(files, tmp_p
     printed = call("compare", program, "--data", data, "--report", tmp_path, *TINY, status=1)
     assert printed.startswith("error in files")
     assert tmp_path.name in printed
-    assert "min ESS" not in printed
+    assert "bulk ESS" not in printed

@@ -21,6 +21,9 @@ def test_a_run_in_a_folder_is_watched_and_made_longer(files):
     draws = results.dataset(sa.load("one.nc"), "posterior")
     count = draws.sizes["draw"]
     assert f"{count} per chain" in watched
+    # bulk and tail are told apart, in every table
+    assert "bulk ESS" in watched
+    assert "tail ESS" in watched
     call("resume", "run", "--iter-sampling", str(3 * count), "-o", "longer.nc", "--quiet")
     longer = results.dataset(sa.load("longer.nc"), "posterior")
     assert longer.sizes["draw"] == 3 * count

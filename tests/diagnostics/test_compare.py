@@ -15,7 +15,7 @@ from tests.helpers import made_up_fits
 from tests.helpers.codes import raises
 
 SHOWN = [
-    "fit", "min ESS", "median", "tail ESS", "R-hat", "warm-up s", "sampling s", "compile s",
+    "fit", "bulk ESS", "median", "tail ESS", "R-hat", "warm-up s", "sampling s", "compile s",
     "ESS/s", "gradients", "ESS/grad", "failed", "z mean", "z sd", "missed",
 ]  # fmt: skip
 

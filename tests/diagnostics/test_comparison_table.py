@@ -43,7 +43,7 @@ def test_no_number_is_cut_at_any_width(table, width):
     assert "…" not in "".join(lines)
     whole = comparison_table.cells(table)
     head = lines[0]
-    for title in ("min ESS", "R-hat", "ESS/s", "verdict"):
+    for title in ("bulk ESS", "R-hat", "ESS/s", "verdict"):
         assert title in head
     for i, name in enumerate(table.index):
         row = lines[1 + i]

@@ -12,7 +12,7 @@ from stanadapt.studies.repeats.summary import labels
 COLUMNS = {
     "fine": Column("fine", "", 0),
     "size": Column("draws", "", 5),
-    "ess_bulk_min": Column("min ESS", "", 1),
+    "ess_bulk_min": Column("bulk ESS", "", 1),
     "ess_per_second": Column("ESS/s", "", 0),
     "ess_per_gradient": Column("ESS/grad", "", 2),
     "r_hat_max": Column("R-hat", "{:.3f}", 3),

@@ -16,7 +16,7 @@ MOST_ESTIMATED = 200  # elements; each takes some 10 ms
 TITLES = {
     "ESS/s": "smallest bulk effective sample size per second of one core, warm-up included",
     "ESS/grad": "the same per gradient",
-    "min ESS": "smallest bulk effective sample size, over all quantities",
+    "bulk ESS": "smallest bulk effective sample size, over all quantities",
     "tail ESS": "smallest effective sample size in the tails",
     "R-hat": "largest",
     "divergent": "draws from divergent trajectories",

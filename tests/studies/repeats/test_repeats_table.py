@@ -34,10 +34,10 @@ def test_no_number_is_cut_at_any_width(rows, width):
     lines = text.splitlines()[:5]
     assert max(len(line.rstrip()) for line in lines) <= width
     assert "…" not in text
-    assert all(title in lines[0] for title in ("fine", "min ESS", "ESS/s"))
+    assert all(title in lines[0] for title in ("fine", "bulk ESS", "ESS/s"))
     assert "5 of 5" in lines[1]
     assert "45,679" in lines[1]
-    titles = [title for title in ("min ESS", "ESS/s", "wall s") if title in lines[0]]
+    titles = [title for title in ("bulk ESS", "ESS/s", "wall s") if title in lines[0]]
     assert lines[2].count("27,901–96,790") == len(titles)
 
 
@@ -89,7 +89,7 @@ def test_latex(rows):
     assert lines[2:5] == [
         r"\begin{tabular}{lrrrrrrr}",
         r"\toprule",
-        r"sampler & fine & draws & min ESS & ESS/s & ESS/grad & R-hat & wall s \\",
+        r"sampler & fine & draws & bulk ESS & ESS/s & ESS/grad & R-hat & wall s \\",
     ]
     row_of_nuts = next(line for line in lines if line.startswith("nuts &"))
     cells = [cell.strip() for cell in row_of_nuts.removesuffix(r"\\").split("&")]
