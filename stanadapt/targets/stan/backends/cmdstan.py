@@ -10,8 +10,10 @@ import os
 import platform
 import re
 import shlex
+import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,11 +41,11 @@ SUFFIX = ".dll" if os.name == "nt" else ".so"
 
 
 class Recipe(NamedTuple):
-    """How an installed CmdStan compiles: its folder, version and make variables."""
+    """How an installed CmdStan compiles."""
 
     root: Path
     version: str
-    variables: dict[str, str]
+    variables: dict[str, str]  # of make
 
     def words(self, *names: str) -> list[str]:
         """Return the words of the named variables, in order."""
@@ -52,13 +54,14 @@ class Recipe(NamedTuple):
     @property
     def key(self) -> str:
         """Key of everything that determines how a program is compiled."""
-        why = f"the C++ compiler of CmdStan {self.version} in {self.root} could not be run"
-        compiler = _start([*self.words("CXX"), "--version"], self.root, why)
+        compiler = tuple(self.words("CXX"))
+        named = compiler[0] if compiler else ""
+        found = shutil.which(named) or shutil.which(self.root / named)
+        changed = Path(found).stat().st_mtime_ns if found else 0
         bridge = [p.read_text(encoding="utf-8") for p in sorted(BRIDGE.parent.glob("bridge*.?pp"))]
-        compiler_version = compiler.stdout.split("\n", 1)[0]
         return build_cache.make_key(
-            self.root, self.version, self.variables, compiler_version, bridge, SHARED_FLAGS,
-            platform.machine(),
+            self.root, self.version, self.variables, _version_of(compiler, self, changed), bridge,
+            SHARED_FLAGS, platform.machine(),
         )  # fmt: skip
 
 
@@ -89,8 +92,16 @@ def prepare(report: Report) -> None:
 
 
 def _recipe() -> Recipe:
-    """Query CmdStan's makefile, which can print any of its variables."""
+    """Query CmdStan's makefile, once in a process for each of its versions and environment."""
     installed = toolchain.require_cmdstan()
+    files = [installed.path / "makefile", *installed.path.glob("make/*")]
+    changed = tuple((file, file.stat().st_mtime_ns) for file in sorted(files) if file.exists())
+    return _query(installed, changed, tuple(sorted(os.environ.items())))
+
+
+@lru_cache(maxsize=8)
+def _query(installed: toolchain.CmdStan, files: tuple, environment: tuple) -> Recipe:
+    """Let a makefile print its variables."""
     command = [
         toolchain.make() or "make", "-s", "--no-print-directory", "-C", str(installed.path),
         *SETTINGS, *(f"print-{name}" for name in VARIABLES),
@@ -106,6 +117,18 @@ def _recipe() -> Recipe:
             f"programs are compiled. Reinstall CmdStan, or use backend='stanli'.\n{output}",
         )
     return Recipe(installed.path, installed.version, variables)
+
+
+VERSIONS: dict[tuple, str] = {}  # of compilers, by command, folder and time of its file
+
+
+def _version_of(compiler: tuple[str, ...], recipe: Recipe, changed: int) -> str:
+    """Ask a compiler for its version, once in a process."""
+    known = (*compiler, recipe.root, changed)
+    if known not in VERSIONS:
+        why = f"the C++ compiler of CmdStan {recipe.version} in {recipe.root} could not be run"
+        VERSIONS[known] = _start([*compiler, "--version"], recipe.root, why).stdout
+    return VERSIONS[known].split("\n", 1)[0]
 
 
 def _translate(recipe: Recipe, program: Program, header: Path) -> None:

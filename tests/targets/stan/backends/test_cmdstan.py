@@ -34,7 +34,7 @@ cat "$word" > "$out"
 """
 # CALLS/how changes its behavior as a function of its arguments
 CXX = """#!/bin/sh
-[ "$1" = --version ] && { echo "fake compiler $(cat "$CALLS/version" 2> /dev/null)"; exit; }
+[ "$1" = --version ] && { echo fake compiler; echo >> "$CALLS/asked"; exit; }
 echo "$*" >> "$CALLS/cxx"
 [ -f "$CALLS/how" ] && . "$CALLS/how"
 for word; do [ "$last" = -o ] && out=$word; last=$word; done
@@ -126,6 +126,7 @@ def test_common_parts_and_programs_are_compiled_once(tree):
     assert other.file != first.file
     assert len(calls(tree)) == 6
     assert len(calls(tree, "stanc")) == 2
+    assert len(calls(tree, "asked")) == 1
 
 
 def test_the_library_and_its_sources_are_kept():
@@ -152,7 +153,7 @@ def test_settings_of_the_makefile_are_passed_to_the_compiler(tree):
     [
         lambda tree: (tree / "makefile").write_text(MAKEFILE.replace("-O$(O)", "-O2")),
         lambda tree: (tree / "makefile").write_text(MAKEFILE.replace("2.30.1", "2.30.2")),
-        lambda tree: (tree.parent / "calls" / "version").write_text("2"),
+        lambda tree: script(tree / "bin" / "cxx", CXX.replace("fake", "newer")),
     ],
     ids=["flags", "version of CmdStan", "version of the compiler"],
 )
