@@ -12,6 +12,7 @@ from stanadapt.errors import StanadaptError, is_real
 from stanadapt.results.files import read_text
 from stanadapt.samplers.values_in_support import unconstrained
 from stanadapt.samplers.variational.methods import PATHFINDER, pathfinder_positions
+from stanadapt.targets.failing_statement import failing_statement
 from stanadapt.targets.shapes import shapes_of, wrong_shape
 from stanadapt.targets.stan.program import user_path
 from stanadapt.targets.target import Samplable, Target
@@ -202,6 +203,8 @@ def _find_start(
     if isinstance(start, Mapping):
         given = [text for name in start for text in _shown(name, start[name])]
         near += f" ({', '.join(given[:SHOWN])}{' and others' if len(given) > SHOWN else ''})"
+    if not message and (where := failing_statement(program, position, gradient)):
+        fault += f" from the statement {where} on,"
     remedy = "other `inits`" if isinstance(start, Mapping | np.ndarray) else "`inits`"
     raise StanadaptError(
         "initialization_failed",

@@ -1,0 +1,84 @@
+"""Which statement of a program makes its density zero, or its gradient infinite, at a position.
+
+Stan says only that the log density is -inf. Programs that end after one of the statements of the
+model block are bound by the embedded backend, in milliseconds, whatever backend the target has. The
+first of them that fails is found by bisection: what has failed stays so.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.bound_program import SHARED_ABOVE, BoundProgram
+from stanadapt.targets.stan.syntax import spans, strip, tokens, without_blocks
+
+LONGEST = 80  # characters of a statement that are shown
+
+
+class Statement(NamedTuple):
+    """A statement of the model block: where it begins and ends, in how many braces."""
+
+    start: int
+    end: int
+    depth: int
+
+
+def failing_statement(bound: BoundProgram, position: np.ndarray, gradient: bool) -> str:
+    """Return the first statement after which the log density, or its gradient, is not finite.
+
+    With its line; "" if it cannot be found.
+    """
+    program, values = bound.program, bound.constrain(position)
+    found = statements(program.code)
+    large = len(bound.data) > SHARED_ABOVE  # the program is bound log2(statements) times
+    if large or not found or _fails(bound, -1, values, gradient):
+        return ""
+    low, high = -1, len(found) - 1
+    if not _fails(bound, high, values, gradient):
+        return ""
+    while high - low > 1:
+        middle = (low + high) // 2
+        failed = _fails(bound, middle, values, gradient)
+        low, high = (low, middle) if failed else (middle, high)
+    start, end, _ = found[high]
+    text = " ".join(program.code[start:end].split())
+    text = text if len(text) <= LONGEST else text[:LONGEST] + "..."
+    return f"`{text}` (line {program.code.count(chr(10), 0, start) + 1})"
+
+
+def statements(code: str) -> list[Statement]:
+    """List the statements of the model block that end with a semicolon, in order.
+
+    A loop without braces is one with its body.
+    """
+    stripped = strip(code)
+    first, last = spans(stripped).get("model", (0, 0))
+    found, begin, depth, inside = [], None, 0, 0
+    for token in tokens(stripped, first, last):
+        begin = token.start if begin is None else begin
+        inside += (token in "([") - (token in ")]")
+        if inside == 0 and token in (";", "{", "}"):
+            if token == ";":
+                found.append(Statement(begin, token.end, depth))
+            depth += (token == "{") - (token == "}")
+            begin = None
+    return found
+
+
+def _fails(bound: BoundProgram, last: int, values: Mapping[str, Any], gradient: bool) -> bool:
+    """Whether the program fails that ends after a statement; without any, for -1."""
+    code = without_blocks(bound.program.code, ["generated quantities"])
+    start, end = spans(strip(code))["model"]
+    kept = ""
+    if last >= 0:
+        statement = statements(code)[last]
+        kept = code[start : statement.end] + "}" * statement.depth
+    cut = bound.program._replace(code=code[:start] + kept + code[end:])
+    try:
+        ends = BoundProgram(cut, bound.data, "stanli", True, False)
+        value, slope, _ = ends.evaluate(ends.unconstrain(values))
+    except StanadaptError:
+        return False
+    return not (np.isfinite(value) and (not gradient or np.isfinite(slope).all()))
