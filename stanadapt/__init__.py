@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from stanadapt.studies.calibration.sbc import sbc
     from stanadapt.studies.diagnose import diagnose
     from stanadapt.studies.expectations.expectations import expectations
+    from stanadapt.studies.optimize import optimize
     from stanadapt.studies.repeats.compare_repeats import compare_repeats
     from stanadapt.studies.report.report import report
     from stanadapt.targets.target import Target
@@ -45,6 +46,7 @@ _PLACES = {
     "generate": "runs.generate",
     "load": "runs.load",
     "modes": "diagnostics.modes",
+    "optimize": "studies.optimize",
     "report": "studies.report.report",
     "resume": "runs.resume",
     "sample": "runs.sample",
@@ -86,6 +88,7 @@ __all__ = [
     "generate",
     "load",
     "modes",
+    "optimize",
     "report",
     "resume",
     "sample",

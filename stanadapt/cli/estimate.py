@@ -17,6 +17,7 @@ from stanadapt.diagnostics.summary import summary as summarize
 from stanadapt.runs.generate import generate as predict
 from stanadapt.runs.load import load
 from stanadapt.studies.expectations.expectations import expectations as estimate
+from stanadapt.studies.optimize import optimize as climb
 
 File = Annotated[
     Path,
@@ -120,6 +121,31 @@ def generate(
     print(f"group predictions of {path}")
     if found.sizes["draw"] < results.dataset(drawn, "posterior").sizes["draw"]:
         raise KeyboardInterrupt
+
+
+@command(
+    plan=options_of(
+        climb, leave_out=("target",), inits=options.EXCEPTIONS["inits"],
+        jacobian=Option("Add the Jacobian: the mode on the unconstrained scale.", bool),
+    ),
+    target=options.PLAIN_TARGET,
+)  # fmt: skip
+def optimize(
+    model: options.Model,
+    data: options.Data = None,
+    *,
+    plan: Given,
+    target: Given,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, by element.")] = False,
+    out: options.Table = None,
+    force: options.Force = False,
+) -> None:
+    (path,) = require_writable([out], force) if out is not None else (None,)
+    found = climb(options.make_target(model, data, **target), **plan)
+    print(_as_json(found) if as_json else found)
+    if path is not None:
+        found.to_csv(path)
+        print(f"table: {path}")
 
 
 def _as_json(table: pd.DataFrame) -> str:

@@ -58,6 +58,11 @@ class BoundProgram:
         self.names = self.model.param_names() if self.dim else []
         self.parameters = stanio.parse_header(",".join(self.names)) if self.names else {}
 
+    @property
+    def is_native(self) -> bool:
+        """Whether the density is compiled code, which can leave out blocks and Jacobians."""
+        return self._native
+
     def model_of(self, chain: int) -> Any:
         """Return the model that a chain evaluates: for chain 0, the attribute `model`.
 

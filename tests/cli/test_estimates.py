@@ -97,3 +97,12 @@ def test_a_program_without_parameters(files):
     printed = call("sample", "prior.stan", "--backend", "stanli", "--seed", "1", "--quiet")
     assert "z" in printed
     assert "independent" in printed
+
+
+def test_optimize(files):
+    (files / "m.stan").write_text("parameters { real<lower=0> s; } model { s ~ gamma(3, 1); }")
+    options = "--backend", "stanli", "--quiet", "--seed", "1"
+    assert "s" in call("optimize", "m.stan", *options, "--out", "mode.csv")
+    assert pd.read_csv("mode.csv", index_col=0).loc["s", "mode"] == pytest.approx(2.0, abs=1e-5)
+    found = json.loads(call("optimize", "m.stan", "--jacobian", "--json", *options))
+    assert found["s"]["mode"] == pytest.approx(3.0, abs=1e-5)

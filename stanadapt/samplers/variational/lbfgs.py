@@ -12,6 +12,7 @@ The inverse Hessian and its diagonal: `engine/inverse_hessian`. The bisection: L
 
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,8 @@ PROMISED = 1e-9
 # unless a step so many times as long still finds the slope: the quadratic then has scales that are
 # far too small, of coordinates that hardly matter before the others have arrived
 FAR = 16.0
+# (density, position, gradient to fill) -> log density; -inf if it fails
+Evaluate = Callable[[Any, np.ndarray, np.ndarray], float]
 
 
 class Path(NamedTuple):
@@ -42,22 +45,28 @@ class Path(NamedTuple):
     useful: np.ndarray
 
 
-def climb(density: Any, start: np.ndarray, iterations: int, history: int) -> Path:
+def climb(
+    density: Any,
+    start: np.ndarray,
+    iterations: int,
+    history: int,
+    evaluate: Evaluate = value_and_gradient,
+) -> Path:
     """Climb from start, shape (dim,), for at most `iterations`, with the last `history` pairs."""
     n = density.dim
     shape = (iterations + 1, n)
     path = Path(np.empty(shape), np.empty(shape), np.empty(shape[0]), np.empty(shape),
                 np.zeros(shape[0], np.bool_))  # fmt: skip
     with np.errstate(all="ignore"):  # a step that is too long may overflow, and is shortened
-        points = _climb(density, start, path, history)
+        points = _climb(density, start, path, history, evaluate)
     return Path(*(part[:points].copy() for part in path))
 
 
-def _climb(density: Any, start: np.ndarray, path: Path, history: int) -> int:
+def _climb(density: Any, start: np.ndarray, path: Path, history: int, evaluate: Evaluate) -> int:
     """Fill a path; return the number of its points, 0 if the start fails."""
     pairs, kept = inverse_hessian.no_pairs(history, density.dim), 0
     path.positions[0] = start
-    path.log_density[0] = value_and_gradient(density, path.positions[0], path.gradients[0])
+    path.log_density[0] = evaluate(density, path.positions[0], path.gradients[0])
     if path.log_density[0] == -np.inf:
         return 0
     path.scales[0] = inverse_hessian.first_diagonal(path.gradients[0])
@@ -67,10 +76,10 @@ def _climb(density: Any, start: np.ndarray, path: Path, history: int) -> int:
         slope = inner_product(path.gradients[k], direction)
         size = 1.0
         if not 0.5 * slope > PROMISED:
-            if not _is_steep(density, path, k, direction):
+            if not _is_steep(density, path, k, direction, evaluate):
                 return k + 1
             size = 2.0 * PROMISED / slope
-        if not _search(density, path, k, direction, slope, size):
+        if not _search(density, path, k, direction, slope, size, evaluate):
             return k + 1
         step = path.positions[k + 1] - path.positions[k]
         fall = path.gradients[k] - path.gradients[k + 1]
@@ -83,14 +92,14 @@ def _climb(density: Any, start: np.ndarray, path: Path, history: int) -> int:
     return last + 1
 
 
-def _is_steep(density: Any, path: Path, k: int, direction: np.ndarray) -> bool:
+def _is_steep(density: Any, path: Path, k: int, direction: np.ndarray, evaluate: Evaluate) -> bool:
     """Whether the slope along a direction is still there at FAR times its length.
 
     Coordinates that do not change, within rounding, are left out: their slopes cannot change.
     """
     here, position, gradient = path.positions[k], path.positions[k + 1], path.gradients[k + 1]
     position[:] = here + FAR * direction
-    if value_and_gradient(density, position, gradient) == -np.inf:
+    if evaluate(density, position, gradient) == -np.inf:
         return False
     moved = np.where(position == here, 0.0, direction)
     return bool(
@@ -99,7 +108,13 @@ def _is_steep(density: Any, path: Path, k: int, direction: np.ndarray) -> bool:
 
 
 def _search(
-    density: Any, path: Path, k: int, direction: np.ndarray, slope: float, size: float
+    density: Any,
+    path: Path,
+    k: int,
+    direction: np.ndarray,
+    slope: float,
+    size: float,
+    evaluate: Evaluate,
 ) -> bool:
     """Fill point k + 1 of a path; False if no point along the direction is good enough.
 
@@ -109,7 +124,7 @@ def _search(
     position, gradient = path.positions[k + 1], path.gradients[k + 1]
     for _ in range(TRIES):
         position[:] = path.positions[k] + size * direction
-        path.log_density[k + 1] = there = value_and_gradient(density, position, gradient)
+        path.log_density[k + 1] = there = evaluate(density, position, gradient)
         if not there >= path.log_density[k] + SUFFICIENT * size * slope:
             high = size
         elif inner_product(gradient, direction) > CURVATURE * slope:

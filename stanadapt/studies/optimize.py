@@ -1,0 +1,319 @@
+"""The mode of a density, by climbs from several starts, and the curvature there."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import stanio
+from rich.console import Console
+from rich.table import Table
+
+from stanadapt.diagnostics import printed_tables
+from stanadapt.engine.console import slow_step
+from stanadapt.engine.interrupts import in_threads
+from stanadapt.engine.one_blas_thread import one_blas_thread
+from stanadapt.engine.plan import make_plan
+from stanadapt.errors import Message, StanadaptError, require_flag, require_whole
+from stanadapt.samplers.initial_values import initial_positions
+from stanadapt.samplers.variational.laplace import SHARE
+from stanadapt.samplers.variational.lbfgs import climb
+from stanadapt.targets.constrainer import AFTER_PARAMETERS
+from stanadapt.targets.coordinates import element_name
+from stanadapt.targets.target import Target, require_target
+
+HISTORY = 6  # pairs of L-BFGS
+NEWTON_STEPS = 10  # after a climb
+SETTLED = 1e-3  # the last of these may be so long, relative to 1 + |x|
+FLAT = 1e-8  # smallest eigenvalue of the Hessian, scaled to a unit diagonal
+LARGEST_CURVED = 1000  # parameters; with more, a Hessian of differences takes too long
+SAME = 1e-3  # ends whose log densities differ by less belong to one mode
+NAMED = 3
+SHOWN = 40  # rows that are printed
+Evaluate = Callable[[np.ndarray], tuple[float, np.ndarray]]
+
+
+class Optimum(printed_tables.PrintedFrame):
+    """A mode: a data frame with the columns mode and sd that prints as a table with messages.
+
+    `attrs` has the `log_density` up to a constant, the unconstrained `position`, `jacobian`, the
+    log densities at the ends of all climbs (`ends`), and `messages`.
+    """
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The values of the parameters, which `inits` accepts."""
+        return self.attrs["parameters"]
+
+    @property
+    def _is_complete(self) -> bool:
+        return list(self.columns) == ["mode", "sd"]
+
+    def _show(self, console: Console) -> None:
+        printed = Table(box=None, header_style="bold")
+        printed.add_column("", justify="left")
+        for title in self.columns:
+            printed.add_column(title, justify="right")
+        for name, *cells in self._cells():
+            printed.add_row(name.replace("[", r"\["), *cells)
+        console.print(printed)
+        printed_tables.print_texts(self._texts(), console)
+
+    def _as_html(self) -> str:
+        below = printed_tables.html_paragraphs(self._texts())
+        return printed_tables.html_table(["", *self.columns], self._cells()) + below
+
+    def _cells(self) -> list[list[str]]:
+        head = self.head(SHOWN)
+        rows = zip(head.index, head.to_numpy(), strict=True)
+        return [
+            [str(name), *("" if np.isnan(x) else f"{x:.4g}" for x in row)] for name, row in rows
+        ]
+
+    def _texts(self) -> list[str]:
+        more = [f"{len(self) - SHOWN:,} more rows"] if len(self) > SHOWN else []
+        kind = "with" if self.attrs["jacobian"] else "without"
+        value = f"log density {self.attrs['log_density']:.6g} (up to a constant), {kind} Jacobian"
+        return [*more, value, *self.attrs["messages"]]
+
+
+def optimize(
+    target: Target,
+    *,
+    jacobian: bool = False,
+    starts: int = 4,
+    inits: Any = None,
+    seed: int | None = None,
+    max_iterations: int = 2000,
+    show_progress: bool = True,
+) -> Optimum:
+    """Find the mode of the density by L-BFGS and Newton steps from several starts.
+
+    Without the Jacobian of the transforms, the mode is that of the density of the constrained
+    parameters: with priors, the maximum a posteriori estimate, and without them, that of maximum
+    likelihood. With it, the mode is that of the unconstrained parameters, at which `approximate`
+    has the Laplace approximation. CmdStan's `optimize` has the same two.
+
+    Parameters
+    ----------
+    target : Target
+        A program with its data.
+    jacobian : bool
+        Whether to add the logarithm of the Jacobian determinant.
+    starts : int
+        Number of climbs. The highest end is the result, and a note says if others differ.
+    inits : optional
+        Where climbs begin, as for `sample`.
+    seed : int, optional
+        Seed of random starts.
+    max_iterations : int
+        Largest number of steps of a climb.
+    show_progress : bool
+        Show what takes more than a second.
+
+    Returns
+    -------
+    Optimum
+        A pandas.DataFrame by element, with the columns `mode` and `sd`, of parameters, and then of
+        transformed parameters and generated quantities. `sd` is the standard deviation that the
+        curvature at the mode implies, by the delta method; NaN where that is not known. Messages
+        say whether starts disagree, and whether there is a mode at all.
+
+    Raises
+    ------
+    StanadaptError
+        Stage "initialization" if no start has a finite density, "settings" for a wrong argument.
+
+    Examples
+    --------
+    >>> import stanadapt as sa
+    >>> code = "parameters { real<lower=0> s; } model { s ~ gamma(3, 1); }"
+    >>> target = sa.Target(code, backend="stanli", show_progress=False)
+    >>> sa.optimize(target, seed=1).loc["s", "mode"].round(4)
+    np.float64(2.0)
+    >>> sa.optimize(target, seed=1, jacobian=True).loc["s", "mode"].round(4)
+    np.float64(3.0)
+
+    """
+    target, jacobian = require_target(target), require_flag("jacobian", jacobian)
+    if target.noise:
+        raise StanadaptError(
+            "estimated_density",
+            f"The density of {target.name} is only estimated, so it cannot be climbed. Give "
+            "optimize a target without noise.",
+        )
+    steps = require_whole("max_iterations", max_iterations, 1)
+    plan = make_plan(
+        chains=require_whole("starts", starts, 1), parallel_chains=None, iter_warmup=0,
+        iter_sampling=1, thin=1, seed=seed, save_warmup=False, show_progress=show_progress,
+    )  # fmt: skip
+    rngs = [np.random.default_rng(source) for source in plan.seeds()]
+    positions = initial_positions(target, inits, rngs)
+    with slow_step(plan.show_progress, f"Climbing the density of {target.name}"):
+        evaluate = objective(target, jacobian)
+        with one_blas_thread(), np.errstate(all="ignore"):
+            ends = in_threads(
+                lambda i: _Climb(evaluate, positions[i], steps), plan.chains,
+                threads=plan.parallel_chains,
+            )  # fmt: skip
+            best = max(ends, key=lambda end: (end.found, end.value))
+            return _optimum(target, jacobian, best, ends, plan.seed)
+
+
+def objective(target: Target, jacobian: bool) -> Evaluate:
+    """Return a function of the unconstrained position: log density and gradient; -inf if it fails.
+
+    The embedded backend always adds the Jacobian, which is the density of the program without its
+    model.
+    """
+    alone = None if jacobian or target.is_native else target.without(*AFTER_PARAMETERS)
+
+    def evaluate(position: np.ndarray) -> tuple[float, np.ndarray]:
+        try:
+            if jacobian or alone is not None:
+                value, gradient = target.model.log_density_gradient(position)
+            else:
+                value, gradient = target.model.log_density_gradient(position, jacobian=False)
+            if alone is not None:
+                volume, slope = alone.log_density_gradient(position)
+                value, gradient = value - volume, gradient - slope
+        except RuntimeError:
+            return -np.inf, np.zeros(position.size)
+        if np.isfinite(value) and np.isfinite(gradient).all():
+            return value, gradient
+        return -np.inf, np.zeros(position.size)
+
+    return evaluate
+
+
+class _Climb:
+    """The end of a climb, and what is known of the curvature there."""
+
+    def __init__(self, evaluate: Evaluate, start: np.ndarray, steps: int) -> None:
+        self.evaluate, self.dim = evaluate, start.size
+        path = climb(self, start, steps, HISTORY, _Climb.into)
+        if not len(path.log_density):  # the density without Jacobian may fail where that with it
+            self.position, self.value, self.found = start, -np.inf, False  # does not
+            self.covariance, self.problem = None, "the density fails at the start"
+            return
+        self.position, self.value = path.positions[-1], float(path.log_density[-1])
+        self.found, self.problem, self.covariance = self._settle(len(path.log_density) <= steps)
+
+    def into(self, position: np.ndarray, gradient: np.ndarray) -> float:
+        """Return the value, and write the gradient, as `climb` expects."""
+        value, gradient[:] = self.evaluate(position)
+        return value
+
+    def _settle(self, ended: bool) -> tuple[bool, str, np.ndarray | None]:
+        """Take Newton steps; return whether there is a mode, the problem, and the covariance."""
+        if self.dim > LARGEST_CURVED:
+            why = f"no standard deviations: the curvature of {self.dim:,} parameters takes too long"
+            return ended, why if ended else "the climb did not end", None
+        for _ in range(NEWTON_STEPS):
+            minus, gradient = self._curvature()
+            size = np.sqrt(np.abs(np.diag(minus)))
+            if not np.isfinite(minus).all() or not (np.diag(minus) > 0.0).all():
+                return False, "the density does not fall away from it in all directions", None
+            values, vectors = np.linalg.eigh(minus / np.outer(size, size))
+            if not values[0] > FLAT:
+                return False, "the density does not fall away from it in all directions", None
+            root = vectors / np.sqrt(values) / size[:, None]
+            step = root @ (root.T @ gradient)
+            value, _ = self.evaluate(self.position + step)
+            long = np.any(np.abs(step) > SETTLED * (1.0 + np.abs(self.position)))
+            if value >= self.value:
+                self.position, self.value = self.position + step, value
+            if not long and (step @ gradient < 1e-14 or value < self.value):
+                break
+        if long:
+            return False, "the density keeps rising, far away", None
+        return True, "", root @ root.T
+
+    def _curvature(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return minus the Hessian, from central differences of gradients, and the gradient."""
+        rows = []
+        for i, x in enumerate(self.position):
+            unit = np.zeros(self.dim)
+            unit[i] = SHARE * max(1.0, abs(x))
+            ahead, behind = self.evaluate(self.position + unit), self.evaluate(self.position - unit)
+            failed = -np.inf in (ahead[0], behind[0])
+            rows.append((behind[1] - ahead[1]) / (np.nan if failed else 2.0 * unit[i]))
+        minus = np.array(rows)
+        return 0.5 * (minus + minus.T), self.evaluate(self.position)[1]
+
+
+def _optimum(
+    target: Target, jacobian: bool, best: _Climb, ends: list[_Climb], seed: int
+) -> Optimum:
+    model, position = target.model, np.ascontiguousarray(best.position)
+    messages = _messages(target, best, ends)
+    names, tp = target.names, model.param_names(include_tp=True)
+    try:
+        every = model.param_names(include_tp=True, include_gq=True)
+        rng = model.new_rng(seed)
+        values = model.param_constrain(position, include_tp=True, include_gq=True, rng=rng)
+    except RuntimeError as error:
+        every, values = names, np.array(list(target.elements(position).values()))
+        text = "generated quantities failed at the mode, and are left out. Stan says: "
+        messages.append(Message("failed_quantities", text + " ".join(str(error).split())))
+    sds = np.full(len(every), np.nan)
+    if best.covariance is not None:
+        count = len(tp) if len(every) >= len(tp) else len(names)
+        sds[:count] = _deviations(target, position, best.covariance, count)
+    kept = [i for i, name in enumerate(every) if name.split(".")[0] not in target.exclude]
+    index = pd.Index([element_name(every[i]) for i in kept], name="element")
+    table = Optimum({"mode": values[kept], "sd": sds[kept]}, index=index)
+    table.attrs |= {
+        "log_density": best.value, "jacobian": jacobian, "position": position,
+        "parameters": stanio.stan_variables(target.parameters, values[: len(names)]),
+        "ends": [end.value for end in ends], "messages": messages,
+    }  # fmt: skip
+    return table
+
+
+def _deviations(
+    target: Target, position: np.ndarray, covariance: np.ndarray, count: int
+) -> np.ndarray:
+    """Return standard deviations of constrained values by the delta method."""
+    slopes = np.empty((count, position.size))
+    for i, sd in enumerate(np.sqrt(np.diag(covariance))):
+        unit = np.zeros(position.size)
+        unit[i] = SHARE * sd
+        try:
+            ahead, behind = (
+                target.model.param_constrain(position + s * unit, include_tp=True)[:count]
+                for s in (1, -1)
+            )
+        except RuntimeError:
+            return np.full(count, np.nan)
+        slopes[:, i] = (ahead - behind) / (2.0 * unit[i])
+    return np.sqrt(np.einsum("ij,jk,ik->i", slopes, covariance, slopes))
+
+
+def _messages(target: Target, best: _Climb, ends: list[_Climb]) -> list[str]:
+    messages: list[str] = []
+    if not best.found:
+        far = np.argsort(-np.abs(best.position))[:NAMED]
+        named = ", ".join(f"{target.coordinate_names[i]} = {best.position[i]:.3g}" for i in far)
+        text = (
+            f"no climb found a mode: where the highest one ended, {best.problem} (unconstrained, "
+            f"the largest are {named}). The density may have no maximum, as that of a hierarchical "
+            "scale without Jacobian: use jacobian=True or stronger priors, or sample."
+        )
+        messages.append(Message("no_optimum", text))
+    elif best.problem:
+        messages.append(Message("no_curvature", f"{best.problem}."))
+    lower = [end for end in ends if end is not best and end.found]
+    lower = [end for end in lower if best.value - end.value > SAME * (1.0 + abs(best.value) * 1e-6)]
+    lost = sum(not end.found for end in ends) if best.found else 0
+    if lower:
+        gaps = ", ".join(f"{best.value - end.value:.3g}" for end in lower)
+        text = (
+            f"{len(lower)} of {len(ends)} starts ended at another mode, whose log density is lower "
+            f"by {gaps}: there may be still others. Raise starts, and sample for their weights."
+        )
+        messages.append(Message("several_optima", text))
+    if lost:
+        text = f"{lost} of {len(ends)} starts found no mode: the density may rise elsewhere."
+        messages.append(Message("starts_without_optimum", text))
+    return messages
