@@ -16,6 +16,7 @@ from stanadapt.engine import authoring
 from stanadapt.engine.registry import shown_preset
 from stanadapt.engine.settings import as_chosen, declared
 from stanadapt.errors import NOTE, STAGES, VERDICT, all_codes
+from stanadapt.errors.other_words import PACKAGES, option, table
 from stanadapt.runs.choose_sampler import ABOUT_AUTO
 from stanadapt.samplers import registered
 
@@ -53,6 +54,22 @@ STANDARDIZE = {
 CONSTRUCTS = Path(__file__).with_name("constructs.csv")
 RELEASES = ("2.27", "2.35")
 SOME, MANY = 10, 100  # numbers of parameters at which a default that depends on them is shown
+
+
+def words_of_others() -> str:
+    """Return the table of docs/coming_from.md: arguments of other packages, and ours."""
+    titles = ["", *PACKAGES.values(), "stanadapt", "in a shell"]
+    lines = [f"| {' | '.join(titles)} |".replace("|  |", "| |"), "|---" * len(titles) + "|"]
+    for row in table():
+        if "about" not in row:
+            continue
+        theirs = [f"`{row[key]}`" if key in row else "" for key in PACKAGES]
+        of = f" of `sa.{row['of']}`" if "of" in row else ""
+        note = f": {row['note']}" if "note" in row else ""
+        shell = f"--set {row['here']}=" if row.get("setting") else option(row)
+        cells = [row["about"], *theirs, f"`{row['here']}`{of}{note}", f"`{shell}`"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return re.sub(r"\| +(?=\|)", "| ", "\n".join(lines))
 
 
 def public_names() -> str:

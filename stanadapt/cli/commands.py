@@ -3,6 +3,7 @@
 The help that lists them imports none: that would take seconds.
 """
 
+import re
 import tomllib
 from functools import cache
 from importlib import import_module
@@ -60,8 +61,26 @@ class LazyCommand(TyperCommand):
         return typer.main.get_command(alone)
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """Return the context of the command itself."""
-        return self.load().make_context(*arguments, **options)
+        """Return the context of the command itself; say what a word of another package is here."""
+        try:
+            return self.load().make_context(*arguments, **options)
+        except Exception as error:
+            _add_hint(error)
+            raise
+
+
+def _add_hint(error: Any) -> None:
+    """Add a hint to an error of the command line; its classes are inner ones of typer."""
+    from stanadapt.errors.other_words import in_our_words
+
+    word = getattr(error, "option_name", None)
+    extra = re.search(r"unexpected extra argument.*\((.*)\)", str(getattr(error, "message", "")))
+    if word and (hint := in_our_words(word, shell=True)):
+        error.message, error.possibilities = f"{error.message}{hint}", []
+    elif extra:
+        error.message += (
+            " Names are separated by commas (--sampler auto,nuts), and data follow --data."
+        )
 
 
 class LazyGroup(TyperGroup):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import takewhile
 from os import PathLike
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import typer
 
@@ -96,7 +96,9 @@ def _declare(name: str, argument: inspect.Parameter, text: str, option: Option) 
 
 def _kind(annotation: Any) -> tuple[Any, Callable[[Any], Any] | None]:
     """Return the type of an option for the type of an argument, and what reads it."""
-    kinds = get_args(annotation)
+    kinds = get_args(annotation) or (annotation,)
+    if Literal in {get_origin(kind) for kind in (annotation, *kinds)}:
+        return (str | None if type(None) in kinds else str), None  # our own message for others
     if PathLike in kinds:
         return Path | None, None
     if Collection in {get_origin(each) for each in kinds}:
@@ -105,8 +107,8 @@ def _kind(annotation: Any) -> tuple[Any, Callable[[Any], Any] | None]:
 
 
 def read_names(text: str) -> list[str]:
-    """Return names that are separated by commas."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+    """Return names that are separated by commas, or by blanks."""
+    return text.replace(",", " ").split()
 
 
 def command(**parcels: Options) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -1,7 +1,7 @@
 """Compare fits of one target: convergence, precision, cost and agreement."""
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -111,7 +111,7 @@ def compare(
     baseline: str | None = None,
     *,
     var_names: Collection[str] | None = None,
-    budget: str | None = None,
+    budget: Literal["seconds", "gradients"] | None = None,
 ) -> Comparison:
     """Compare fits of one target: convergence, precision, cost and agreement.
 

@@ -37,7 +37,7 @@ import sys
 import typing
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from numba import types
 from numba.core.errors import TypingError
@@ -53,6 +53,12 @@ from stanadapt.engine.warmup import Warmup
 
 # keyword by which a user chooses a preset, and the name for whichever sampler suits the target
 PRESET, AUTO = "preset", "auto"
+SamplerName = Literal[  # for editors, which complete them; any other that is registered works too
+    "auto", "am", "continuous_tempering", "equi_energy", "gad_hmc", "gad_mala", "gad_rwm", "hmc",
+    "hvi", "kameleon", "mala", "nice", "nuts", "parallel_tempering", "pooled_am", "pseudo_extended",
+    "repelling_attracting", "rwm", "sgld", "simulated_tempering", "smc", "ula", "variational_mcmc",
+    "walnuts", "whitened_hmc",
+]  # fmt: skip
 
 # --- settings -------------------------------------------------------------------------------------
 

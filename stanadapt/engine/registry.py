@@ -13,7 +13,7 @@ from stanadapt.engine.breaches import breaches
 from stanadapt.engine.protocol import PARTS, PRESET, REGISTRY, Preset, Sampler
 from stanadapt.engine.settings import Numbers, as_chosen, declared, setting_error, typed
 from stanadapt.engine.warmup import Warmup
-from stanadapt.errors import StanadaptError, did_you_mean
+from stanadapt.errors import StanadaptError, did_you_mean, in_our_words
 
 ABOUT_PRESETS = (
     "Presets: published settings, by first author and year (preset=NAME). Settings that are given, "
@@ -153,10 +153,12 @@ def _replaced(sampler: Sampler, settings: Any, values: dict[str, Any]) -> Any:
     known = declared(sampler.settings)
     for name in values:
         if name not in known:
+            # the names that a user may give, and arguments that are no settings
+            listed = [*known, *sampler.setting_aliases, *([PRESET] if sampler.presets else [])]
             raise StanadaptError(
                 "unknown_setting",
-                f"{sampler.name} has no setting {name!r}; it has {', '.join(known) or 'none'}."
-                + did_you_mean(name, known),
+                f"{sampler.name} has no setting {name!r}; it has {', '.join(listed) or 'none'}."
+                + (did_you_mean(name, listed) or in_our_words(name)),
             )
     changes = {name: typed(sampler.name, known[name], value) for name, value in values.items()}
     replaced = settings._replace(**changes)

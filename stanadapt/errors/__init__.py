@@ -25,6 +25,7 @@ from stanadapt.errors.exceptions import (
     StanadaptWarning,
     warn,
 )
+from stanadapt.errors.other_words import in_our_words
 
 __all__ = [
     "LARGEST_WHOLE",
@@ -39,6 +40,7 @@ __all__ = [
     "all_codes",
     "codes_of",
     "did_you_mean",
+    "in_our_words",
     "is_one_of",
     "is_real",
     "require_between",

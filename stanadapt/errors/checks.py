@@ -86,5 +86,6 @@ def is_one_of(value: Any, choices: Collection[Any]) -> bool:
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """Return a question with the name that is spelled most like another; "" without any."""
-    alike = difflib.get_close_matches(name, list(names), n=1)
-    return f" Did you mean {alike[0]!r}?" if alike else ""
+    by_lower = {each.lower(): each for each in names}
+    alike = difflib.get_close_matches(name.lower(), by_lower, n=1)
+    return f" Did you mean {by_lower[alike[0]]!r}?" if alike else ""

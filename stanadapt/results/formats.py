@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from stanadapt.errors import StanadaptError, is_one_of, require_flag
 from stanadapt.results.arviz_object import Fit, dataset, group_names, is_fit, require_draws
@@ -19,7 +19,7 @@ def save(
     fit: Fit,
     path: str | os.PathLike,
     *,
-    format: str = "netcdf",
+    format: Literal["netcdf", "cmdstan", "zarr"] = "netcdf",
     thin: int = 1,
     float32: bool = False,
     exclude: str | Iterable[str] = (),

@@ -9,7 +9,7 @@ from stanadapt.engine.chain import ChainDesign, Keeper
 from stanadapt.engine.plan import make_plan
 from stanadapt.engine.protocol import PRESET
 from stanadapt.engine.starts import START_OPTIONS, ChainInit
-from stanadapt.errors import StanadaptError, did_you_mean, require_flag, require_names
+from stanadapt.errors import StanadaptError, did_you_mean, in_our_words, require_flag, require_names
 from stanadapt.results import arviz_module, as_path
 from stanadapt.runs.chains import require_memory
 from stanadapt.runs.checkpoint import WriteCheckpoints
@@ -164,5 +164,5 @@ def _require_known(sampler: Any, settings: dict[str, Any]) -> None:
             "unknown_argument",
             f"sample has no argument, and {sampler} no setting, named {unknown[0]!r}; the settings "
             f"of {sampler} are {', '.join(sorted(known)) or 'none'}."
-            + did_you_mean(unknown[0], [*arguments, *known]),
+            + (in_our_words(unknown[0]) or did_you_mean(unknown[0], [*arguments, *known])),
         )

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from os import PathLike
 from typing import Any
 
-from stanadapt.engine.protocol import AUTO
+from stanadapt.engine.protocol import AUTO, SamplerName
 from stanadapt.results import Fit
 from stanadapt.runs.independent import independent_draws
 from stanadapt.runs.prepare import prepare
@@ -15,7 +15,7 @@ from stanadapt.targets.target import Samplable, require_samplable
 
 def sample(
     target: Samplable,
-    sampler: Any = AUTO,
+    sampler: SamplerName | str | tuple = AUTO,
     *,
     chains: int = 4,
     iter_warmup: int | None = None,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
 from os import PathLike
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -246,7 +246,7 @@ class Target(BoundProgram, Samplable):
         data: Data = None,
         *,
         include_paths: Any = (),
-        backend: str = "auto",
+        backend: Literal["auto", "bridgestan", "cmdstan", "stanli"] = "auto",
         unsafe: bool = False,
         noise: str | Sequence[str] = (),
         rho: float = 0.0,
@@ -343,7 +343,7 @@ class Target(BoundProgram, Samplable):
             Target,
             self.program,
             data,
-            backend=self.backend,
+            backend=self.backend,  # type: ignore[arg-type]
             unsafe=self.unsafe,
             show_progress=False,
         )

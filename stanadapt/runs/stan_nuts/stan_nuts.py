@@ -6,7 +6,7 @@ embedded backend, which shares its density with our samplers and so cannot confi
 
 import copy
 import json
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -42,7 +42,7 @@ ENGINES = {"cmdstan": cmdstan.run, "stanli": stanli.run}
 def stan_nuts(
     target: Target,
     *,
-    backend: str = "auto",
+    backend: Literal["auto", "cmdstan", "stanli"] = "auto",
     chains: int = 4,
     parallel_chains: int | None = None,
     iter_warmup: int = 1000,
@@ -54,7 +54,7 @@ def stan_nuts(
     show_progress: bool = True,
     adapt_delta: float = 0.8,
     max_treedepth: int = 10,
-    metric: str = "diag_e",
+    metric: Literal["diag_e", "unit_e"] = "diag_e",
 ) -> Fit:
     """Draw from a target with Stan's NUTS.
 

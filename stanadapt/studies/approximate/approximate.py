@@ -1,7 +1,7 @@
 """Gaussian approximations of a posterior, and draws from them."""
 
 import time
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -26,7 +26,7 @@ UNCONSTRAINED = "unconstrained"  # the group that a result may have in addition
 
 def approximate(
     target: Samplable,
-    method: str = "pathfinder",
+    method: Literal["pathfinder", "advi", "laplace"] = "pathfinder",
     *,
     draws: int = 1000,
     seed: int | None = None,

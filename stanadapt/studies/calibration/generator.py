@@ -48,7 +48,7 @@ class Generator:
 
     """
 
-    def __init__(self, program: Program, data: Data, studied: Program, backend: str) -> None:
+    def __init__(self, program: Program, data: Data, studied: Program, backend: Any) -> None:
         self.studied, self.program = studied, program
         self._target = Target(
             _add_parameter(self.program), data, backend=backend, show_progress=False

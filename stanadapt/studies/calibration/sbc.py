@@ -7,7 +7,7 @@ from concurrent.futures import as_completed
 from contextlib import closing
 from hashlib import sha256
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -17,8 +17,8 @@ from rich.progress import Progress
 from stanadapt import results
 from stanadapt.diagnostics.mixing import efficiency
 from stanadapt.engine.plan import LARGEST_SEED
+from stanadapt.engine.protocol import AUTO, SamplerName
 from stanadapt.errors import StanadaptError, require_whole
-from stanadapt.runs.choose_sampler import AUTO
 from stanadapt.runs.sample import sample
 from stanadapt.runs.workers import as_executor, require_executor
 from stanadapt.studies.calibration.generator import Generator, require_parameters
@@ -36,12 +36,12 @@ def sbc(
     program: Any,
     generator: Any,
     data: Data = None,
-    sampler: Any = AUTO,
+    sampler: SamplerName | str | tuple = AUTO,
     *,
     simulations: int = 200,
     ranks: int = 99,
     seed: int | None = None,
-    backend: str = "auto",
+    backend: Literal["auto", "bridgestan", "cmdstan", "stanli"] = "auto",
     run: str | PathLike | None = None,
     executor: Any = None,
     show_progress: bool = True,
@@ -204,7 +204,7 @@ class Task(NamedTuple):
     """
 
     generator: Generator
-    backend: str
+    backend: Any
     sampler: Any
     options: dict[str, Any]
     largest: int

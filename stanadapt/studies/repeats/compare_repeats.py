@@ -8,7 +8,7 @@ from hashlib import sha256
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -47,7 +47,7 @@ def compare_repeats(
     *,
     repeats: int = 5,
     seed: int | None = None,
-    engine: str = "auto",
+    engine: Literal["auto", "cmdstan", "stanli", "none"] = "auto",
     run: str | PathLike | None = None,
     force: bool = False,
     var_names: Collection[str] | None = None,
@@ -170,7 +170,7 @@ class _Job(NamedTuple):
 def _jobs(
     target: Target,
     settings_by_sampler: dict[str, dict[str, Any]],
-    engine: str,
+    engine: Any,
     common: dict[str, Any],
     lengths: dict[str, Any],
     executor: Any,

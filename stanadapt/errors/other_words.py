@@ -1,0 +1,50 @@
+"""Words of other packages: the argument or the setting of this package that has their meaning."""
+
+import re
+import tomllib
+from functools import cache
+from importlib import resources
+from typing import Any
+
+PACKAGES = {"cmdstanpy": "CmdStanPy", "nutpie": "nutpie", "pymc": "PyMC", "r": "rstan, brms"}
+
+
+@cache
+def table() -> list[dict[str, Any]]:
+    """Return the rows of `other_words.toml`."""
+    text = resources.files(__package__).joinpath("other_words.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)["argument"]
+
+
+@cache
+def _rows_by_word() -> dict[str, dict[str, Any]]:
+    """Return rows by each of their words, with `_` for `-`; the first has precedence."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in table():
+        for package in (*PACKAGES, "other"):
+            for word in re.findall(r"\w+", re.sub(r"=.*", "", row.get(package, ""))):
+                found.setdefault(word, row)
+    return found
+
+
+def in_our_words(word: str, shell: bool = False) -> str:
+    """Return a question with the argument that a word of another package stands for; "" if none.
+
+    In a shell, it is an option, or a setting after --set.
+    """
+    word = word.lstrip("-").replace("-", "_").lower()
+    row = _rows_by_word().get(word)
+    if row is None or (row["here"] == word and not (shell and row.get("setting"))):
+        return ""
+    name = row["here"]
+    if shell:
+        name = f"--set {name}=VALUE" if row.get("setting") else option(row)
+    if "of" in row and not shell:
+        name = f"{name} of {row['of']}"
+    hint = f" {row['hint']}" if "hint" in row else ""
+    return f" Did you mean {name}?{hint}"
+
+
+def option(row: dict[str, Any]) -> str:
+    """Return the option of a row in a shell."""
+    return str(row.get("option") or f"--{row['here'].replace('_', '-')}")
