@@ -413,7 +413,7 @@ class Keeper:
 
 
 class Turns:
-    """The chains of a run, of which each thread takes the one that is furthest behind."""
+    """Chains of a run; each thread advances the one furthest behind."""
 
     def __init__(self, chains: list[Chain]) -> None:
         self._free, self._lock = list(chains), threading.Lock()

@@ -167,7 +167,7 @@ def residual(straightening, x, y):
 def _transform(straightening, given, out, to_x):
     """Write x of y or y of x, and fill in the workspace; return the log of |dx/dy|.
 
-    One function, of which a row calls none that takes arrays: Numba would count references to them.
+    A single function: Numba counts references to arrays that are passed to others, row by row.
     """
     rows, work = straightening.rows, straightening.work
     copy(given, out)

@@ -128,7 +128,7 @@ class File(NamedTuple):
 
     @property
     def num_samples(self) -> int:
-        """Iterations of sampling, of which the draws are the thinned ones."""
+        """Sampling iterations before thinning."""
         return self._iterations("iter_sampling", self.draws)
 
     @property

@@ -102,209 +102,95 @@ def test_a_note_needs_no_code_of_the_author():
     assert all_codes()[note.code].kind == NOTE
 
 
-# mistake: name of the file, source, code of the error, facts in the message
-MISTAKES = (
-    {
-        "a name that is taken": ("rwm", PAGE, "sampler_name_taken", ["stanadapt.samplers.rwm"]),
-        "a name with another meaning": ("auto", PAGE, "sampler_name_taken", ["'auto'", "rename"]),
-        "a setting that may be None": (
-            "barker",
-            changed("step_size: Positive = 0.5", "step_size: float | None = None"),
-            "invalid_sampler_tuple",
-            ["Settings.step_size", "float | None"],
-        ),
-        "a setting that is text": (
-            "barker",
-            changed("step_size: Positive = 0.5", 'step_size: str = "large"'),
-            "invalid_sampler_tuple",
-            ["Settings.step_size", "IntEnum", "str"],
-        ),
-        "a type that cannot be resolved": (
-            "barker",
-            "from __future__ import annotations\n"
-            + changed("step_size: Positive = 0.5", "step_size: Width = 0.5"),
-            "invalid_sampler_tuple",
-            ["Settings", "'Width'"],
-        ),
-        "no acceptance rate": (
-            "barker",
-            changed("    acceptance_rate: float\n", "    rate: float\n"),
-            "invalid_sampler_tuple",
-            ["Info", "acceptance_rate"],
-        ),
-        "no current point": (
-            "barker",
-            changed("    current: GradientPoint\n", "    point: GradientPoint\n"),
-            "invalid_sampler_tuple",
-            ["State", "current"],
-        ),
-        "a current point that is an array": (
-            "barker",
-            changed("    current: GradientPoint\n", "    current: np.ndarray\n"),
-            "invalid_sampler_tuple",
-            ["State.current", "position", "log_density", "ndarray"],
-        ),
-        "too few arguments": (
-            "barker",
-            changed("def step(density, settings, state, rng)", "def step(density, state, rng)"),
-            "invalid_sampler_function",
-            ["step", "4", "(density, settings, state, rng)", "3"],
-        ),
-        "not compiled": (
-            "barker",
-            changed("@jit\ndef adapt", "def adapt"),
-            "invalid_sampler_function",
-            ["adapt", "jit"],
-        ),
-        "coordinates that do not exist": (
-            "barker",
-            changed("register(__name__)", "register(__name__, standardize=True)"),
-            "invalid_sampler_option",
-            ["standardize", "'diagonal'", "True"],
-        ),
-        "a default of no setting": (
-            "barker",
-            changed(
-                "register(__name__)",
-                "register(__name__, when_standardized={'step': lambda n: 1.0})",
-            ),
-            "invalid_sampler_option",
-            ["when_standardized", "step"],
-        ),
-        "a setting with the name of an argument": (
-            "barker",
-            changed("step_size: Positive = 0.5", "step_size: Positive = 0.5\n    seed: int = 1"),
-            "invalid_sampler_tuple",
-            ["seed", "argument of `sample`"],
-        ),
-        "a setting with the name of a family's argument": (
-            "barker",
-            changed(
-                "step_size: Positive = 0.5", "step_size: Positive = 0.5\n    prior_data: int = 1"
-            ),
-            "invalid_sampler_tuple",
-            ["prior_data", "argument of `sample`"],
-        ),
-        "another name of a setting that is an argument": (
-            "barker",
-            changed(
-                "register(__name__)", "register(__name__, setting_aliases={'thin': 'step_size'})"
-            ),
-            "invalid_sampler_tuple",
-            ["thin", "argument of `sample`"],
-        ),
-        "gradients that are neither used nor not": (
-            "barker",
-            changed("register(__name__)", "register(__name__, uses_gradient='yes')"),
-            "invalid_sampler_option",
-            ["uses_gradient", "True, False or a function of settings", "'yes'"],
-        ),
-        "a default out of range": (
-            "barker",
-            changed("step_size: Positive = 0.5", "step_size: Positive = -0.5"),
-            "invalid_sampler_tuple",
-            ["the default: step_size must be positive", "-0.5"],
-        ),
-        "a preset out of range": (
-            "barker",
-            changed(
-                "register(__name__)",
-                "register(__name__, presets={'me2022': Preset({'target_accept': 57})})\n",
-            ).replace("import numpy", "from stanadapt.engine.protocol import Preset\nimport numpy"),
-            "invalid_sampler_tuple",
-            ["preset me2022: target_accept must be between 0 and 1", "57"],
-        ),
-        "an alias of no setting": (
-            "barker",
-            changed("register(__name__)", "register(__name__, setting_aliases={'eps': 'step'})"),
-            "invalid_sampler_option",
-            ["setting_aliases names step"],
-        ),
-        "a setting without a comment": (
-            "barker",
-            changed("  # its initial value", ""),
-            "invalid_sampler_tuple",
-            ["Settings.step_size", "comment"],
-        ),
-        "stages that are not used": (
-            "barker",
-            "from stanadapt.engine.authoring import Stage, Warmup\n"
-            + changed(
-                "def report", "LEARN = Warmup({'a': Stage('learning', 5)}, 'a')\n\ndef report"
-            ),
-            "invalid_warmup",
-            ["the stages LEARN are not used", "warmup=LEARN"],
-        ),
-        "a fraction of an iteration": (
-            "barker",
-            changed("register(__name__)", "register(__name__, iter_warmup=1e3)"),
-            "invalid_sampler_option",
-            ["iter_warmup", "whole number", "1000.0"],
-        ),
-        "no iteration": (
-            "barker",
-            changed("register(__name__)", "register(__name__, iter_sampling=0)"),
-            "invalid_sampler_option",
-            ["iter_sampling", "at least 1", "0"],
-        ),
-    }
-    | {
-        f"a statistic {name}": (
-            "barker",
-            changed("    accepted: bool\n", f"    accepted: bool\n    {name}: float\n"),
-            "invalid_sampler_tuple",
-            [f"Info.{name}", fact],
-        )
-        for name, fact in (
-            ("lp", "every result has it"),
-            ("n_evaluations", "every result has it"),
-            ("chain", "dimension"),
-            ("draw", "dimension"),
-        )
-    }
-    | {
-        f"a range {range_}": (
-            "barker",
-            "from typing import Annotated\nfrom stanadapt.engine.authoring import Between\n"
-            + changed("step_size: Positive", f"step_size: Annotated[float, Between({range_})]"),
-            "invalid_sampler_tuple",
-            ["Settings.step_size has the range", "(), [), (], []"],
-        )
-        for range_ in ("10, 2", "1, 1", "0, 1, '[['", "'0', 1", "0, 1, ''")
-    }
-    | {
-        f"warm-up with {table}": (
-            "barker",
-            "from stanadapt.engine.authoring import Stage, Warmup\n"
-            + changed("def report", f"warmup = {table}\n\ndef report").replace(
-                "register(__name__)", "register(__name__, warmup=warmup)"
-            ),
-            "invalid_warmup",
-            facts,
-        )
-        for table, facts in {
-            "[Stage('tuning', 5)]": ["must be a Warmup", "got [Stage"],
-            "Warmup([Stage('tuning', 5)], 'tune')": ["must be a Warmup", "got Warmup"],
-            "Warmup({'tune': Stage('tuning', 5)}, 'tun')": ["first is 'tun'", "['tune']"],
-            "Warmup({'tune': Stage('tuning', 5)}, '')": ["first is ''"],
-            "Warmup({'a': Stage('tuning', 5), '': Stage('resting', 5)}, 'a')": ["another name"],
-            "Warmup({'a': Stage('tuning', 5, then='b')}, 'a')": ["`then` of stage 'a' is 'b'"],
-            "Warmup({'a': Stage('tuning', 5)}, 'a', without_room=0)": ["without_room is 0"],
-            "Warmup({'a': Stage('tuning', 0)}, 'a')": [
-                "length of stage 'a'",
-                "at least 1",
-                "got 0",
-            ],
-            "Warmup({'a': Stage('tuning', 5.0)}, 'a')": ["length of stage 'a'", "got 5.0"],
-            "Warmup({'a': Stage('tuning', lambda left: left)}, 'a')": [
-                "length of stage 'a'",
-                "2 arg",
-            ],
-            "Warmup({'a': Stage('tuning', 5, learn=5)}, 'a')": ["learn of stage 'a'", "function"],
-            "Warmup({'a': Stage('tuning', 5)}, 'a', lambda states: 0)": ["begin must take 3"],
-        }.items()
-    }
+TUPLE, FUNCTION, OPTION, WARMUP = (
+    f"invalid_{part}" for part in ("sampler_tuple", "sampler_function", "sampler_option", "warmup")
 )
+STEP, REGISTER, REPORT = "step_size: Positive = 0.5", "register(__name__)", "def report"
+IMPORTS = """from __future__ import annotations
+from typing import Annotated
+from stanadapt.engine.authoring import Between, Stage, Warmup
+from stanadapt.engine.protocol import Preset
+"""
+# mistake: code of the error, text of the page, other text, facts in the message
+MISTAKES = {
+    "a setting that may be None": (TUPLE, STEP, "step_size: float | None = None",
+        "Settings.step_size", "float | None"),
+    "a setting that is text": (TUPLE, STEP, 'step_size: str = "large"',
+        "Settings.step_size", "IntEnum", "str"),
+    "a type that cannot be resolved": (TUPLE, STEP, "step_size: Width = 0.5",
+        "Settings", "'Width'"),
+    "a default out of range": (TUPLE, STEP, "step_size: Positive = -0.5",
+        "the default: step_size must be positive", "-0.5"),
+    "a preset out of range": (TUPLE, REGISTER,
+        "register(__name__, presets={'me2022': Preset({'target_accept': 57})})",
+        "preset me2022: target_accept must be between 0 and 1", "57"),
+    "a setting without a comment": (TUPLE, "  # its initial value", "",
+        "Settings.step_size", "comment"),
+    "no acceptance rate": (TUPLE, "    acceptance_rate: float\n", "    rate: float\n",
+        "Info", "acceptance_rate"),
+    "no current point": (TUPLE, "    current: GradientPoint\n", "    point: GradientPoint\n",
+        "State", "current"),
+    "a current point that is an array": (TUPLE, "    current: GradientPoint\n",
+        "    current: np.ndarray\n", "State.current", "position", "log_density", "ndarray"),
+    "too few arguments": (FUNCTION, "def step(density, settings, state, rng)",
+        "def step(density, state, rng)", "step", "4", "(density, settings, state, rng)", "3"),
+    "not compiled": (FUNCTION, "@jit\ndef adapt", "def adapt", "adapt", "jit"),
+    "coordinates that do not exist": (OPTION, REGISTER, "register(__name__, standardize=True)",
+        "standardize", "'diagonal'", "True"),
+    "a default of no setting": (OPTION, REGISTER,
+        "register(__name__, when_standardized={'step': lambda n: 1.0})",
+        "when_standardized", "step"),
+    "an alias of no setting": (OPTION, REGISTER,
+        "register(__name__, setting_aliases={'eps': 'step'})", "setting_aliases names step"),
+    "a setting with the name of an argument": (TUPLE, STEP, f"{STEP}\n    seed: int = 1",
+        "seed", "argument of `sample`"),
+    "a setting with the name of a family's argument": (TUPLE, STEP,
+        f"{STEP}\n    prior_data: int = 1", "prior_data", "argument of `sample`"),
+    "another name of a setting that is an argument": (TUPLE, REGISTER,
+        "register(__name__, setting_aliases={'thin': 'step_size'})",
+        "thin", "argument of `sample`"),
+    "gradients that are neither used nor not": (OPTION, REGISTER,
+        "register(__name__, uses_gradient='yes')",
+        "uses_gradient", "True, False or a function of settings", "'yes'"),
+    "a fraction of an iteration": (OPTION, REGISTER, "register(__name__, iter_warmup=1e3)",
+        "iter_warmup", "whole number", "1000.0"),
+    "no iteration": (OPTION, REGISTER, "register(__name__, iter_sampling=0)",
+        "iter_sampling", "at least 1", "0"),
+    "stages that are not used": (WARMUP, REPORT,
+        "LEARN = Warmup({'a': Stage('learning', 5)}, 'a')\n\ndef report",
+        "the stages LEARN are not used", "warmup=LEARN"),
+    "stages that are no table": (WARMUP, REGISTER, "register(__name__, warmup=[1])",
+        "must be a Warmup", "got [1]"),
+    "a name that is taken": ("sampler_name_taken", REGISTER, REGISTER, "stanadapt.samplers.rwm"),
+    "a name with another meaning": ("sampler_name_taken", REGISTER, REGISTER, "'auto'", "rename"),
+}  # fmt: skip
+FILES = {"a name that is taken": "rwm", "a name with another meaning": "auto"}
+STATISTICS = {"lp": "every result has it", "n_evaluations": "every result has it"}
+for statistic, fact in (STATISTICS | {"chain": "dimension", "draw": "dimension"}).items():
+    MISTAKES[f"a statistic {statistic}"] = (
+        TUPLE, "    accepted: bool\n", f"    accepted: bool\n    {statistic}: float\n",
+        f"Info.{statistic}", fact,
+    )  # fmt: skip
+for range_ in ("10, 2", "1, 1", "0, 1, '[['", "'0', 1", "0, 1, ''"):
+    MISTAKES[f"a range {range_}"] = (
+        TUPLE, "step_size: Positive", f"step_size: Annotated[float, Between({range_})]",
+        "Settings.step_size has the range", "(), [), (], []",
+    )  # fmt: skip
+for table, facts in {
+    "[Stage('tuning', 5)], 'tune'": ["must be a Warmup", "got Warmup"],
+    "{'tune': Stage('tuning', 5)}, 'tun'": ["first is 'tun'", "['tune']"],
+    "{'tune': Stage('tuning', 5)}, ''": ["first is ''"],
+    "{'a': Stage('tuning', 5), '': Stage('resting', 5)}, 'a'": ["another name"],
+    "{'a': Stage('tuning', 5, then='b')}, 'a'": ["`then` of stage 'a' is 'b'"],
+    "{'a': Stage('tuning', 5)}, 'a', without_room=0": ["without_room is 0"],
+    "{'a': Stage('tuning', 0)}, 'a'": ["length of stage 'a'", "at least 1", "got 0"],
+    "{'a': Stage('tuning', 5.0)}, 'a'": ["length of stage 'a'", "got 5.0"],
+    "{'a': Stage('tuning', lambda left: left)}, 'a'": ["length of stage 'a'", "2 arguments"],
+    "{'a': Stage('tuning', 5, learn=5)}, 'a'": ["learn of stage 'a'", "function"],
+    "{'a': Stage('tuning', 5)}, 'a', lambda states: 0": ["begin must take 3"],
+}.items():
+    new = f"warmup = Warmup({table})\n\ndef report"
+    MISTAKES[f"stages {table}"] = (WARMUP, REPORT, new, *facts)
 
 
 @pytest.fixture
@@ -324,8 +210,9 @@ def refusal(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_one_line_at_registration(refusal, mistake):
-    name, source, code, facts = MISTAKES[mistake]
-    error = refusal(name, source)
+    code, old, new, *facts = MISTAKES[mistake]
+    name = FILES.get(mistake, "barker")
+    error = refusal(name, IMPORTS + changed(old, new))
     assert (error.stage, error.code) == ("sampler", code)
     assert error.message.startswith(f"{name}: ")
     assert "\n" not in error.message

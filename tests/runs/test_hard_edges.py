@@ -7,8 +7,8 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.verdict import verdict
 from stanadapt.errors import codes_of
-from stanadapt.results import arviz_module
 from stanadapt.runs.hard_edges import find_edges
+from tests.helpers.known_moments import surprise_of_share
 from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.short_runs import values
 
@@ -95,9 +95,7 @@ def test_a_right_fit_with_edges_is_fine(sampler):
         "x": -2.0 - 20.0 * np.log1p(-np.array([0.25, 0.5, 0.75])),
     }.items():
         for place, share in zip(at, (0.25, 0.5, 0.75), strict=True):
-            below = (values(fit, name) < place).astype(float)
-            error = np.sqrt(share * (1 - share) / float(arviz_module().ess(below, method="mean")))
-            assert abs(below.mean() - share) < 5.0 * error
+            assert abs(surprise_of_share(values(fit, name), place, share)) < 5.0
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from scipy.stats import chi2
 
 import stanadapt as sa
 from stanadapt.targets.stan import bundled
+from tests.helpers.known_moments import known_moments
 from workflows.kameleon import discrepancy
 
 DRAWS = 20_000
@@ -21,8 +22,7 @@ FLOWERS = [("flower", "flower"), ("flower", "two_dim"), ("ring", "ring")]
 
 
 def load(name, data):
-    content = json.loads(bundled.find(name, data)[1].read_text())
-    return content, json.loads((bundled.ROOT / name / "known_moments.json").read_text())[data]
+    return json.loads(bundled.find(name, data)[1].read_text()), known_moments(name, data)
 
 
 def radius_squared(name, content, draws):

@@ -160,7 +160,7 @@ class UnoptimizedLibrary(JITCodeLibrary):
 
 
 class RareEntry(Entry):
-    """Compiles for a few calls from Python in a run, in less time, to code that takes longer."""
+    """For functions that Python calls a few times a run: compiled faster, to slower code."""
 
     library = UnoptimizedLibrary
 

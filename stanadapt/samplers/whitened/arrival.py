@@ -52,7 +52,7 @@ class Arrival(NamedTuple):
     """Which chains are near the typical set, and where the others are."""
 
     # near, behind, lost: Shape (chain,): near the typical set; far below those near; at the end of
-    # a climb, but with far less mass around. A chain that is none of these still climbs by itself.
+    # a climb, but with far less mass around. Any other chain continues to climb on its own.
     near: np.ndarray
     behind: np.ndarray
     lost: np.ndarray

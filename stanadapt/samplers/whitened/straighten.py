@@ -180,8 +180,8 @@ def straighten(
 def _suffices(former: Straightened, parts: np.ndarray) -> bool:
     """Whether new draws show nothing that a map lacks.
 
-    All coordinates are near a Gaussian, but for drivers of scales, of which a map changes nothing,
-    and those without an exact prior nearly exact. Of these, none has a scale that varies: if its
+    Every coordinate is nearly Gaussian, except scale drivers, which a map leaves unchanged; those
+    without an exact prior are closer still, and none of them has a scale that varies: if its
     location is off by a little, the map cuts off the neck of a funnel, which D does not show.
     """
     found = former.straightening

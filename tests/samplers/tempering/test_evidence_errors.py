@@ -3,7 +3,6 @@
 Those of `hvi`, which has no reference distribution, are in test_hvi.py.
 """
 
-import json
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.samplers import registered
 from stanadapt.samplers.tempering import ReferenceDistribution
-from stanadapt.targets.stan.bundled import ROOT, find
+from tests.helpers.known_moments import known_moments, load
 
 SEEDS = range(100, 150)
 
@@ -81,8 +80,7 @@ def test_errors_of_the_log_evidence_are_right(method):
 
     The variance of 200 normal ones is known to 10 %, and one in 80 such sets has one above 4.
     """
-    truth = json.loads((ROOT / "boltzmann" / "known_moments.json").read_text())["system_10"]
-    target = sa.Target(*find("boltzmann", "system_10"), show_progress=False)
+    truth, target = known_moments("boltzmann", "system_10"), load("boltzmann", "system_10")[0]
     reference = ReferenceDistribution(np.zeros(26), np.array(truth["sd"]["x"]))
     found = surprises(
         target, BOLTZMANN[method], truth["log_evidence"], reference_distribution=reference
@@ -96,7 +94,7 @@ def test_errors_of_the_log_evidence_are_right(method):
 @pytest.mark.parametrize("method", TWENTY)
 def test_errors_from_the_spread_of_chains_are_right(method):
     """Fifty seeds of eight chains, which share one error: the variance is known to about 10 %."""
-    target = sa.Target(*find("mixture", "twenty"), show_progress=False)
+    target, _ = load("mixture", "twenty")
     found = surprises(target, TWENTY[method], 0.0)
     assert 0.6 < np.mean(np.square(found)) < 1.6
     assert np.abs(found).max() < 5.0

@@ -3,8 +3,6 @@
 Bundled programs have exact moments; runs on them are slow. The quick tests use conjugate models.
 """
 
-import json
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -13,8 +11,8 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.samplers import registered
 from stanadapt.samplers.tempering import ReferenceDistribution
-from stanadapt.targets.stan.bundled import ROOT, find
 from tests.helpers.codes import warns
+from tests.helpers.known_moments import TWENTY, effective, known_moments, load, surprise
 from tests.helpers.seldom_parameters import slow_except, soak_except
 from workflows.tempering import runs
 
@@ -29,27 +27,12 @@ KERNELS = [
     for kernel in ("hmc", "nuts", "random_walk")
     if kernel == "hmc" or "kernel" in registered()[name].settings._fields
 ]
-az = results.arviz_module()
-
-
-def bundled(program, data):
-    path, file = find(program, data)
-    return sa.Target(path, file, **QUIET), json.loads(file.read_text())
 
 
 def evaluations(fit):
     """Calls of either kind, after warm-up."""
     counts = (fit.attrs[k] - fit.attrs[f"{k}_warmup"] for k in ("n_gradients", "n_density"))
     return sum(counts)
-
-
-def surprise(draws, truth):
-    """Error of a mean, draws of shape (chain, draw), in Monte Carlo standard errors."""
-    return (draws.mean() - truth) / draws.std(ddof=1) * np.sqrt(effective(draws))
-
-
-def effective(draws):
-    return float(az.ess(draws, method="mean"))
 
 
 def nearest(x, content):
@@ -251,7 +234,7 @@ def test_plans_have_every_exact_sampler():
 @pytest.mark.parametrize("plan", soak_except({"two", "tempering", "continuous"}, PLANS))
 def test_twenty_modes_after_equally_many_calls(plan):
     """Every chain is in all of them; moments within 4 standard errors."""
-    target, content = bundled("mixture", "twenty")
+    target, content = load("mixture", "twenty")
     method = runs.Method(*PLANS[plan])
     chains, _ = runs.run(target, method, runs.Budget(CALLS, 4, 4000), seed=1)
     # excursions of continuous_tempering are long: the last that fits may end well before
@@ -261,7 +244,7 @@ def test_twenty_modes_after_equally_many_calls(plan):
         assert set(nearest(chain.vector()[np.newaxis], content)[0]) == set(range(20))
     shortest = min(chain.draws for chain in chains)
     x = np.stack([chain.vector()[:shortest] for chain in chains])
-    for i, (first, second) in enumerate(((4.478, 25.60468), (4.905, 33.91964))):
+    for i, (first, second) in enumerate(TWENTY):
         assert abs(surprise(x[..., i], first)) < 4
         assert abs(surprise(x[..., i] ** 2, second)) < 4
     ess = min(effective(x[..., i]) for i in range(2))
@@ -274,7 +257,7 @@ def test_twenty_modes_after_equally_many_calls(plan):
 @pytest.mark.slow
 @pytest.mark.filterwarnings(r"ignore:.*\[embedded_nuts\]")
 def test_stans_nuts_misses_modes_and_compare_reports_it():
-    target, content = bundled("mixture", "twenty")
+    target, content = load("mixture", "twenty")
     stuck = sa.stan_nuts(target, backend="stanli", seed=1, **QUIET)
     fit = sa.sample(target, "pseudo_extended", seed=1, **QUIET)
     visited = set(nearest(results.dataset(stuck, "posterior")["x"].values, content).ravel())
@@ -306,8 +289,8 @@ def test_boltzmann_machine(name, given):
     Single chains of pseudo_extended are above 0.3, with a law given, one in four times (336 chains,
     root mean square 0.26), and above 0.7 without one twice in 96 (0.35).
     """
-    target, _ = bundled("boltzmann", "system_10")
-    truth = json.loads((ROOT / "boltzmann" / "known_moments.json").read_text())["system_10"]
+    target, _ = load("boltzmann", "system_10")
+    truth = known_moments("boltzmann", "system_10")
     mean, sd = (np.array(truth[k]["x"]) for k in ("mean", "sd"))
     reference = ReferenceDistribution(np.zeros(26), sd) if given else None
     fit = sa.sample(
@@ -341,7 +324,7 @@ EIGHT = {
 @pytest.mark.parametrize("name", soak_except(["simulated_tempering"], ALONG_THE_PATH))
 def test_shares_of_eight_modes(name):
     """In 20 dimensions: 5 standard errors from eight chains (Student t, 7 degrees: p = 0.012)."""
-    target, content = bundled("mixture", "eight")
+    target, content = load("mixture", "eight")
     warmup, draws = EIGHT[name]
     fit = sa.sample(
         target, name, chains=8, iter_warmup=warmup, iter_sampling=draws, seed=1, **QUIET
@@ -361,7 +344,7 @@ def test_shares_of_eight_modes(name):
 @pytest.mark.parametrize("name", soak_except({"parallel_tempering"}, ALONG_THE_PATH))
 def test_modes_of_very_unequal_width_are_reported(name):
     """In 20 dimensions two of eight modes, with widths of 2 and 1.5, are about all it finds."""
-    target, content = bundled("mixture", "eight_widths")
+    target, content = load("mixture", "eight_widths")
     for seed in (1, 2, 3):
         with warns("unequal_mode_volumes"):
             fit = sa.sample(target, name, chains=4, seed=seed, **QUIET)

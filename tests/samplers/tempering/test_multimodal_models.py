@@ -16,6 +16,7 @@ from scipy.stats import multivariate_normal
 import stanadapt as sa
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import bundled
+from tests.helpers.known_moments import known_moments
 
 MIXTURES = ["one_dim", "twenty", "twenty_sd", "twenty_variance", "eight", "eight_widths"]
 MIXTURES += ["mog2", "mog6"]
@@ -37,10 +38,6 @@ EVIDENCE_BOUNDS = {"system_1": 0.005, "system_10": 0.013}
 def load(name, data):
     content = json.loads(bundled.find(name, data)[1].read_text())
     return {key: np.array(value) for key, value in content.items()}
-
-
-def known_moments(name, data):
-    return json.loads((bundled.ROOT / name / "known_moments.json").read_text())[data]
 
 
 def target(name, content):

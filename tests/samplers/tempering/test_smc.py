@@ -1,7 +1,5 @@
 """Sequential Monte Carlo on programs with exact moments and evidence, and its notes."""
 
-import json
-
 import numpy as np
 import pytest
 import xarray as xr
@@ -11,8 +9,8 @@ from stanadapt import results
 from stanadapt.errors import codes_of
 from stanadapt.samplers.tempering import ReferenceDistribution
 from stanadapt.samplers.tempering.notes import PARTICLE_NOTES, Tempered, apply
-from stanadapt.targets.stan.bundled import ROOT, find
 from tests.helpers.codes import warns
+from tests.helpers.known_moments import known_moments, load
 from tests.helpers.seldom_parameters import soak_except
 
 # the reference is wide: some of its draws are 0 after rounding
@@ -23,11 +21,6 @@ data { real shift; }
 parameters { vector<lower=0>[2] s; }
 model { target += gamma_lpdf(s[1] | 2, 0.01) + lognormal_lpdf(s[2] | -5, 0.3) + shift; }
 """
-
-
-def bundled(program, data):
-    path, file = find(program, data)
-    return sa.Target(path, file, **QUIET), json.loads(file.read_text())
 
 
 def assert_mean(draws, truth):
@@ -51,7 +44,7 @@ PLANS = {
 @pytest.mark.parametrize("plan", PLANS)
 def test_twenty_modes(plan):
     """Every run is in all modes."""
-    target, content = bundled("mixture", "twenty")
+    target, content = load("mixture", "twenty")
     fit = sa.sample(target, "smc", chains=12, threshold=0.9, seed=1, **PLANS[plan], **QUIET)
     assert fit.attrs["n_gradients"] < 1.2 * 12 * CALLS
     x = results.dataset(fit, "posterior")["x"].values
@@ -71,8 +64,8 @@ def test_twenty_modes(plan):
 @pytest.mark.parametrize("resample", soak_except([True], [True, False]))
 def test_boltzmann_machine(resample):
     """About 0.4 and 0.5 million gradients a run: the sheets' errors are 0.2 to 0.3 and 0.5."""
-    target, _ = bundled("boltzmann", "system_10")
-    truth = json.loads((ROOT / "boltzmann" / "known_moments.json").read_text())["system_10"]
+    target, _ = load("boltzmann", "system_10")
+    truth = known_moments("boltzmann", "system_10")
     mean, sd = (np.array(truth[k]["x"]) for k in ("mean", "sd"))
     sizes = {"particles": 2000, "iter_sampling": 2000} if resample else {"threshold": 0.9}
     fit = sa.sample(

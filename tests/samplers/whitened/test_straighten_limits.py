@@ -7,9 +7,9 @@ from scipy.stats import norm, truncnorm
 import stanadapt as sa
 from stanadapt.engine.density import value, value_and_gradient
 from stanadapt.engine.triangular_map import MappedDensity, with_memory
-from stanadapt.results import arviz_module
 from stanadapt.samplers.whitened.straighten import UNCHANGED, apply_map, straighten
 from tests.helpers.hierarchy import FUNNEL, SCALE, Hierarchy
+from tests.helpers.known_moments import surprise_of_share
 from tests.helpers.short_runs import values
 
 SILENT = {"show_progress": False}
@@ -27,13 +27,6 @@ def target(lines, center=-5.0):
 
 def learned(positions, gradients):
     return straighten(positions, gradients, UNCHANGED, 0.0)
-
-
-def share_error(v, at, expected):
-    """Difference of the share of draws below a number from its value, in Monte Carlo errors."""
-    below = (v < at).astype(float)
-    ess = float(arviz_module().ess(below, method="mean"))
-    return (below.mean() - expected) / np.sqrt(expected * (1.0 - expected) / ess)
 
 
 # --- learning ------------------------------------------------------------------------------------
@@ -122,7 +115,7 @@ def test_a_program_that_fails_in_the_neck():
     assert v.min() >= 16.0
     known = truncnorm((16 - 20) / 3, np.inf, 20, 3)
     for share in (0.1, 0.5, 0.9):
-        assert abs(share_error(v, known.ppf(share), share)) < 5.0
+        assert abs(surprise_of_share(v, known.ppf(share), share)) < 5.0
 
 
 def test_a_warm_start_from_a_fit_with_another_map():
@@ -133,7 +126,7 @@ def test_a_warm_start_from_a_fit_with_another_map():
     fit = sa.sample(target(prior), seed=2, iter_sampling=3000, warm_start=earlier, **SILENT)
     assert fit.attrs["verdict"] == "fine"
     for share in (0.05, 0.5, 0.95):
-        assert abs(share_error(values(fit, "v"), norm(20, 3).ppf(share), share)) < 5.0
+        assert abs(surprise_of_share(values(fit, "v"), norm(20, 3).ppf(share), share)) < 5.0
 
 
 def test_a_warm_start_from_a_fit_of_the_same_posterior_straightens_it_again():
@@ -145,4 +138,4 @@ def test_a_warm_start_from_a_fit_of_the_same_posterior_straightens_it_again():
         assert fit.attrs["verdict"] == "fine"
         assert fit.attrs["straightening"].startswith("x[1..5] depend on")
     for share in (0.05, 0.5, 0.95):
-        assert abs(share_error(values(again, "v"), norm(20, 3).ppf(share), share)) < 5.0
+        assert abs(surprise_of_share(values(again, "v"), norm(20, 3).ppf(share), share)) < 5.0

@@ -1,0 +1,38 @@
+"""Draws, shape (chain, draw), against what is known of their law; known moments of programs."""
+
+import json
+
+import numpy as np
+
+import stanadapt as sa
+from stanadapt.results import arviz_module
+from stanadapt.targets.stan import bundled
+
+# E x and E x^2 of the two coordinates of the mixture of twenty (Nemeth et al. 2019)
+TWENTY = ((4.478, 25.60468), (4.905, 33.91964))
+
+
+def known_moments(program, data):
+    """Return the exact moments that come with a bundled program."""
+    return json.loads((bundled.ROOT / program / "known_moments.json").read_text())[data]
+
+
+def load(program, data):
+    """Return a bundled program on its data, and these data."""
+    path, file = bundled.find(program, data)
+    return sa.Target(path, file, show_progress=False), json.loads(file.read_text())
+
+
+def effective(draws):
+    return float(arviz_module().ess(draws, method="mean"))
+
+
+def surprise(draws, truth, sd=None):
+    """Error of a mean in its Monte Carlo standard errors, given the standard deviation or not."""
+    spread = draws.std(ddof=1) if sd is None else sd
+    return (draws.mean() - truth) / spread * np.sqrt(effective(draws))
+
+
+def surprise_of_share(draws, at, share):
+    """Error of the share of draws below a number, in its Monte Carlo standard errors."""
+    return surprise((draws < at).astype(float), share, np.sqrt(share * (1.0 - share)))
