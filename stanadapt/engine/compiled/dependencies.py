@@ -1,9 +1,9 @@
 """What compiled code depends on, as a text that is the same in all processes.
 
 The machine code of a function contains its callees, and values of globals as constants. Their
-bytecode and values name a piece of code on disk (`machine_code`), and tell `resume` whether a
-sampler is that of the run. Comments and docstrings are not in it. Functions count as they
-are in memory: their files may have been edited since they were imported.
+bytecode and values name a piece of code on disk (`machine_code`), and by them `resume` recognizes
+the sampler of a run. Comments and docstrings are not in it. Functions count as they are in memory:
+their files may have been edited since they were imported.
 
 Functions of this package are only named: `PACKAGE_KEY` is a hash of the files they can be in, in a
 release as in a clone, since two builds may have the same version.
@@ -182,7 +182,7 @@ def is_below(file: str, places: tuple[Path, ...]) -> bool:
 
 
 def _name(function: Callable) -> str:
-    """Return what tells a function from others, but for the values of globals."""
+    """Return what identifies a function, but for the values of globals."""
     around = [repr(content) for _, content in _closure(function) if isinstance(content, LITERAL)]
     defaults = function.__defaults__, function.__kwdefaults__
     text = repr((text_of_code(function.__code__), defaults, around))
