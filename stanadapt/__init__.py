@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from stanadapt.studies.optimize import optimize
     from stanadapt.studies.repeats.compare_repeats import compare_repeats
     from stanadapt.studies.report.report import report
+    from stanadapt.targets.stan.tables import stan_data
     from stanadapt.targets.target import Target
 
 # where each name is, within the package
@@ -52,6 +53,7 @@ _PLACES = {
     "sample": "runs.sample",
     "save": "results.formats",
     "sbc": "studies.calibration.sbc",
+    "stan_data": "targets.stan.tables",
     "stan_nuts": "runs.stan_nuts.stan_nuts",
     "summary": "diagnostics.summary",
 }
@@ -95,6 +97,7 @@ __all__ = [
     "samplers",
     "save",
     "sbc",
+    "stan_data",
     "stan_nuts",
     "summary",
 ]

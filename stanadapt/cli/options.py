@@ -24,7 +24,7 @@ Model = Annotated[
 Data = Annotated[
     str | None,
     typer.Option(
-        "--data", "-d", help="A file (JSON or R's dump format), or the name of a bundled data set."
+        "--data", "-d", help="A file (JSON, R's dump format or CSV), or a bundled data set."
     ),
 ]
 Posteriordb = Annotated[

@@ -14,6 +14,7 @@ from stanadapt.samplers.values_in_support import unconstrained
 from stanadapt.samplers.variational.methods import PATHFINDER, pathfinder_positions
 from stanadapt.targets.failing_statement import failing_statement
 from stanadapt.targets.shapes import shapes_of, wrong_shape
+from stanadapt.targets.stan.backends.index_errors import index_error
 from stanadapt.targets.stan.program import user_path
 from stanadapt.targets.target import Samplable, Target
 
@@ -191,6 +192,8 @@ def _find_start(
         value, slope, message = target.evaluate(position)
         if np.isfinite(value) and (not gradient or np.all(np.isfinite(slope))):
             return position
+    if (wrong := index_error(program.program, program.data, message)) is not None:
+        raise wrong
     fault = (
         f"the log density is {value}" if not np.isfinite(value) else "the gradient is not finite"
     )

@@ -174,8 +174,9 @@ class Target(BoundProgram, Samplable):
         Path of a .stan file, Stan code, or a `Program`.
     data : mapping, str or path, optional
         Mapping of names to numbers, lists and arrays; a pandas.DataFrame, whose columns become
-        vectors, or an xarray.Dataset; JSON text; or the path of a file in JSON or R's dump format,
-        which may be compressed with gzip.
+        vectors (the number of rows is added if the program needs just that), or an xarray.Dataset;
+        JSON text; or the path of a file in JSON, CSV or R's dump format, which may be compressed
+        with gzip. `stan_data` numbers the groups in a table.
     include_paths : path or list of paths
         Folders searched for `#include`, in this order, before the program's folder.
     backend : str

@@ -18,7 +18,7 @@ import numpy as np
 import orjson
 from stanio.json import process_value
 
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.targets.stan.declarations import DataVariable, Declaration, evaluate
 from stanadapt.targets.stan.given_data import GivenData, describe, load, not_a_list
 from stanadapt.targets.stan.program import Program
@@ -74,8 +74,9 @@ def to_json(
     value, its declaration and the problem.
     """
     given = load(data)
-    values, text = given.values, given.text
     declarations = program.declared("data")
+    given = _with_number_of_rows(given, declarations)
+    values, text = given.values, given.text
     _require_all(given, declarations)
     booleans = text is not None and ("true" in text or "false" in text)
     variables: dict[str, DataVariable] = {}
@@ -90,7 +91,7 @@ def to_json(
             raise variable.error("data_wrong_shape", (), "is empty", _NO_EMPTY_INT)
         if declaration.is_int or not allow_nonfinite:
             _require_finite(array, variable)
-        array = _integers(value, array, variable) if declaration.is_int else array
+        array = _integers(array, variable) if declaration.is_int else array
         _check_bounds(array, variable, variables)
         variables[declaration.name] = DataVariable(declaration, array)
     if text is not None and not _is_misread(values, variables, declarations, booleans):
@@ -135,6 +136,19 @@ def _require_all(given: GivenData, declarations: Sequence[Declaration]) -> None:
     )
 
 
+def _with_number_of_rows(given: GivenData, declarations: Sequence[Declaration]) -> GivenData:
+    """Add the number of rows of a table, if it is all that is missing, and size of a column."""
+    missing = [declared for declared in declarations if declared.name not in given.values]
+    if given.rows is None or len(missing) != 1 or not missing[0].is_int or missing[0].dims:
+        return given
+    name = missing[0].name
+    sized = [d for d in declarations if d.dims and d.name in given.values]
+    if not any(d.dims[0].source == name for d in sized):
+        return given
+    warn(Message("size_from_rows", f"{name} = {given.rows}, the number of rows of the table."))
+    return given._replace(values={**given.values, name: given.rows})
+
+
 def _numbers(value: Any, variable: _Variable, booleans: bool) -> np.ndarray:
     """Convert a value to an array: float64 for a real variable, the given type for an int."""
     if found := not_a_list(value, variable.name):
@@ -173,7 +187,7 @@ def _one_by_one(objects: np.ndarray, variable: _Variable) -> np.ndarray:
             hint = _MODEL_MISSING if missing else "Stan's data are numbers."
             hint = "Write 1 for true and 0 for false." if isinstance(leaf, bool) else hint
             if isinstance(leaf, str) and not variable.from_json and index:
-                hint += f" Number categories from 1: pandas.factorize({variable.name})[0] + 1."
+                hint += _cure_of_text(leaf, variable.name)
             raise variable.error("data_not_numeric", index, f"is {describe(leaf)}", hint)
         else:
             flat.append(leaf if isinstance(leaf, float | np.floating) else int(leaf))
@@ -181,6 +195,14 @@ def _one_by_one(objects: np.ndarray, variable: _Variable) -> np.ndarray:
         # They may exceed 64 bits; `_integers` checks the range of the objects.
         return np.array(flat, dtype=object).reshape(objects.shape)
     return np.array([_float(number) for number in flat]).reshape(objects.shape)
+
+
+def _cure_of_text(leaf: str, name: str) -> str:
+    try:
+        float(leaf.replace(",", "."))
+    except ValueError:
+        return f" Number categories from 1: pandas.factorize({name})[0] + 1."
+    return f" It is a number written as text: give pandas.to_numeric({name})."
 
 
 def _float(number: int | float) -> float:
@@ -263,33 +285,19 @@ def _require_finite(array: np.ndarray, variable: _Variable) -> None:
     raise variable.error("data_not_finite", index, "is infinite", hint)
 
 
-def _integers(value: Any, array: np.ndarray, variable: _Variable) -> np.ndarray:
-    """Convert the array to int64 if all its elements are integers in Stan's range."""
-    if array.dtype.kind == "f" and array.size:  # one decimal makes the whole array float
-        objects, broken = np.asarray(value, dtype=object), array % 1 != 0
-        decimal = (i for i, leaf in np.ndenumerate(objects) if isinstance(leaf, _DECIMAL))
-        index = _first(broken) if broken.any() else next(decimal, None)
-        if index is not None:
-            raise _decimal_error(index, float(array[index]), variable)
-        array = objects
+def _integers(array: np.ndarray, variable: _Variable) -> np.ndarray:
+    """Convert the array to int64 if all its elements are integers in Stan's range, as 2.0 is."""
+    broken = array % 1 != 0 if array.dtype.kind == "f" else np.zeros(1, bool)
+    if broken.any():
+        index = _first(broken)
+        hint = "Declare it real, or round the data."
+        raise variable.error("data_not_integer", index, f"is {float(array[index])!r}", hint)
     wrong = np.asarray((array < _SMALLEST) | (array > _LARGEST), dtype=bool)
     if wrong.any():
         index = _first(wrong)
         hint = f"Stan's int ranges from {_SMALLEST} to {_LARGEST}: declare it real."
         raise variable.error("data_not_integer", index, f"is {array[index]}", hint)
     return array.astype(np.int64)
-
-
-def _decimal_error(index: tuple[int, ...], number: float, variable: _Variable) -> StanadaptError:
-    name = variable.name
-    if number % 1:
-        hint = "Declare it real, or round the data."
-    elif variable.from_json:
-        hint = f"Write {int(number)}: Stan accepts no decimal point in an int."
-    else:
-        how = f"np.asarray({name}).astype(int)" if index else f"int({name})"
-        hint = f"Stan accepts no decimal number for an int: give {how}."
-    return variable.error("data_not_integer", index, f"is {float(number)!r}", hint)
 
 
 def _check_bounds(
@@ -327,6 +335,9 @@ def _is_misread(
             return True
     for name, (declaration, array) in variables.items():
         if declaration.is_int:
+            # CmdStan refuses 2.0 for an int
+            if np.asarray(values[name]).dtype.kind == "f" and array.size:
+                return True
             continue
         # stanli does not accept bare NaN. CmdStan 2.27 wraps large integers around: 3000000000 in a
         # real variable silently becomes -1294967296.

@@ -1,6 +1,6 @@
 """Data as users have them: mappings, tables, xarray datasets, JSON text, and files.
 
-Files contain JSON or R's dump format, and may be compressed by gzip, bzip2 or xz.
+Files contain JSON, R's dump format or a table (CSV), and may be compressed by gzip, bzip2 or xz.
 """
 
 import bz2
@@ -21,6 +21,7 @@ from stanadapt.errors import StanadaptError
 from stanadapt.results.files import read_text
 from stanadapt.targets.stan.program import user_path
 from stanadapt.targets.stan.r_dump import looks_like_r_dump, read_r_dump
+from stanadapt.targets.stan.tables import is_table_file, read_table
 
 _COMPRESSED = {b"\x1f\x8b": gzip, b"BZh": bz2, b"\xfd7zXZ\x00": lzma}
 _BINARY_R = (b"RDX", b"RDA", b"X\n\x00", b"A\n2", b"A\n3")
@@ -38,6 +39,7 @@ class GivenData(NamedTuple):
     values: dict[str, Any]  # numbers, lists and numpy arrays by name
     text: str | None = None  # the JSON text, if the data were given as one; None otherwise
     sizes: str = ""  # A sentence on how to add sizes, which tables lack; "" for other data
+    rows: int | None = None  # of a table; None for other data
 
 
 def load(data: Any) -> GivenData:
@@ -54,7 +56,10 @@ def load(data: Any) -> GivenData:
     if hasattr(data, "columns") and hasattr(data, "__getitem__"):  # pandas, polars
         columns = {str(name): data[name] for name in data.columns}
         table = "**data" if hasattr(data, "keys") else "**data.to_dict()"
-        return _converted(columns, f'A table has columns only: give {{{table}, "N": len(data)}}.')
+        sizes = f'A table has columns only: give {{{table}, "N": len(data)}}.'
+        return _converted(columns, sizes)._replace(
+            rows=max(map(len, columns.values()), default=None)
+        )
     if getattr(getattr(data, "dtype", None), "names", None):  # a structured array
         return _converted({name: data[name] for name in data.dtype.names})
     name = getattr(data, "name", None)
@@ -76,6 +81,9 @@ def file_of(data: Any) -> Path | None:
 
 def _read(data: str | PathLike) -> GivenData:
     path = file_of(data)
+    if path is not None and is_table_file(path):
+        cure = "A table has columns only: give the number as JSON, or use stan_data in Python."
+        return load(read_table(path))._replace(sizes=cure)
     if path is None:
         text, source = str(data).lstrip("\ufeff"), "The data given as text"
     else:
@@ -86,8 +94,6 @@ def _read(data: str | PathLike) -> GivenData:
         values = json.loads(text, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError) as error:
         message = f"{source} is not valid JSON: {error}. Stan's data are a JSON object of numbers."
-        if source.endswith((".csv", ".tsv", ".CSV")):
-            message += " Read a table with pandas.read_csv, and pass the table."
         raise StanadaptError("data_not_json", message) from None
     if not isinstance(values, dict):
         expected = "must be a JSON object, names and values in braces"

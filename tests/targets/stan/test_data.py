@@ -292,15 +292,6 @@ def test_empty_containers():
         assert accept(declared, given, allow_empty_int=True) == json.loads(text)
 
 
-def test_decimals_without_fraction_are_not_integers():
-    for y in ([0, 1.0, 1], np.array([0.5, 1.0, 1]) * 2):
-        refuse(WHOLE, REGRESSION, changed(y=y), "np.asarray(y).astype(int)")
-    in_dict, in_text = refuse_both(WHOLE, "y", "[0, 1.0, 1]", "y[2] is 1.0")
-    assert "np.asarray(y).astype(int)" in in_dict
-    assert "Write 1:" in in_text
-    refuse(WHOLE, REGRESSION, changed(N=np.float64(3)), "int(N)")
-
-
 @pytest.mark.parametrize("value", ["[true, 0, 1]", "[true, false, true]"])
 def test_booleans_of_json_are_refused(value):
     refuse(KIND, REGRESSION, as_text("y", value), "y[1] is true", DECLARED["y"])

@@ -122,13 +122,6 @@ def test_broken_and_binary_files_are_refused(tmp_path, content, fact):
         data.to_json(path, stan("vector[2] y;"))
 
 
-def test_a_table_in_a_file_is_to_be_read_by_pandas(tmp_path):
-    path = tmp_path / "data.csv"
-    path.write_text("x,y\n1,2\n")
-    with raises("data_not_json", "pandas.read_csv"):
-        data.to_json(path, stan("vector[1] y;"))
-
-
 # --- tables and datasets -------------------------------------------------------------------------
 
 TABLE = pd.DataFrame({"y": [1.5, 2.5], "k": [1, 2], "group": ["a", "b"], 7: [0, 0]})
@@ -153,11 +146,11 @@ def test_columns_of_a_table_are_vectors(table):
 
 
 def test_a_table_with_sizes():
-    declared = "int N; vector[N] y;"
+    declared = "int N; int K; vector[N] y;"
     for table, how in ((TABLE, '{**data, "N": len(data)}'), (Polars(), "**data.to_dict()")):
         with raises("data_missing", how):
             data.to_json(table, stan(declared))
-    assert read(declared, {**TABLE, "N": len(TABLE)}) == {"N": 2, "y": [1.5, 2.5]}
+    assert read(declared, {**TABLE, "N": 2, "K": 1}) == {"N": 2, "K": 1, "y": [1.5, 2.5]}
     with pytest.raises(StanadaptError) as caught:
         data.to_json(TABLE, stan("int N; vector[N] z;"))
     assert "len(data)" not in caught.value.message

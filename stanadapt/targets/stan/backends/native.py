@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import build_cache, toolchain
+from stanadapt.targets.stan.backends.index_errors import index_error
 from stanadapt.targets.stan.program import Program
 
 VERSIONS_DIFFER = "The version of the compiled model does not match"
@@ -102,6 +103,7 @@ def _construct(file: Path, program: Program, data: str) -> Any:
     try:
         return bind(file, data)
     except RuntimeError as error:
-        raise StanadaptError(
+        wrong = index_error(program, data, str(error))
+        raise wrong or StanadaptError(
             "data_rejected", f"{program.name} does not accept these data.", str(error)
         ) from None

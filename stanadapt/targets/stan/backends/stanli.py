@@ -170,7 +170,7 @@ class Binding:
             with _LOCK, _standard_error() as lines:
                 model = self._bind(passes_off, report=passes_off and self._branches)
         except RuntimeError as error:
-            raise refusal_of_binding(self.program, str(error)) from None
+            raise refusal_of_binding(self.program, str(error), self.data) from None
         if passes_off:
             self.regions = self._summary(lines) == WITH_REGIONS
         return model

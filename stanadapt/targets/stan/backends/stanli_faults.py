@@ -21,6 +21,7 @@ import re
 from typing import Any
 
 from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan.backends.index_errors import index_error
 from stanadapt.targets.stan.backends.refusals import elsewhere, reason_of_stanli
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.stan.syntax import block
@@ -88,14 +89,16 @@ _UNSUPPORTED = ("unsupported", "stanli compile", "runtime-control region")
 _FOREACH = re.compile(r"\bfor\s*\(\s*\w+\s+in\s[^:;{}]*\)")
 
 
-def refusal_of_binding(program: Program, text: str) -> StanadaptError:
+def refusal_of_binding(program: Program, text: str, data: str) -> StanadaptError:
     """Return the error for a message of stanli."""
     reason = reason_of_stanli(text)
-    if text.startswith("mir:") or any(part in text for part in _UNSUPPORTED):
-        return refusal("construct", program, reason)
     # of arrays of arrays or vectors, stanli visits as many elements as these have numbers
     at_binding = (block(program.code, name) for name in ("functions", "transformed data"))
     if "out of bounds for size" in text and any(map(_FOREACH.search, at_binding)):
         return refusal("elements", program, reason)
+    if (wrong := index_error(program, data, reason)) is not None:
+        return wrong
+    if text.startswith("mir:") or any(part in text for part in _UNSUPPORTED):
+        return refusal("construct", program, reason)
     message = f"{program.name} does not accept these data."
     return StanadaptError("data_rejected", message, reason)

@@ -1,0 +1,90 @@
+"""Tables as data: files, numbers of rows, groups, whole numbers with a decimal point."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import stanadapt as sa
+from stanadapt.targets.stan.data import to_json
+from stanadapt.targets.stan.program import Program
+from tests.helpers.codes import raises, warns
+
+CODE = "data { int<lower=0> N; vector[N] y; array[N] int<lower=1> g; } model { }"
+FRAME = pd.DataFrame({"y": [1.5, 2.5, 0.5], "g": [1.0, 2.0, 1.0], "note": ["a", "b", "c"]})
+
+
+def read(data, code=CODE):
+    return json.loads(to_json(data, Program("p", code, None, ())))
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.tsv", "rows.CSV", "rows.csv.gz"])
+def test_a_file_and_a_frame_are_the_same_data(tmp_path, name):
+    path = tmp_path / name
+    FRAME.to_csv(path, index=False, sep="\t" if "tsv" in name else ",")
+    for data in (path, str(path), FRAME):
+        with warns("size_from_rows", "N = 3"):
+            assert read(data) == {"N": 3, "y": [1.5, 2.5, 0.5], "g": [1, 2, 1]}
+
+
+@pytest.mark.parametrize(
+    ("code", "lacking"),
+    [
+        (CODE.replace("int<lower=0> N;", "int<lower=0> N; int K;"), "N, K"),
+        ("data { int K; array[3] real y; } model { }", "K"),  # not a size
+        ("data { int N; vector[N] y; real m; } model { }", "N, m"),
+    ],
+)
+def test_a_size_is_counted_only_if_nothing_else_can_be_meant(code, lacking):
+    with raises("data_missing", lacking):
+        read(FRAME, code)
+
+
+def test_whole_numbers_with_a_decimal_point_are_integers():
+    code = "data { int n; array[2] int k; } model { }"
+    for data in ({"n": 2.0, "k": np.array([1.0, 3.0])}, '{"n": 2.0, "k": [1, 3.0]}'):
+        text = to_json(data, Program("p", code, None, ()))
+        assert "." not in text
+        assert json.loads(text) == {"n": 2, "k": [1, 3]}
+    with raises("data_not_integer", "k[2]", "1.5"):
+        read({"n": 2, "k": [1.0, 1.5]}, code)
+    with raises("data_not_integer", "-2147483648"):
+        read({"n": 3e9, "k": [1, 2]}, code)
+
+
+@pytest.mark.parametrize(
+    ("text", "cure"), [("0.34", "pandas.to_numeric(y)"), ("3,5", "to_numeric"), ("A", "factorize")]
+)
+def test_the_cure_of_text_is_that_of_its_content(text, cure):
+    with raises("data_not_numeric", cure):
+        read({"N": 1, "y": [text], "g": [1]})
+
+
+def test_groups_are_numbered_by_sorted_labels(tmp_path):
+    frame = pd.DataFrame({"score": [1.0, 2.5, 0.5], "school": ["B", "A", "B"], "year": [9, 7, 9]})
+    names = {"score": "y", "school": "g"}
+    data = sa.stan_data(frame, names, groups={"school": "J", "year": "T"}, prior=[1, 2])
+    assert {name: np.asarray(x).tolist() for name, x in data.items()} == {
+        "N": 3, "y": [1.0, 2.5, 0.5], "g": [2, 1, 2], "J": 2, "year": [2, 1, 2], "T": 2,
+        "prior": [1, 2],
+    }  # fmt: skip
+    assert data.coords == {"school": ["A", "B"], "year": [7, 9]}
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    again = sa.stan_data(tmp_path / "t.csv", rows="n", groups={"school": "J"})
+    assert (again["n"], again["school"].tolist()) == (3, [2, 1, 2])
+
+
+def test_mistakes_in_tables_are_told(tmp_path):
+    missing = FRAME.assign(y=[1.0, None, 2.0])
+    with raises("missing_values", "y", "1 of 3", "rows 2", "dropna"):
+        sa.stan_data(missing, {"y": "y"})
+    with raises("unknown_column", "'z'", "y, g, note"):
+        sa.stan_data(FRAME, {"z": "y"})
+    with raises("data_wrong_type", "list"):
+        sa.stan_data([1, 2])
+    with raises("file_missing", "none.csv"):
+        read(tmp_path / "none.csv")
+    (tmp_path / "bad.csv").write_text('a,b\n1,2,3\n"1')
+    with raises("file_unreadable", "bad.csv"):
+        read(tmp_path / "bad.csv")
