@@ -6,16 +6,14 @@ or not be needed.
 """
 
 import contextlib
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from rich.console import Console
-
 from stanadapt.engine.compiled.compilations import HISTORY, reachable
-from stanadapt.engine.console import PLAIN_SECONDS, SLOW, Report, status
+from stanadapt.engine.console import PLAIN_SECONDS, SLOW, Report, line_console, status
+from stanadapt.engine.notebook import cell_output
 
 TICK = 0.2  # seconds
 
@@ -24,7 +22,6 @@ class Pace(NamedTuple):
     """Seconds before the line begins, and between two of its states; and the clock."""
 
     after: float = SLOW
-    notebook: float = 1.0
     log: float = PLAIN_SECONDS
     clock: Callable[[], float] = time.monotonic
 
@@ -114,17 +111,6 @@ def _show(compilation: Compilation, over: threading.Event, pace: Pace) -> None:
 @contextlib.contextmanager
 def _line(pace: Pace) -> Iterator[tuple[Report, float]]:
     """Yield a function that shows a text, and the seconds between two texts."""
-    console = Console(file=sys.stderr)
-    if console.is_jupyter:
-        try:
-            yield _rewrite, pace.notebook
-        finally:
-            print(file=sys.stderr)
-        return
+    in_place = line_console().is_terminal or cell_output() is not None
     with status(True) as report:
-        yield report, TICK if console.is_terminal else pace.log
-
-
-def _rewrite(text: str) -> None:
-    """Write over the line in the output of a notebook, without a widget, which may be missing."""
-    print(f"\r{text}", end="", file=sys.stderr, flush=True)
+        yield report, TICK if in_place else pace.log

@@ -1,11 +1,10 @@
-"""Progress on standard error: a bar or lines per chain, and a status line for slow steps.
+"""Progress on standard error, or in a notebook: a bar or lines per chain, and lines for slow steps.
 
 `reporter` shows chains while they run. `status` and `slow_step` announce steps other than sampling,
 such as compilation or Stan's own runs.
 """
 
 import contextlib
-import importlib.util
 import os
 import sys
 import threading
@@ -16,18 +15,20 @@ from typing import IO, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from stanadapt.engine.notebook import CellBars, cell_output
+
 Report = Callable[[str], None]
 SLOW = 1.0  # seconds; a shorter step is not announced
 STANDARD_ERROR = 2  # its file descriptor
 PLAIN_SECONDS = 10.0  # between lines, if standard error is not a terminal
 
 
-def _console(file: IO[str], quiet: bool = False) -> Console:
-    """Return a console; in a notebook without ipywidgets, which rich requires, one for lines."""
-    console = Console(file=file, quiet=quiet)
-    if console.is_jupyter and importlib.util.find_spec("ipywidgets") is None:
-        return Console(file=file, quiet=quiet, force_jupyter=False)
-    return console
+def line_console(file: IO[str] | None = None, quiet: bool = False) -> Console:
+    """Return a console for lines, by default on standard error, also in a notebook.
+
+    Rich itself would need widgets there.
+    """
+    return Console(file=file or sys.stderr, quiet=quiet, force_jupyter=False)
 
 
 # --- slow steps -----------------------------------------------------------------------------------
@@ -36,8 +37,15 @@ def _console(file: IO[str], quiet: bool = False) -> Console:
 @contextlib.contextmanager
 def status(show: bool) -> Iterator[Report]:
     """Yield a function that reports the current step; in a terminal, with a spinner."""
+    output = cell_output() if show else None
+    if output is not None:
+        try:
+            yield output.write
+        finally:
+            output.end()
+        return
     with _standard_error() as file:
-        console = _console(file, quiet=not show)
+        console = line_console(file, quiet=not show)
         if not console.is_terminal:
             yield lambda text: console.print(text, highlight=False)
             return
@@ -102,8 +110,11 @@ def report_if_slow(report: Report, text: Callable[[], str], after: float = SLOW)
 
 
 def say(show: bool, text: str) -> None:
-    """Print a line on standard error, if `show`."""
-    _console(sys.stderr, quiet=not show).print(text, highlight=False, markup=False)
+    """Print a line on standard error, if `show`; in a notebook, until the next step."""
+    if show and (output := cell_output()) is not None:
+        output.write(text)
+        return
+    line_console(quiet=not show).print(text, highlight=False, markup=False)
 
 
 # --- chains ---------------------------------------------------------------------------------------
@@ -197,12 +208,14 @@ class Bars(Silent):
             )
 
 
-def reporter(show: bool, task: str = "") -> Silent:
+def reporter(show: bool, task: str = "") -> Silent | CellBars:
     """Return the reporter that suits standard error; a silent one unless `show`.
 
     task names the work of the chains if that is neither warm-up nor sampling.
     """
     if not show:
         return Silent()
-    console = _console(sys.stderr)
+    if (output := cell_output()) is not None:
+        return CellBars(output, _line, task)
+    console = line_console()
     return Bars(console, task) if console.is_terminal else Plain(console, task)

@@ -177,21 +177,6 @@ def test_in_a_log_the_line_is_repeated_seldom_but_the_beginning_of_compilation_i
     ]
 
 
-def test_a_notebook_rewrites_one_line(capsys, monkeypatch, said):
-    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
-
-    def body():
-        HISTORY.append(outer)
-        said("Compiling", times=3)
-
-    printed = shown(capsys, body, notebook=0.0)
-    texts = printed.removesuffix("\n").split("\r")
-    assert texts[0] == ""
-    assert len(texts) > 3
-    assert texts[-1] == "Compiling whitened_hmc (1 function), 0 s, once"
-    assert "\n" not in printed[:-1]
-
-
 def test_a_terminal_has_a_spinner(monkeypatch, capsys, said):
     monkeypatch.setenv("FORCE_COLOR", "1")  # rich: as if it were a terminal
     monkeypatch.setenv("TERM", "xterm")

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from stanadapt.engine import console
-from stanadapt.engine.console import Plain, reporter, slow_step
+from stanadapt.engine.console import slow_step
 
 
 @pytest.fixture
@@ -71,14 +71,6 @@ def test_a_step_that_fails_is_silent_afterwards(capsys, timers):
     assert timers[-1].canceled
     timers[-1].is_over()
     assert capsys.readouterr().err == ""
-
-
-def test_a_notebook_without_widgets_shows_lines(capsys, monkeypatch, timers):
-    """Rich shows nothing there, and warns that ipywidgets are missing, which would fail here."""
-    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert announced(capsys, timers) == "Compiling (once)\n"
-    assert isinstance(reporter(True), Plain)
 
 
 def test_a_line_is_shown_while_native_output_is_collected():

@@ -11,11 +11,11 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 from rich.progress import Progress
 
 from stanadapt import results
 from stanadapt.diagnostics.mixing import efficiency
+from stanadapt.engine.console import line_console
 from stanadapt.engine.plan import LARGEST_SEED
 from stanadapt.engine.protocol import AUTO, SamplerName
 from stanadapt.errors import StanadaptError, require_whole
@@ -147,7 +147,7 @@ def _simulate(
     task: "Task", missing: list[int], seed: int, executor: Any, show: bool
 ) -> abc.Generator[dict[str, Any], None, None]:
     """Run the missing simulations, here or on workers, with a bar."""
-    with Progress(console=Console(stderr=True), disable=not show) as bar:
+    with Progress(console=line_console(), disable=not show) as bar:
         progress = bar.add_task("calibrating", total=len(missing))
         if executor is None:
             for number in missing:

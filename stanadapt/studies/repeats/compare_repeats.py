@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from rich.console import Console
 from rich.progress import Progress, TimeElapsedColumn
 
 from stanadapt import results
+from stanadapt.engine.console import line_console
 from stanadapt.engine.plan import LARGEST_SEED, make_plan
 from stanadapt.engine.protocol import PRESET
 from stanadapt.engine.registry import find
@@ -222,7 +222,7 @@ def _make_missing(
     columns = (*Progress.get_default_columns(), TimeElapsedColumn())
     results.arviz_module()  # its import is not to be timed
     compiled: set[tuple[str, str]] = set()
-    with Progress(*columns, console=Console(stderr=True), disable=not (show and missing)) as bar:
+    with Progress(*columns, console=line_console(), disable=not (show and missing)) as bar:
         progress = bar.add_task("", total=len(missing))
         for i, key in missing:
             (target, name), job = key, jobs[key]
