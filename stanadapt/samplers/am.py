@@ -18,20 +18,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.engine import points
 from stanadapt.engine.adaptation import rescaled
 from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.numerics import triangular as factors
 from stanadapt.engine.numerics.vectors import fill_normal
-from stanadapt.engine.points import (
-    RANDOM_WALK_SCALE,
-    ValuePoint,
-    acceptance_probability,
-    proposed,
-    unused_value,
-    value_at,
-)
 from stanadapt.engine.protocol import Memory, Preset
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import Fraction, Positive, Probability
@@ -68,8 +61,8 @@ class State(NamedTuple):
     mean, noise, whitened have shape (dim,); factor, (dim, dim) or (1, dim), is updated in place.
     """
 
-    current: ValuePoint
-    scratch: ValuePoint
+    current: points.ValuePoint
+    scratch: points.ValuePoint
     scale: float
     mean: np.ndarray
     factor: np.ndarray
@@ -90,9 +83,9 @@ def init(density, settings, position, rng):
     """Start at position, shape (size,), with its parameters as the first mean."""
     n = density.dim
     return State(
-        current=value_at(density, position),
-        scratch=unused_value(density.size),
-        scale=1.0 if settings.tune_scale else RANDOM_WALK_SCALE / np.sqrt(n),
+        current=points.value_at(density, position),
+        scratch=points.unused_value(density.size),
+        scale=1.0 if settings.tune_scale else points.RANDOM_WALK_SCALE / np.sqrt(n),
         mean=position[:n].copy(),
         factor=factors.initial(n, settings.initial_scale / np.sqrt(n), settings.diagonal),
         noise=np.empty(n),
@@ -108,8 +101,8 @@ def step(density, settings, state, rng):
     factors.times(state.factor, state.noise, y.position)
     for i in range(density.dim):
         y.position[i] = x.position[i] + scale * y.position[i]
-    proposal = proposed(density, x, y, rng)
-    rate = acceptance_probability(proposal.log_density - x.log_density)
+    proposal = points.proposed(density, x, y, rng)
+    rate = points.acceptance_probability(proposal.log_density - x.log_density)
     accepted = rng.random() < rate
     info = Info(acceptance_rate=rate, accepted=accepted, step_size=scale)
     if accepted:
@@ -167,7 +160,7 @@ register(
     memory=Memory(dense_matrices=lambda settings: 0 if settings.diagonal else 1),
     workspace=("noise", "whitened"),
     uses_gradient=False,
-    when_standardized={"initial_scale": lambda dim: RANDOM_WALK_SCALE},
+    when_standardized={"initial_scale": lambda dim: points.RANDOM_WALK_SCALE},
     presets={
         # the rates of the authors' programs, which gave the tables; L starts as the identity
         "titsias2019": Preset(

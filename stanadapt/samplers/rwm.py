@@ -15,17 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.engine import points
 from stanadapt.engine.adaptation import rescaled
 from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.points import (
-    RANDOM_WALK_SCALE,
-    ValuePoint,
-    acceptance_probability,
-    proposed,
-    unused_value,
-    value_at,
-)
 from stanadapt.engine.protocol import Preset
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import Positive, Probability
@@ -48,8 +41,8 @@ class Settings(NamedTuple):
 class State(NamedTuple):
     """The current point, the rejected one, and the proposal's standard deviation."""
 
-    current: ValuePoint
-    scratch: ValuePoint
+    current: points.ValuePoint
+    scratch: points.ValuePoint
     scale: float
 
 
@@ -65,8 +58,8 @@ class Info(NamedTuple):
 def init(density, settings, position, rng):
     """Start at position, shape (size,)."""
     return State(
-        current=value_at(density, position),
-        scratch=unused_value(density.size),
+        current=points.value_at(density, position),
+        scratch=points.unused_value(density.size),
         scale=settings.initial_scale / np.sqrt(density.dim),
     )
 
@@ -77,8 +70,8 @@ def step(density, settings, state, rng):
     x, y, scale = state.current, state.scratch, state.scale
     for i in range(density.dim):
         y.position[i] = x.position[i] + scale * rng.standard_normal()
-    proposal = proposed(density, x, y, rng)
-    rate = acceptance_probability(proposal.log_density - x.log_density)
+    proposal = points.proposed(density, x, y, rng)
+    rate = points.acceptance_probability(proposal.log_density - x.log_density)
     accepted = rng.random() < rate
     info = Info(acceptance_rate=rate, accepted=accepted, step_size=scale)
     if accepted:
@@ -99,7 +92,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
 register(
     __name__,
     uses_gradient=False,
-    when_standardized={"initial_scale": lambda dim: RANDOM_WALK_SCALE},
+    when_standardized={"initial_scale": lambda dim: points.RANDOM_WALK_SCALE},
     presets={
         "titsias2019": Preset(
             {

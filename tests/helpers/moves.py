@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import as_python, jit
+from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.work_queue import no_queue
 from stanadapt.samplers.tempering.ladder import LOG_STEP, B, Ladder, no_ladder
 from stanadapt.samplers.tempering.moves import (
@@ -51,9 +51,9 @@ def _difference(one, other):
 
 
 @jit
-def _make_moves(chains, starts, repeats, gradients, out, rng):
+def _make_moves(chains, again, starts, repeats, gradients, out, rng):
     """Move from every start, in place; columns of out: acceptance, steps, diverging, error."""
-    path, mover, replicas, again = chains.path, chains.mover, chains.replicas, no_replicas(1, 3)
+    path, mover, replicas = chains.path, chains.mover, chains.replicas
     for row in range(starts.shape[0]):
         replicas.vectors[0, POSITION] = starts[row]
         evaluate(path, replicas, 0, gradients)
@@ -98,6 +98,6 @@ def moved(kernel, b, starts, wall=np.inf, scale=None, step_size=None, leapfrogs=
     ladder.levels[0, B] = b
     ladder.levels[0, LOG_STEP] = np.log(STEP_SIZES[kernel] if step_size is None else step_size)
     gradients = kernel != MoveKernel.random_walk
-    chains = Chains(path, mover, ladder, as_python(no_replicas)(1, 3))
-    _make_moves(chains, x, repeats, gradients, out, rng)
+    chains = Chains(path, mover, ladder, no_replicas(1, 3))
+    _make_moves(chains, no_replicas(1, 3), x, repeats, gradients, out, rng)
     return x, out, path

@@ -39,7 +39,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from stanadapt.diagnostics.sampler_checks import FAR_BELOW
-from stanadapt.engine import metric_factor
+from stanadapt.engine import metric_factor, points
 from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.compiled.replace import replace
@@ -52,12 +52,6 @@ from stanadapt.engine.leapfrog import (
     move,
 )
 from stanadapt.engine.numerics.vectors import copy, squared_norm
-from stanadapt.engine.points import (
-    GradientPoint,
-    acceptance_probability,
-    start_at,
-    unused_gradient,
-)
 from stanadapt.engine.protocol import Memory
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import Between, Count, NotNegative, Positive, Probability
@@ -112,8 +106,8 @@ class Settings(NamedTuple):
 class State(NamedTuple):
     """The current point, the rejected one, a moving point, its trajectory, and the tuning."""
 
-    current: GradientPoint
-    scratch: GradientPoint
+    current: points.GradientPoint
+    scratch: points.GradientPoint
     phase: Phase
     velocity: np.ndarray
     trajectory: Trajectory
@@ -146,8 +140,8 @@ def init(
     if scale == 0.0:
         scale = as_python(quarter_period)(steps) * np.sqrt(n)
     return State(
-        current=start_at(density, position),
-        scratch=as_python(unused_gradient)(n),
+        current=points.start_at(density, position),
+        scratch=as_python(points.unused_gradient)(n),
         phase=Phase(np.empty(n), np.empty(n), np.empty(n)),
         velocity=np.empty(n),
         trajectory=as_python(empty_trajectory)(steps, n),
@@ -179,8 +173,8 @@ def step(density, settings, state, rng):
     copy(phase.momentum, path.end)
     log_ratio += log_density - 0.5 * squared_norm(phase.momentum)
 
-    proposal = GradientPoint(y.position, log_density, y.gradient)
-    rate = acceptance_probability(log_ratio)
+    proposal = points.GradientPoint(y.position, log_density, y.gradient)
+    rate = points.acceptance_probability(log_ratio)
     accepted = rng.random() < rate
     info = Info(
         acceptance_rate=rate,

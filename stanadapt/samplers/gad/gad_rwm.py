@@ -15,18 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.engine import points
 from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import Density, value_and_gradient
 from stanadapt.engine.numerics import triangular as factors
 from stanadapt.engine.numerics.vectors import copy, fill_normal
-from stanadapt.engine.points import (
-    RANDOM_WALK_SCALE,
-    GradientPoint,
-    acceptance_probability,
-    start_at,
-    unused_gradient,
-)
 from stanadapt.engine.protocol import Memory, Preset
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import Count, Positive, Probability
@@ -61,8 +55,8 @@ class Settings(NamedTuple):
 class State(NamedTuple):
     """The current point, the rejected one, the noise of the last proposal, and the tuning."""
 
-    current: GradientPoint
-    scratch: GradientPoint
+    current: points.GradientPoint
+    scratch: points.GradientPoint
     noise: np.ndarray
     log_ratio: float
     tuning: speed_measure.Tuning
@@ -82,8 +76,8 @@ def init(
     """Start at position, shape (dim,); not compiled, since it makes one evaluation."""
     n = density.dim
     return State(
-        current=start_at(density, position),
-        scratch=as_python(unused_gradient)(n),
+        current=points.start_at(density, position),
+        scratch=as_python(points.unused_gradient)(n),
         noise=np.empty(n),
         log_ratio=0.0,
         tuning=speed_measure.start(n, settings.initial_scale, settings.diagonal),
@@ -101,8 +95,8 @@ def step(density, settings, state, rng):
     log_density = value_and_gradient(density, y.position, y.gradient)
     log_ratio = log_density - x.log_density
 
-    proposal = GradientPoint(y.position, log_density, y.gradient)
-    rate = acceptance_probability(log_ratio)
+    proposal = points.GradientPoint(y.position, log_density, y.gradient)
+    rate = points.acceptance_probability(log_ratio)
     accepted = rng.random() < rate
     info = Info(
         acceptance_rate=rate, accepted=accepted, entropy_weight=tuning.entropy_weight
@@ -136,7 +130,7 @@ register(
     memory=Memory(dense_matrices=lambda settings: 0 if settings.diagonal else 2),
     workspace=("noise", "log_ratio", "tuning.left", "tuning.right"),
     when_standardized={
-        "initial_scale": lambda dim: RANDOM_WALK_SCALE, "adapt_every": lambda dim: 4,
+        "initial_scale": lambda dim: points.RANDOM_WALK_SCALE, "adapt_every": lambda dim: 4,
     },
     presets={
         "titsias2019": Preset(

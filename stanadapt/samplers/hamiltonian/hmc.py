@@ -15,17 +15,12 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from stanadapt.engine import points
 from stanadapt.engine.adaptation import rescaled
 from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR, leapfrog
 from stanadapt.engine.numerics.vectors import copy, fill_normal, squared_norm
-from stanadapt.engine.points import (
-    GradientPoint,
-    acceptance_probability,
-    gradient_at,
-    unused_gradient,
-)
 from stanadapt.engine.protocol import KEEP_GRADIENT, Preset
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import (
@@ -76,8 +71,8 @@ class State(NamedTuple):
     scale_i is 1 / sqrt(m_i), and momentum_i is p_i scale_i, which is N(0, 1); shape (dim,).
     """
 
-    current: GradientPoint
-    scratch: GradientPoint
+    current: points.GradientPoint
+    scratch: points.GradientPoint
     momentum: np.ndarray
     scale: np.ndarray
     step_size: float
@@ -131,8 +126,8 @@ def init(density, settings, position, rng):
     for i in range(n):
         scale[i] = 1.0 / np.sqrt(masses[min(i, masses.shape[0] - 1)])
     return State(
-        current=gradient_at(density, position),
-        scratch=unused_gradient(n),
+        current=points.gradient_at(density, position),
+        scratch=points.unused_gradient(n),
         momentum=np.empty(n),
         scale=scale,
         step_size=step_size,
@@ -156,8 +151,8 @@ def step(density, settings, state, rng):
     )
     log_ratio = log_density - x.log_density + kinetic - 0.5 * squared_norm(momentum)
 
-    proposal = GradientPoint(y.position, log_density, y.gradient)
-    rate = acceptance_probability(log_ratio)
+    proposal = points.GradientPoint(y.position, log_density, y.gradient)
+    rate = points.acceptance_probability(log_ratio)
     accepted = rng.random() < rate
     info = Info(
         acceptance_rate=rate,

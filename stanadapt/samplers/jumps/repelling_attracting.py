@@ -41,18 +41,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.engine import points
 from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.engine.compiled.jit import inline, jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import value
 from stanadapt.engine.numerics.vectors import largest
-from stanadapt.engine.points import (
-    ValuePoint,
-    acceptance_probability,
-    proposed,
-    unused_value,
-    value_at,
-)
 from stanadapt.engine.protocol import Preset
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import Count, Positive
@@ -87,10 +81,10 @@ def forced_move(density, start, proposal, scales, sign, most_tries, rng):
     for tries in range(1, most_tries + 1):
         for i in range(density.dim):
             proposal.position[i] = start.position[i] + scales[i] * rng.standard_normal()
-        proposal = proposed(density, start, proposal, rng)
+        proposal = points.proposed(density, start, proposal, rng)
         rise = proposal.log_density - start.log_density
         # NaN if both densities are zero: their ratio is 1
-        rate = 1.0 if np.isnan(rise) else acceptance_probability(-sign * rise)
+        rate = 1.0 if np.isnan(rise) else points.acceptance_probability(-sign * rise)
         if rng.random() < rate:
             return proposal, tries, True
     return proposal, most_tries, False
@@ -118,12 +112,12 @@ class State(NamedTuple):
     """The pair (x, z), the rejected one, and the scales of proposals."""
 
     # current, scratch: x, and x* if it was rejected; otherwise the x before it
-    current: ValuePoint
-    scratch: ValuePoint
+    current: points.ValuePoint
+    scratch: points.ValuePoint
     # partner, scratch_partner: The auxiliary point z ~ q(. | x), and z* or the z before it.
-    partner: ValuePoint
-    scratch_partner: ValuePoint
-    valley: ValuePoint  # x', the end of the last downhill move
+    partner: points.ValuePoint
+    scratch_partner: points.ValuePoint
+    valley: points.ValuePoint  # x', the end of the last downhill move
     scales: np.ndarray  # standard deviations of the proposal, shape (dim,), updated in place
     grid: scale_grid.ScaleGrid  # measurements from which the scales are learned
 
@@ -147,11 +141,11 @@ def init(density, settings, position, rng):
     for i in range(density.dim):
         z[i] += settings.initial_scale * rng.standard_normal()
     return State(
-        current=value_at(density, position),
-        scratch=unused_value(density.size),
-        partner=value_at(density, z),
-        scratch_partner=unused_value(density.size),
-        valley=unused_value(density.size),
+        current=points.value_at(density, position),
+        scratch=points.unused_value(density.size),
+        partner=points.value_at(density, z),
+        scratch_partner=points.unused_value(density.size),
+        valley=points.unused_value(density.size),
         scales=np.full(density.dim, settings.initial_scale),
         grid=scale_grid.begin(density.dim, settings.initial_scale),
     )
@@ -187,7 +181,7 @@ def step(density, settings, state, rng):
     """Go downhill, uphill, and downhill from there; take both x* and z*, or neither."""
     x, z = state.current, state.partner
     state, tries, capped, log_ratio = _propose(density, settings, state, rng)
-    rate = acceptance_probability(log_ratio)
+    rate = points.acceptance_probability(log_ratio)
     accepted = rng.random() < rate
     info = Info(
         acceptance_rate=rate, accepted=accepted, n_tries=tries, capped=capped,
@@ -225,7 +219,7 @@ def _rescaled(density, state):
             z.position[i] = x.position[i] + scale / scales[i] * (z.position[i] - x.position[i])
             scales[i] = scale
     if moved:
-        z = ValuePoint(z.position, value(density, z.position))
+        z = points.ValuePoint(z.position, value(density, z.position))
     return replace(state, partner=z)
 
 

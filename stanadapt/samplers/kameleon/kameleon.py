@@ -22,17 +22,11 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from stanadapt.engine import points
 from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.numerics import triangular as factors
 from stanadapt.engine.numerics.vectors import fill_normal
-from stanadapt.engine.points import (
-    ValuePoint,
-    acceptance_probability,
-    proposed,
-    unused_value,
-    value_at,
-)
 from stanadapt.engine.protocol import Memory, Preset
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import (
@@ -44,32 +38,8 @@ from stanadapt.engine.settings import (
     Share,
     setting_error,
 )
-from stanadapt.samplers.kameleon.history import (
-    History,
-    covariance,
-    draw_columns,
-    median_distance,
-    no_past,
-    record,
-)
-from stanadapt.samplers.kameleon.kernel_proposal import (
-    Local,
-    Subsample,
-    factorize,
-    log_proposal_ratio,
-    measure,
-    no_points,
-    place_landmarks,
-    unused_local,
-    with_points,
-)
-from stanadapt.samplers.kameleon.kernels import (
-    Kernel,
-    Scale,
-    averaged_scale,
-    fresh_scale,
-    tuned_scale,
-)
+from stanadapt.samplers.kameleon import history as histories
+from stanadapt.samplers.kameleon import kernel_proposal, kernels
 
 # iterations; in a shorter warm-up, units are not learned at closer intervals than in this one
 SHORT = 1000
@@ -85,7 +55,7 @@ class Settings(NamedTuple):
     # gaussian, matern32, matern52, inverse_multiquadric, which is (1 + r^2 /
     # bandwidth^2)^(-1/2) and has the heaviest tails, or linear, which is Adaptive Metropolis
     # with a minimum variance
-    kernel: Kernel = Kernel.gaussian
+    kernel: kernels.Kernel = kernels.Kernel.gaussian
     # n, the number of past positions that a proposal uses; it takes O(n dim^2) operations.
     # Before positions are recorded, proposals are isotropic.
     subsample: Annotated[int, Between(2, ends="[)")] = 1000
@@ -141,8 +111,8 @@ PUBLISHED = Settings(
 class Past(NamedTuple):
     """Tuning that was learned from the positions so far. Arrays are updated in place."""
 
-    history: History
-    subsample: Subsample
+    history: histories.History
+    subsample: kernel_proposal.Subsample
     floor: np.ndarray  # f, lower triangle of shape (dim, dim)
     redraw: float  # probability that the next step takes another subsample
 
@@ -153,12 +123,12 @@ class State(NamedTuple):
     here and there belong to current and scratch; noise and move are workspace, shape (dim,).
     """
 
-    current: ValuePoint
-    scratch: ValuePoint
-    here: Local
-    there: Local
+    current: points.ValuePoint
+    scratch: points.ValuePoint
+    here: kernel_proposal.Local
+    there: kernel_proposal.Local
     past: Past
-    scale: Scale
+    scale: kernels.Scale
     noise: np.ndarray
     move: np.ndarray
 
@@ -190,17 +160,17 @@ def init(density, settings, position, rng):
     n = density.dim
     bandwidth = 0.0 if _learns_units(settings) else settings.bandwidth
     past = Past(
-        history=no_past(settings.history, n),
-        subsample=no_points(n, settings.subsample, bandwidth),
+        history=histories.no_past(settings.history, n),
+        subsample=kernel_proposal.no_points(n, settings.subsample, bandwidth),
         floor=factors.initial(n, 1.0, False),
         redraw=0.0,
     )
-    here, scale = unused_local(n), fresh_scale(settings, n)
+    here, scale = kernel_proposal.unused_local(n), kernels.fresh_scale(settings, n)
     return State(
-        current=value_at(density, position),
-        scratch=unused_value(density.size),
+        current=points.value_at(density, position),
+        scratch=points.unused_value(density.size),
         here=here,
-        there=unused_local(n),
+        there=kernel_proposal.unused_local(n),
         past=_factorized(here, past, scale),
         scale=scale,
         noise=np.empty(n),
@@ -211,12 +181,12 @@ def init(density, settings, position, rng):
 @jit
 def _factorized(here, past, scale):
     """Fill here.factor from here.spread; if that is not finite, drop the subsample."""
-    if factorize(here, past.floor, scale.gamma, scale.s):
+    if kernel_proposal.factorize(here, past.floor, scale.gamma, scale.s):
         return past
     here.spread[:] = 0.0
-    factorize(here, past.floor, scale.gamma, scale.s)
+    kernel_proposal.factorize(here, past.floor, scale.gamma, scale.s)
     old = past.subsample
-    subsample = with_points(old, 0, old.units, old.bandwidth)
+    subsample = kernel_proposal.with_points(old, 0, old.units, old.bandwidth)
     return replace(past, subsample=subsample)
 
 
@@ -224,15 +194,17 @@ def _factorized(here, past, scale):
 def _redrawn(settings, past, rng):
     """Take another subsample."""
     old = past.subsample
-    n = draw_columns(past.history, old.points, rng)
-    subsample = with_points(old, n, old.units, old.bandwidth)
-    place_landmarks(subsample)
+    n = histories.draw_columns(past.history, old.points, rng)
+    subsample = kernel_proposal.with_points(old, n, old.units, old.bandwidth)
+    kernel_proposal.place_landmarks(subsample)
     return replace(past, subsample=subsample)
 
 
 @jit
 def _measure(settings, past, position, local):
-    measure(settings.kernel, settings.normalize_weights, past.subsample, position, local)
+    kernel_proposal.measure(
+        settings.kernel, settings.normalize_weights, past.subsample, position, local
+    )
 
 
 @jit
@@ -241,7 +213,7 @@ def init_from_draws(density, settings, state, positions, rng):
     x, here, past, scale = state.current, state.here, state.past, state.scale
     history = past.history
     for i in range(positions.shape[0]):
-        history = record(history, positions[i])
+        history = histories.record(history, positions[i])
     past = replace(past, history=history)
     if _learns_units(settings):
         past = _with_new_units(settings, past, True)
@@ -259,7 +231,7 @@ def step(density, settings, state, rng):
     past, scale, noise, move = state.past, state.scale, state.noise, state.move
     if past.redraw > 0.0 and rng.random() < past.redraw:
         if past.subsample.count == 0:
-            scale = fresh_scale(settings, density.dim)
+            scale = kernels.fresh_scale(settings, density.dim)
         past = _redrawn(settings, past, rng)
         _measure(settings, past, x.position[: density.dim], here)
         past = _factorized(here, past, scale)
@@ -268,14 +240,16 @@ def step(density, settings, state, rng):
     factors.times(here.factor, noise, move)
     for i in range(density.dim):
         y.position[i] = x.position[i] + move[i]
-    proposal = proposed(density, x, y, rng)
+    proposal = points.proposed(density, x, y, rng)
     log_ratio = proposal.log_density - x.log_density
     if log_ratio > -np.inf:
         _measure(settings, past, y.position[: density.dim], there)
-        fine = factorize(there, past.floor, scale.gamma, scale.s)
-        log_ratio += log_proposal_ratio(here, there, noise, move) if fine else -np.inf
+        fine = kernel_proposal.factorize(there, past.floor, scale.gamma, scale.s)
+        log_ratio += (
+            kernel_proposal.log_proposal_ratio(here, there, noise, move) if fine else -np.inf
+        )
 
-    rate = acceptance_probability(log_ratio)
+    rate = points.acceptance_probability(log_ratio)
     accepted = rng.random() < rate
     step_size = scale.s if past.subsample.count > 0 else scale.gamma
     info = Info(
@@ -316,7 +290,7 @@ def _with_new_units(settings, past, settled):
     floor, units, bandwidth = past.floor, old.units, settings.bandwidth
     if settings.whiten or settings.whiten_kernel:
         matrix = np.empty((dim, dim))
-        covariance(rows, matrix)
+        histories.covariance(rows, matrix)
         factor = matrix.copy()
         if not factors.cholesky(factor):
             return past
@@ -325,10 +299,12 @@ def _with_new_units(settings, past, settled):
     if bandwidth == 0.0:
         bandwidth = old.bandwidth if old.bandwidth > 0.0 else np.inf
         if settled:
-            bandwidth = settings.bandwidth_factor * median_distance(rows, units) / np.sqrt(2.0)
+            bandwidth = (
+                settings.bandwidth_factor * histories.median_distance(rows, units) / np.sqrt(2.0)
+            )
     if not bandwidth > 0.0:
         return past
-    subsample = with_points(old, old.count, units, bandwidth)
+    subsample = kernel_proposal.with_points(old, old.count, units, bandwidth)
     return replace(past, subsample=subsample, floor=floor, redraw=1.0)
 
 
@@ -340,10 +316,10 @@ def adapt(density, settings, state, info, t, iter_warmup):
     discard = min(settings.discard, iter_warmup // 4)
     if settings.tune_early or not early:
         averaging, rate = 2 * count > iter_warmup, info.acceptance_rate
-        scale = tuned_scale(settings, scale, early, density.dim, rate, averaging)
+        scale = kernels.tuned_scale(settings, scale, early, density.dim, rate, averaging)
         past = _factorized(here, past, scale)
     if count > discard:
-        history = record(past.history, state.current.position)
+        history = histories.record(past.history, state.current.position)
         share = min(1.0, max(iter_warmup, 1) / count)
         redraw = settings.redraw * share if known else 0.0
         past = replace(past, history=history, redraw=redraw)
@@ -353,7 +329,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
             and _is_window(count, iter_warmup, known)
         ):
             past = _with_new_units(settings, past, 4 * count >= iter_warmup)
-            scale = Scale(scale.gamma, scale.s, 0, 0.0, 0)
+            scale = kernels.Scale(scale.gamma, scale.s, 0, 0.0, 0)
     return replace(state, past=past, scale=scale)
 
 
@@ -362,7 +338,7 @@ def freeze(settings, state):
     """Keep the subsample, and end with the mean scale if `average` is set."""
     past, scale, here = state.past, state.scale, state.here
     if settings.average:
-        scale = averaged_scale(scale, past.subsample.count == 0)
+        scale = kernels.averaged_scale(scale, past.subsample.count == 0)
     past = _factorized(here, replace(past, redraw=0.0), scale)
     return replace(state, past=past, scale=scale)
 

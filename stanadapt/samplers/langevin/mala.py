@@ -18,13 +18,6 @@ from stanadapt.engine import points
 from stanadapt.engine.adaptation import rescaled
 from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.points import (
-    LANGEVIN_SCALE,
-    GradientPoint,
-    acceptance_probability,
-    gradient_at,
-    unused_gradient,
-)
 from stanadapt.engine.protocol import KEEP_GRADIENT, Preset
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import Positive, Probability
@@ -44,8 +37,8 @@ class Settings(NamedTuple):
 class State(NamedTuple):
     """The current point, the rejected one, the last noise, and the step size."""
 
-    current: GradientPoint
-    scratch: GradientPoint
+    current: points.GradientPoint
+    scratch: points.GradientPoint
     noise: np.ndarray
     step_size: float
 
@@ -63,8 +56,8 @@ def init(density, settings, position, rng):
     """Start at position, shape (dim,)."""
     n = density.dim
     return State(
-        current=gradient_at(density, position),
-        scratch=unused_gradient(n),
+        current=points.gradient_at(density, position),
+        scratch=points.unused_gradient(n),
         noise=np.empty(n),
         step_size=settings.step_size / np.sqrt(n),
     )
@@ -75,8 +68,8 @@ def step(density, settings, state, rng):
     """Propose y = x + s^2 g(x) / 2 + s eps and accept or reject it."""
     x, y, s = state.current, state.scratch, state.step_size
     log_density, log_ratio = points.propose(density, x, y, state.noise, s, rng)
-    proposal = GradientPoint(y.position, log_density, y.gradient)
-    rate = acceptance_probability(log_ratio)
+    proposal = points.GradientPoint(y.position, log_density, y.gradient)
+    rate = points.acceptance_probability(log_ratio)
     accepted = rng.random() < rate
     info = Info(acceptance_rate=rate, accepted=accepted, step_size=s)
     if accepted:
@@ -96,7 +89,7 @@ register(
     __name__,
     extra_output=KEEP_GRADIENT,
     workspace=("noise",),
-    when_standardized={"step_size": lambda dim: LANGEVIN_SCALE * dim ** (1.0 / 3.0)},
+    when_standardized={"step_size": lambda dim: points.LANGEVIN_SCALE * dim ** (1.0 / 3.0)},
     presets={
         "titsias2019": Preset({"target_accept": 0.55, "step_size": 0.1, "learning_rate": 0.01}),
     },

@@ -25,12 +25,6 @@ from stanadapt.engine.adaptation import rescaled
 from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
-from stanadapt.engine.points import (
-    GradientPoint,
-    acceptance_probability,
-    gradient_at,
-    unused_gradient,
-)
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import Probability
 from stanadapt.errors import Message
@@ -52,8 +46,8 @@ class Settings(NamedTuple):
 class State(NamedTuple):
     """The current point, memory for the next one, the last noise, and the sd of the noise."""
 
-    current: GradientPoint
-    scratch: GradientPoint
+    current: points.GradientPoint
+    scratch: points.GradientPoint
     noise: np.ndarray
     step_size: float
     testing: bool  # whether moves are tested, which is the case during warm-up
@@ -79,8 +73,8 @@ def init(density, settings, position, rng):
     """Start at position, shape (dim,)."""
     n = density.dim
     return State(
-        current=gradient_at(density, position),
-        scratch=unused_gradient(n),
+        current=points.gradient_at(density, position),
+        scratch=points.unused_gradient(n),
         noise=np.empty(n),
         step_size=_largest_step(settings),
         testing=True,
@@ -92,9 +86,9 @@ def step(density, settings, state, rng):
     """Move to y = x + s^2 g(x) / 2 + s eps, unless the density fails there; test it in warm-up."""
     x, y, s = state.current, state.scratch, state.step_size
     log_density, log_ratio = points.propose(density, x, y, state.noise, s, rng)
-    rate = acceptance_probability(log_ratio)
+    rate = points.acceptance_probability(log_ratio)
     info = Info(acceptance_rate=rate, step_size=s)
-    moved = GradientPoint(y.position, log_density, y.gradient)
+    moved = points.GradientPoint(y.position, log_density, y.gradient)
     if log_density > -np.inf and (not state.testing or rng.random() < rate):
         return replace(state, current=moved, scratch=x), info
     return replace(state, scratch=moved), info

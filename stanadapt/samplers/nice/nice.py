@@ -20,19 +20,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.engine import points
 from stanadapt.engine.adaptation import rescaled
 from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.numerics import triangular
 from stanadapt.engine.numerics.vectors import fill_normal, squared_norm
-from stanadapt.engine.points import (
-    RANDOM_WALK_SCALE,
-    ValuePoint,
-    acceptance_probability,
-    proposed,
-    unused_value,
-    value_at,
-)
 from stanadapt.engine.protocol import Preset
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import Count, CountOrZero, Fraction, Probability
@@ -58,8 +51,8 @@ class Settings(NamedTuple):
 class State(NamedTuple):
     """The current point, the rejected one, the network, and the scale of local moves."""
 
-    current: ValuePoint
-    scratch: ValuePoint
+    current: points.ValuePoint
+    scratch: points.ValuePoint
     network: CompiledNetwork
     local_scale: float
     work: Workspace
@@ -85,10 +78,10 @@ def init(density, settings, position, rng):
 def init_from_network(density, settings, position, rng, network):
     """Start at position, shape (size,), with a given network."""
     return State(
-        current=value_at(density, position),
-        scratch=unused_value(density.size),
+        current=points.value_at(density, position),
+        scratch=points.unused_value(density.size),
         network=network,
-        local_scale=RANDOM_WALK_SCALE / np.sqrt(density.dim),
+        local_scale=points.RANDOM_WALK_SCALE / np.sqrt(density.dim),
         work=additive_couplings.workspace(network),
     )
 
@@ -111,8 +104,8 @@ def step(density, settings, state, rng):
         additive_couplings.apply(network, rng.random() < 0.5, work)
         additive_couplings.restore(network, work.z, y.position)
         log_ratio -= 0.5 * squared_norm(work.v)
-    proposal = proposed(density, x, y, rng)
-    rate = acceptance_probability(log_ratio + proposal.log_density - x.log_density)
+    proposal = points.proposed(density, x, y, rng)
+    rate = points.acceptance_probability(log_ratio + proposal.log_density - x.log_density)
     accepted = rng.random() < rate
     info = Info(acceptance_rate=rate, accepted=accepted, local=local, local_scale=state.local_scale)
     if accepted:

@@ -116,7 +116,7 @@ def no_walker(path: TemperingPath, atom: float) -> Walker:
     """Return a Walker without a position."""
     dim = path.target.dim
     return Walker(
-        path, coordinates.no_coordinate(atom), as_python(no_replicas)(2, dim), np.zeros(dim),
+        path, coordinates.no_coordinate(atom), no_replicas(2, dim), np.zeros(dim),
         np.ones(dim), np.zeros(7), np.zeros(4), np.zeros(TENTHS), np.zeros(2), no_tours(),
     )  # fmt: skip
 

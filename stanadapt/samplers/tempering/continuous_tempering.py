@@ -60,7 +60,6 @@ class Update(IntEnum):
 UNIFORM, GIBBS = int(Spacing.uniform), int(Update.gibbs)
 
 
-# the docstring lists the settings that differ from `settings.COMMON`, which the decorator adds
 class Settings(NamedTuple):
     """Settings of the sampler."""
 

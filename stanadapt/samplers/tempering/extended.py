@@ -29,6 +29,7 @@ from stanadapt.samplers.tempering.pseudo_extension import (
 )
 from stanadapt.samplers.tempering.reference_distribution import (
     ReferenceDistribution,
+    recorded_reference,
 )
 from stanadapt.targets.target import Data, Samplable, Target, check_same_target, require_target
 
@@ -455,14 +456,9 @@ def _read_learned(
             "was given: give that reference_distribution or prior_data instead of `learned`, or "
             "sample the target without them.",
         )
-    name = "covariance" if "reference_covariance" in group else "sd"
-    spread: dict[str, Any] = {name: group[f"reference_{name}"].values}
-    if "reference_degrees" in group:
-        spread["degrees"] = float(group["reference_degrees"])
-    reference = ReferenceDistribution(group["reference_mean"].values, **spread)
     present = np.isfinite(group["temperature"].values)  # shorter ladders are padded with NaN
     columns = (group[name].values[present] for name in ("temperature", "log_normalizer"))
-    return reference, tuple(columns)
+    return recorded_reference(group), tuple(columns)
 
 
 def _describe_impropriety(extended: Extended) -> str:

@@ -20,10 +20,8 @@ import xarray as xr
 from scipy.linalg import solve_triangular
 
 from stanadapt.diagnostics.hill_climb import Evaluate, climb, make_frame
-from stanadapt.diagnostics.mixing import R_HAT_UNUSABLE
 from stanadapt.engine.after_run import Findings, RunView, reports_for
 from stanadapt.engine.chain import Chain
-from stanadapt.errors import Message
 from stanadapt.results import PSEUDO, arviz_module
 from stanadapt.samplers.tempering import (
     continuous_tempering,
@@ -45,8 +43,6 @@ CLIMBS = 20
 STEP = 1e-4
 # ends nearer than this, in the same units, are one mode: a curvature takes 2 dim evaluations
 NEAR = 0.01
-# largest ratio of volumes without a note
-LARGEST_RATIO = 100.0
 # number of draws that represent all; and a quantile of the distances from the draws of one half to
 # the nearest of the other half, beyond which a position counts as isolated
 DRAWS, QUANTILE = 2000, 0.999
@@ -58,21 +54,10 @@ DIP, LINE = 5.0, np.linspace(0.1, 0.9, 9)
 
 
 def log_volumes(evaluate: Evaluate, draws: np.ndarray) -> np.ndarray:
-    """Return log volumes of the modes that climbs from some of the draws reach.
+    """Return log volumes of the modes that climbs from up to CLIMBS draws reach.
 
-    Parameters
-    ----------
-    evaluate
-        Function of a position that returns log density (-inf if it fails), gradient, and a message.
-    draws
-        Draws, shape (draw, dim).
-
-    Returns
-    -------
-    numpy.ndarray
-        d / 2 log(2 pi) - 1/2 log det(-Hessian) at the ends of climbs from up to CLIMBS draws, if
-        they are maxima with curvature in all directions.
-
+    d / 2 log(2 pi) - 1/2 log det(-Hessian) at ends that are maxima in all directions; draws have
+    shape (draw, dim).
     """
     with np.errstate(over="ignore"):
         spread = draws.std(axis=0)
@@ -118,20 +103,6 @@ def _log_volume(evaluate: Evaluate, position: np.ndarray, frame: np.ndarray) -> 
     return float(half + np.log(np.diag(frame)).sum())
 
 
-def volume_messages(name: str, volumes: np.ndarray) -> list[Message]:
-    """Return a note on modes that differ much in volume, if there are any."""
-    ratio = np.ptp(volumes) if volumes.size else 0.0
-    if ratio <= np.log(LARGEST_RATIO):
-        return []
-    text = (
-        f"{name}: the visited modes differ in volume by {ratio / np.log(10.0):.1f} orders of "
-        "magnitude. Tempering finds modes according to their volume: smaller ones may have been "
-        "missed without any other sign, and weights converge slowly. Start chains in the narrow "
-        "modes that you expect (inits), and compare."
-    )
-    return [Message("unequal_mode_volumes", text)]
-
-
 def count_unvisited(
     positions: np.ndarray,
     lp: np.ndarray,
@@ -141,15 +112,8 @@ def count_unvisited(
 ) -> int:
     """Count the positions of high density that are isolated from all draws.
 
-    Parameters
-    ----------
-    positions, lp
-        Ends of short chains, shape (position, dim), and their log density, shape (position,).
-    draws, draws_lp
-        Draws, shape (draw, dim), in their order, and their log density, shape (draw,).
-    log_density
-        Log density at a position, shape (dim,), up to a constant.
-
+    positions, shape (position, dim), have the log densities lp, and draws, shape (draw, dim), in
+    their order, draws_lp; log_density may miss a constant.
     """
     arrived = lp > np.quantile(draws_lp, ARRIVED)
     spread = draws.std(axis=0)
@@ -169,18 +133,6 @@ def _dips(one: np.ndarray, other: np.ndarray, log_density: Callable) -> bool:
     """Whether the log density dips between two positions."""
     between = [log_density(one + share * (other - one)) for share in LINE]
     return min(between) < min(log_density(one), log_density(other)) - DIP
-
-
-def unvisited_messages(name: str, count: int, total: int) -> list[Message]:
-    """Return a note on short chains that ended in regions without draws, if there are any."""
-    if not count:
-        return []
-    text = (
-        f"{name}: {count} of the {total} short chains of warm-up ended in regions of high density "
-        "in which the run has no draws. If these are modes, they have little weight, or are too "
-        "narrow for tempering to find again: start chains there (inits), and compare."
-    )
-    return [Message("unvisited_regions", text)]
 
 
 @reports_for(equi_energy.Settings)
@@ -236,16 +188,13 @@ def report(view: RunView) -> Findings:
     group = evidence.group(learned, constant)
     evidence.add_errors(group)
     given = bool(getattr(chains[0].settings, "inverse_temperatures", ()))
-    tempered = notes.Tempered(name, group, view.sample_stats, powers, given)
-    if "ancestors" in group:
-        messages = notes.apply(notes.PARTICLE_NOTES, tempered)
-    else:
-        messages = notes.path_notes(tempered)
-    messages += _note_chains(name, chains, view.length)
+    tempered = notes.Tempered(
+        name, group, view.sample_stats, powers, given, _largest_r_hat(chains, view.length)
+    )
     # positions of a pseudo-extension are not those of its draws
     if target.base.moves_parameters:
-        messages += _note_modes(target.target, chains, group)
-    return Findings({}, messages, {"tempering": group})
+        tempered = tempered._replace(**_modes(target.target, chains, group))
+    return Findings({}, notes.of_run(tempered), {"tempering": group})
 
 
 def _in_original_coordinates(
@@ -270,38 +219,27 @@ def _in_original_coordinates(
     return values
 
 
-def _note_chains(name: str, chains: list[Chain], length: int) -> list[Message]:
-    """Report chains that disagree, in any column or in the log density."""
+def _largest_r_hat(chains: list[Chain], length: int) -> float:
+    """Return R-hat of the column, or of the log density, on which chains disagree most."""
     if len(chains) < 2 or length < 4:
-        return []
+        return 1.0
     draws = np.stack([chain.sampling.constrained[:length] for chain in chains])
     columns = [*np.moveaxis(draws, 2, 0), np.stack([c.sampling.stats[:length, 0] for c in chains])]
     moving = [x for x in columns if np.isfinite(x).all() and np.ptp(x) > 0]
-    largest = max((float(arviz_module().rhat(x)) for x in moving), default=1.0)
-    if largest <= R_HAT_UNUSABLE:
-        return []
-    text = (
-        f"{name}: R-hat is {largest:.2f}: chains disagree on the weights of modes, or are stuck in "
-        "some. Sample longer, lengthen warm-up, or give a reference distribution "
-        "(reference_distribution, prior_data); stanadapt.modes shows the modes of each chain."
-    )
-    return [Message("chains_disagree_on_modes", text)]
+    return max((float(arviz_module().rhat(x)) for x in moving), default=1.0)
 
 
-def _note_modes(target: Target, chains: list[Chain], group: xr.Dataset) -> list[Message]:
-    """Report modes that differ much in volume, and regions that only warm-up visited."""
-    name = chains[0].sampler.name
-    found: list[Message] = []
+def _modes(target: Target, chains: list[Chain], group: xr.Dataset) -> dict[str, Any]:
+    """Return what is known of modes: their volumes, and regions that only warm-up visited."""
     draws, draws_lp = _some_draws(target, chains)
-    if not len(draws):
-        return []
-    if not target.noise_size:  # an estimated density cannot be climbed
-        found += volume_messages(name, log_volumes(target.evaluate, draws))
+    found: dict[str, Any] = {}
+    if len(draws) and not target.noise_size:  # an estimated density cannot be climbed
+        found["log_volumes"] = log_volumes(target.evaluate, draws)
     ends, lp = (group[n].values for n in ("short_chain", "short_chain_lp"))
     finite = np.isfinite(lp)
-    if finite.any():
+    if len(draws) and finite.any():
         count = count_unvisited(ends[finite], lp[finite], draws, draws_lp, target.value)
-        found += unvisited_messages(name, count, int(finite.sum()))
+        found |= {"unvisited": count, "short_chains": int(finite.sum())}
     return found
 
 

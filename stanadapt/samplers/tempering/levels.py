@@ -36,7 +36,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import as_python, inline, jit
+from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.numerics.softmax import categorical, softmax
 from stanadapt.engine.numerics.vectors import largest
 from stanadapt.samplers.tempering import tours
@@ -99,7 +99,7 @@ def no_walkers(
     """Return `count` walkers without positions; ladder and queue may be shared with others."""
     room, dim = ladder.scale.shape
     return Walkers(
-        path, make_mover(count, dim, options, queue), ladder, as_python(no_replicas)(count, dim),
+        path, make_mover(count, dim, options, queue), ladder, no_replicas(count, dim),
         np.zeros((count, room + 1)), np.zeros((2, count), np.int64), np.zeros((2, room + 1)),
         np.full(1, index), tours.no_tours(),
     )  # fmt: skip

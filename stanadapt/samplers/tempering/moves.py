@@ -36,26 +36,9 @@ from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR, Leapfrog
 from stanadapt.engine.numerics.splitmix import SplitMix64
 from stanadapt.engine.numerics.vectors import copy, fill_normal, squared_norm
 from stanadapt.engine.points import GradientPoint, acceptance_probability
+from stanadapt.samplers.tempering import path as paths
 from stanadapt.samplers.tempering import reference_distribution
 from stanadapt.samplers.tempering.ladder import LOG_STEP, B
-from stanadapt.samplers.tempering.path import (
-    DISTRIBUTION,
-    POSITION,
-    REFERENCE,
-    REFERENCE_SLOPE,
-    SLOPE,
-    TARGET,
-    Replicas,
-    Tempered,
-    copy_replica,
-    evaluate,
-    fill_slope,
-    log_density_of,
-    path_of_worker,
-    recover_target,
-    reference_log_density,
-    store,
-)
 from stanadapt.samplers.tempering.reference_distribution import DEGREES, is_diagonal
 
 # NUTS keeps only b l + (1 - b) psi of its points: below this b, l cannot be recovered from it
@@ -79,30 +62,34 @@ def integrate(density, replicas, row, momentum, scale, step_size, steps):
     path, b, latest = density.path, density.temperature, density.latest
     end, gaussian = latest.vectors[0], _has_diagonal_gaussian(path)
     _kick(density, gaussian, replicas.vectors[row], momentum, scale[0], 0.5 * step_size)
-    copy(replicas.vectors[row, POSITION], end[POSITION])
+    copy(replicas.vectors[row, paths.POSITION], end[paths.POSITION])
     for k in range(steps):
-        _drift(end[POSITION], momentum, scale[0], step_size)
-        latest.logs[0, TARGET] = gradient_of_program(path.target, end[POSITION], end[SLOPE])
-        failed = b > 0.0 and not latest.logs[0, TARGET] > -np.inf
+        _drift(end[paths.POSITION], momentum, scale[0], step_size)
+        latest.logs[0, paths.TARGET] = gradient_of_program(
+            path.target, end[paths.POSITION], end[paths.SLOPE]
+        )
+        failed = b > 0.0 and not latest.logs[0, paths.TARGET] > -np.inf
         if not gaussian:
-            latest.logs[0, REFERENCE] = reference_log_density(
-                path, end[POSITION], end[REFERENCE_SLOPE]
+            latest.logs[0, paths.REFERENCE] = paths.reference_log_density(
+                path, end[paths.POSITION], end[paths.REFERENCE_SLOPE]
             )
-            failed |= b < 1.0 and not latest.logs[0, REFERENCE] > -np.inf
+            failed |= b < 1.0 and not latest.logs[0, paths.REFERENCE] > -np.inf
         if failed:
             return -np.inf, k + 1
         size = 0.5 * step_size if k == steps - 1 else step_size
         _kick(density, gaussian, end, momentum, scale[0], size)
     if gaussian:
-        latest.logs[0, REFERENCE] = reference_log_density(path, end[POSITION], end[REFERENCE_SLOPE])
-    return log_density_of(latest, 0, b), steps
+        latest.logs[0, paths.REFERENCE] = paths.reference_log_density(
+            path, end[paths.POSITION], end[paths.REFERENCE_SLOPE]
+        )
+    return paths.log_density_of(latest, 0, b), steps
 
 
 @inline
 def _has_diagonal_gaussian(path):
     """Whether the reference is a Gaussian without correlations."""
     return (
-        path.kind == DISTRIBUTION
+        path.kind == paths.DISTRIBUTION
         and is_diagonal(path.reference)
         and path.reference.numbers[DEGREES] == np.inf
     )
@@ -117,7 +104,7 @@ def _kick(density, gaussian, vectors, momentum, scale, size):
     b, reference_weight = density.temperature, 1.0 - density.temperature
     # local names: attribute lookups inside the loop would keep it from being vectorized
     slope, mean, precision = (
-        vectors[SLOPE],
+        vectors[paths.SLOPE],
         density.path.reference.mean,
         density.path.reference.precision,
     )
@@ -125,12 +112,12 @@ def _kick(density, gaussian, vectors, momentum, scale, size):
         for i in range(momentum.shape[0]):
             momentum[i] += size * scale[i] * slope[i]
     elif gaussian:
-        position = vectors[POSITION]
+        position = vectors[paths.POSITION]
         for i in range(momentum.shape[0]):
             pull = (mean[i] - position[i]) * precision[i]
             momentum[i] += size * scale[i] * (b * slope[i] + reference_weight * pull)
     else:
-        reference_slope = vectors[REFERENCE_SLOPE]
+        reference_slope = vectors[paths.REFERENCE_SLOPE]
         for i in range(momentum.shape[0]):
             momentum[i] += size * scale[i] * (b * slope[i] + reference_weight * reference_slope[i])
 
@@ -204,15 +191,13 @@ def make_mover(slots: int, dim: int, options: Options, queue: np.ndarray) -> Mov
 def mover_of_worker(mover):
     """Return the same mover with its own tree."""
     tree = nuts_tree.make_tree(mover.vectors.shape[2], mover.tree.numbers.shape[0])
-    return Mover(
-        mover.options, mover.vectors, mover.numbers, mover.integers, tree, mover.queue
-    )  # fmt: skip
+    return replace(mover, tree=tree)
 
 
 @jit
 def with_worker(density, chains):
     """Return the same chains with a worker's own density and memory for moves."""
-    path, mover = path_of_worker(density, chains.path), mover_of_worker(chains.mover)
+    path, mover = paths.path_of_worker(density, chains.path), mover_of_worker(chains.mover)
     return replace(chains, path=path, mover=mover)
 
 
@@ -254,21 +239,21 @@ def _index_of(numbers, slot):
 @inline
 def _draws_from_reference(path, temperature):
     """Whether a row is redrawn from the reference: at b = 0, if that is a distribution."""
-    return temperature == 0.0 and path.kind == DISTRIBUTION
+    return temperature == 0.0 and path.kind == paths.DISTRIBUTION
 
 
 @inline
 def draw_randomness(path, mover, replicas, slot, row, temperature, rng):
     """Draw all random numbers of a move."""
     if _draws_from_reference(path, temperature):
-        reference_distribution.draw(path.reference, replicas.vectors[row, POSITION], rng)
+        reference_distribution.draw(path.reference, replicas.vectors[row, paths.POSITION], rng)
     elif mover.options.kernel == NUTS:
         mover.integers[slot, SEED] = int(SEEDS * rng.random())
     else:
         normals, numbers = mover.vectors[slot, NORMALS], mover.numbers[slot]
         fill_normal(rng, normals)
         if mover.options.kernel != RANDOM_WALK:
-            start = log_density_of(replicas, row, temperature)
+            start = paths.log_density_of(replicas, row, temperature)
             numbers[LOG_DENSITY_BEFORE] = start - 0.5 * squared_norm(normals)
             numbers[N_LEAPFROGS] = 1 + int(rng.random() * mover.options.leapfrogs)
         numbers[UNIFORM] = rng.random()
@@ -282,12 +267,12 @@ def run_move(path, mover, ladder, replicas, slot, row, level):
     for column in range(FAILED_IN_A_ROW + 1):
         calls[column] = 0
     if _draws_from_reference(path, b):
-        evaluate(path, replicas, row, mover.options.kernel != RANDOM_WALK)
+        paths.evaluate(path, replicas, row, mover.options.kernel != RANDOM_WALK)
         numbers[STEPS] = 0.0
     else:
         scale, step_size = ladder.scale[level : level + 1], np.exp(ladder.levels[level, LOG_STEP])
-        latest = Replicas(mover.vectors[slot : slot + 1], mover.numbers[slot : slot + 1])
-        density = Tempered(path, b, path.target.dim, latest)
+        latest = paths.Replicas(mover.vectors[slot : slot + 1], mover.numbers[slot : slot + 1])
+        density = paths.Tempered(path, b, path.target.dim, latest)
         if mover.options.kernel == RANDOM_WALK:
             info = _random_walk_move(mover, density, replicas, slot, row, scale, step_size)
         elif mover.options.kernel == NUTS:
@@ -370,7 +355,7 @@ def _hmc_move(mover, density, replicas, slot, row, scale, step_size):
     log_ratio = after - 0.5 * squared_norm(momentum) - numbers[LOG_DENSITY_BEFORE]
     rate = acceptance_probability(log_ratio)
     if numbers[UNIFORM] < rate:
-        copy_replica(density.latest, 0, replicas, row)
+        paths.copy_replica(density.latest, 0, replicas, row)
     return MoveInfo(rate, steps, not log_ratio > -LARGEST_ENERGY_ERROR)
 
 
@@ -378,10 +363,10 @@ def _hmc_move(mover, density, replicas, slot, row, scale, step_size):
 def _nuts_move(mover, density, replicas, slot, row, scale, step_size):
     """Make one draw from a trajectory that doubles until it turns back (`nuts_tree`)."""
     b, work = density.temperature, mover.vectors[slot, WORK:]
-    current = GradientPoint(work[0], log_density_of(replicas, row, b), work[1])
+    current = GradientPoint(work[0], paths.log_density_of(replicas, row, b), work[1])
     drawn, metric = GradientPoint(work[2], 0.0, work[5]), Leapfrog(scale, work[3], work[4])
-    copy(replicas.vectors[row, POSITION], current.position)
-    fill_slope(replicas, row, b, current.gradient)
+    copy(replicas.vectors[row, paths.POSITION], current.position)
+    paths.fill_slope(replicas, row, b, current.gradient)
     depth, rng = mover.options.max_treedepth, SplitMix64(mover.integers[slot, SEED:])
     trajectory = nuts_tree.draw(
         density, metric, mover.tree, current, drawn, step_size, depth, rng
@@ -392,8 +377,8 @@ def _nuts_move(mover, density, replicas, slot, row, scale, step_size):
             value_and_gradient(density, drawn.position, drawn.gradient)
             steps += 1
         else:
-            recover_target(density, drawn.position, trajectory.log_density, drawn.gradient)
-        store(density, drawn.position, replicas, row)
+            paths.recover_target(density, drawn.position, trajectory.log_density, drawn.gradient)
+        paths.store(density, drawn.position, replicas, row)
     return MoveInfo(trajectory.acceptance_rate, steps, trajectory.diverging)
 
 
@@ -402,9 +387,11 @@ def _random_walk_move(mover, density, replicas, slot, row, scale, step_size):
     """A Gaussian random walk, without gradients."""
     proposal = mover.vectors[slot, NORMALS]
     for i in range(density.dim):
-        proposal[i] = replicas.vectors[row, POSITION, i] + step_size * scale[0, i] * proposal[i]
-    before = log_density_of(replicas, row, density.temperature)
+        proposal[i] = (
+            replicas.vectors[row, paths.POSITION, i] + step_size * scale[0, i] * proposal[i]
+        )
+    before = paths.log_density_of(replicas, row, density.temperature)
     rate = acceptance_probability(value(density, proposal) - before)
     if mover.numbers[slot, UNIFORM] < rate:
-        store(density, proposal, replicas, row)
+        paths.store(density, proposal, replicas, row)
     return MoveInfo(rate, 1, False)

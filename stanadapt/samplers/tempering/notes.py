@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import xarray as xr
 
+from stanadapt.diagnostics.mixing import R_HAT_UNUSABLE
 from stanadapt.errors import Message
 from stanadapt.samplers.tempering.particles import MOST_STAGES
 
@@ -23,6 +24,8 @@ DEAD_WEIGHT = 0.9995
 UNEVEN = 0.1
 # above this share of sweeps in which no two levels shared an energy ring, few swaps are left
 OFTEN_ALONE = 0.5
+# orders of magnitude between the volumes of modes
+LARGEST_ORDERS = 2.0
 # below this effective number of ancestors, modes may have been lost
 FEWEST_ANCESTORS = 20.0
 # above this spread of the log evidence of runs, their weights differ by more than half
@@ -39,6 +42,11 @@ class Tempered(NamedTuple):
     stats: Mapping[str, np.ndarray]  # statistics by name, shape (chain, draw)
     powers: bool = False  # the path has no reference
     given: bool = False  # the user chose the stages
+    r_hat: float = 1.0  # the largest
+    log_volumes: np.ndarray = np.empty(0)  # of the visited modes
+    # unvisited: number of the short chains that ended where the run has no draws
+    unvisited: int = 0
+    short_chains: int = 0
 
     @property
     def evidence(self) -> np.ndarray:
@@ -254,11 +262,42 @@ JUMP_NOTES = (
 )
 
 
-def path_notes(tempered: Tempered) -> list[Message]:
-    """Return notes on a run along a path."""
+MODE_NOTES = (
+    Note(
+        "chains_disagree_on_modes",
+        lambda t: t.r_hat,
+        "R-hat is {value:.2f}: chains disagree on the weights of modes, or are stuck in some. "
+        "Sample longer, lengthen warm-up, or give a reference distribution "
+        "(reference_distribution, prior_data); stanadapt.modes shows the modes of each chain.",
+        above=R_HAT_UNUSABLE,
+    ),
+    Note(
+        "unequal_mode_volumes",
+        lambda t: np.ptp(t.log_volumes) / np.log(10.0) if t.log_volumes.size else 0.0,
+        "the visited modes differ in volume by {value:.1f} orders of magnitude. Tempering finds "
+        "modes according to their volume: smaller ones may have been missed without any other "
+        "sign, and weights converge slowly. Start chains in the narrow modes that you expect "
+        "(inits), and compare.",
+        above=LARGEST_ORDERS,
+    ),
+    Note(
+        "unvisited_regions",
+        lambda t: t.unvisited,
+        "{value:.0f} of the {of.short_chains} short chains of warm-up ended in regions of high "
+        "density in which the run has no draws. If these are modes, they have little weight, or "
+        "are too narrow for tempering to find again: start chains there (inits), and compare.",
+        above=0,
+    ),
+)
+
+
+def of_run(tempered: Tempered) -> list[Message]:
+    """Return notes on a run of particles, or along a path, and on its modes."""
+    if "ancestors" in tempered.group:
+        return apply(PARTICLE_NOTES + MODE_NOTES, tempered)
     if "largest_weight" in tempered.stats and "occupancy" not in tempered.group:
-        return []  # one pseudo-sample: nothing is tempered
-    return apply(PATH_NOTES, tempered)
+        return apply(MODE_NOTES, tempered)  # one pseudo-sample: nothing is tempered
+    return apply(PATH_NOTES + MODE_NOTES, tempered)
 
 
 def apply(notes: tuple[Note, ...], tempered: Tempered) -> list[Message]:

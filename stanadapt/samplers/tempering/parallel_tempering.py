@@ -28,10 +28,7 @@ from stanadapt.samplers.tempering import settings as common
 from stanadapt.samplers.tempering import warmup_rounds as rounds
 from stanadapt.samplers.tempering.evidence import describe_path
 from stanadapt.samplers.tempering.moves import MoveKernel, Options, with_worker
-from stanadapt.samplers.tempering.settings import (
-    ReferenceFamily,
-    check_tempering,
-)
+from stanadapt.samplers.tempering.settings import ReferenceFamily
 
 LARGEST_RINGS = 1000
 
@@ -47,7 +44,6 @@ class Swaps(IntEnum):
 ENERGY_RINGS = int(Swaps.energy_rings)
 
 
-# the docstring lists the settings that differ from `settings.COMMON`, which the decorator adds
 class Settings(NamedTuple):
     """Settings of the sampler."""
 
@@ -87,9 +83,7 @@ class Info(NamedTuple):
     levels: int  # number of temperatures
 
 
-def check(settings: Settings) -> None:
-    """Raise StanadaptError for a ladder that is given twice, or is none."""
-    check_tempering(settings)
+check = common.check
 
 
 def design_of_path(

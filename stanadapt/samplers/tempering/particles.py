@@ -24,9 +24,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import as_python, inline, jit
+from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.numerics.vectors import largest
 from stanadapt.engine.points import RANDOM_WALK_SCALE
+from stanadapt.samplers.tempering import path as paths
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z, B, Ladder, no_ladder
 from stanadapt.samplers.tempering.moves import (
     ACCEPTANCE_RATE,
@@ -45,15 +46,6 @@ from stanadapt.samplers.tempering.moves import (
     move,
     run_move,
     summed,
-)
-from stanadapt.samplers.tempering.path import (
-    POSITION,
-    Replicas,
-    TemperingPath,
-    copy_replica,
-    fill_slope,
-    log_ratio,
-    no_replicas,
 )
 from stanadapt.samplers.tempering.reference_distribution import SMALLEST_SD
 from stanadapt.samplers.tempering.warmup_rounds import NO_LEVELS
@@ -147,13 +139,13 @@ def systematic(weights, uniform, chosen):
 class Population(NamedTuple):
     """The particles and the tuning of their moves; arrays are updated in place."""
 
-    path: TemperingPath
+    path: paths.TemperingPath
     mover: Mover
     ladder: Ladder  # one level per stage, the first at b = 0; LOG_Z is the estimate of log Z(b)
-    replicas: Replicas  # the particles, siblings side by side
+    replicas: paths.Replicas  # the particles, siblings side by side
     # the particles before they were last resampled and, in the last row, a position of positive
     # density in case no particle has one
-    spare: Replicas
+    spare: paths.Replicas
     # unnormalized, shape (particle,): 0 after resampling; without resampling, those of the rows of
     # `spare` at the end
     log_weights: np.ndarray
@@ -180,7 +172,7 @@ class SweepInfo(NamedTuple):
 
 
 def no_population(
-    path: TemperingPath,
+    path: paths.TemperingPath,
     options: Options,
     particles: int,
     queue: np.ndarray,
@@ -190,7 +182,7 @@ def no_population(
     dim = path.target.dim
     return Population(
         path, make_mover(particles, dim, options, queue), no_ladder(stages + 1, dim),
-        as_python(no_replicas)(particles, dim), as_python(no_replicas)(particles + 1, dim),
+        paths.no_replicas(particles, dim), paths.no_replicas(particles + 1, dim),
         np.zeros(particles), np.zeros(particles), np.zeros((3, particles), np.int64),
         np.zeros(3, np.int64),
     )  # fmt: skip
@@ -221,7 +213,7 @@ def begin(population, fallback, row, rng):
     for i in range(factor.shape[1]):
         ladder.scale[0, i] = factor[min(i, factor.shape[0] - 1), i]
     population.log_weights[:] = 0.0
-    copy_replica(fallback, row, population.spare, indices.shape[1])
+    paths.copy_replica(fallback, row, population.spare, indices.shape[1])
     done = sweep(population, 0.0, rng)
     population.counts[SWEEPS_LEFT] = 0
     return done
@@ -274,7 +266,7 @@ def _next_stage(population, threshold, resamples, rng, given=NO_LEVELS):
     """Raise b, weigh the particles, resample them if asked, and set scales and step size."""
     p, levels, last = population, population.ladder.levels, population.ladder.size[0] - 1
     for n in range(p.work.shape[0]):
-        p.work[n] = log_ratio(p.replicas, n)
+        p.work[n] = paths.log_ratio(p.replicas, n)
     if given.shape[0] > 0:
         b = given[given.shape[0] - 2 - last]
     else:
@@ -301,10 +293,10 @@ def _resample(population, rng):
     peak = np.max(p.log_weights)
     for n in range(rows):
         p.work[n] = np.exp(p.log_weights[n] - peak)
-        copy_replica(p.replicas, n, p.spare, n)
+        paths.copy_replica(p.replicas, n, p.spare, n)
     systematic(p.work, rng.random(), chosen)
     for n in range(rows):
-        copy_replica(p.spare, chosen[n], p.replicas, n)
+        paths.copy_replica(p.spare, chosen[n], p.replicas, n)
         # chosen is sorted, and so are the ancestors: no entry that is still needed is overwritten
         p.work[n] = ancestors[chosen[n]]
     for n in range(rows):
@@ -317,7 +309,7 @@ def _start_again(population):
     p = population
     rows, last = p.log_weights.shape[0], p.ladder.size[0] - 1
     for n in range(rows):
-        copy_replica(p.spare, rows, p.replicas, n)
+        paths.copy_replica(p.spare, rows, p.replicas, n)
         p.indices[ANCESTOR, n] = 0
     p.log_weights[:] = 0.0
     p.ladder.levels[last, B], p.ladder.levels[last, LOG_Z] = 1.0, -np.inf
@@ -368,7 +360,7 @@ def _sum_squared_slopes(population, level, out):
     out[:] = 0.0
     for n in range(p.work.shape[0]):
         if p.work[n] > 0.0:
-            fill_slope(p.replicas, n, b, slope[NORMALS])
+            paths.fill_slope(p.replicas, n, b, slope[NORMALS])
             for i in range(out.shape[0]):
                 out[i] += p.work[n] * slope[NORMALS, i] ** 2
 
@@ -381,10 +373,10 @@ def _sum_squared_deviations(population, out):
     mean[:], out[:] = 0.0, 0.0
     for n in range(p.work.shape[0]):
         for i in range(out.shape[0]):
-            mean[i] += p.work[n] * p.replicas.vectors[n, POSITION, i]
+            mean[i] += p.work[n] * p.replicas.vectors[n, paths.POSITION, i]
     for n in range(p.work.shape[0]):
         for i in range(out.shape[0]):
-            out[i] += p.work[n] * (p.replicas.vectors[n, POSITION, i] - mean[i]) ** 2
+            out[i] += p.work[n] * (p.replicas.vectors[n, paths.POSITION, i] - mean[i]) ** 2
 
 
 @jit

@@ -15,6 +15,7 @@ import numpy as np
 
 from stanadapt.engine.compiled.by_reference import by_reference
 from stanadapt.engine.compiled.jit import inline, jit
+from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import (
     GRADIENTS,
     VALUES,
@@ -47,12 +48,8 @@ class TemperingPath(NamedTuple):
 @jit
 def path_of_worker(density, path):
     """Return the same path with a worker's own density of the target and workspace."""
-    return TemperingPath(
-        density,
-        reference_distribution.reference_of_worker(path.reference),
-        path.kind,
-        path.prior_handle,
-    )
+    reference = reference_distribution.reference_of_worker(path.reference)
+    return replace(path, target=density, reference=reference)
 
 
 class Replicas(NamedTuple):
@@ -77,8 +74,7 @@ class Tempered(NamedTuple):
     latest: Replicas
 
 
-@jit
-def no_replicas(rows, dim):
+def no_replicas(rows: int, dim: int) -> Replicas:
     """Return Replicas to be filled."""
     return Replicas(np.zeros((rows, 3, dim)), np.full((rows, 2), -np.inf))
 

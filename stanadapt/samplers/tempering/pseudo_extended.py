@@ -26,13 +26,9 @@ from stanadapt.samplers.tempering.evidence import describe_levels
 from stanadapt.samplers.tempering.ladder import B
 from stanadapt.samplers.tempering.moves import TASK_LEVELS, MoveKernel
 from stanadapt.samplers.tempering.path import POSITION, point_of
-from stanadapt.samplers.tempering.settings import (
-    ReferenceFamily,
-    check_tempering,
-)
+from stanadapt.samplers.tempering.settings import ReferenceFamily
 
 
-# the docstring lists the settings that differ from `settings.COMMON`, which the decorator adds
 class Settings(NamedTuple):
     """Settings of the sampler."""
 
@@ -68,9 +64,7 @@ class Info(NamedTuple):
     levels: int  # number of temperatures
 
 
-def check(settings: Settings) -> None:
-    """Raise StanadaptError for a path that has no hot end."""
-    check_tempering(settings)
+check = common.check
 
 
 def make(path: Any, options: Any, settings: Settings, tempering: Any) -> levels.Walkers:

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import as_python, inline, jit
+from stanadapt.engine.compiled.jit import inline, jit
+from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.numerics import triangular as factors
 from stanadapt.engine.numerics.elementwise import logs
 from stanadapt.engine.numerics.vectors import fill_normal, squared_norm, vector_sum
@@ -52,20 +53,13 @@ def make_reference(mean: np.ndarray, factor: np.ndarray, degrees: float) -> Comp
 @jit
 def reference_of_worker(reference):
     """Return the same reference with its own workspace."""
-    return CompiledReference(
-        reference.mean,
-        reference.factor,
-        reference.precision,
-        reference.numbers,
-        np.empty(reference.mean.shape[0]),
-    )
+    return replace(reference, work=np.empty(reference.mean.shape[0]))
 
 
 def scales(reference: CompiledReference) -> np.ndarray:
     """Return the diagonal of the factor, shape (dim,)."""
-    return (
-        reference.factor[0] if as_python(is_diagonal)(reference) else np.diagonal(reference.factor)
-    )
+    factor = reference.factor
+    return factor[0] if len(factor) < len(reference.mean) else np.diagonal(factor)
 
 
 def normalize(reference: CompiledReference) -> None:
@@ -228,6 +222,14 @@ class ReferenceDistribution:
                 "reference_size",
             )
         return make_reference(self.mean, self.factor, self.degrees)
+
+
+def recorded_reference(group: Any) -> ReferenceDistribution:
+    """Return the reference in the group `tempering` of a fit, of one chain."""
+    name = "covariance" if "reference_covariance" in group else "sd"
+    spread: dict[str, Any] = {name: group[f"reference_{name}"].values}
+    degrees = float(group["reference_degrees"]) if "reference_degrees" in group else math.inf
+    return ReferenceDistribution(group["reference_mean"].values, degrees=degrees, **spread)
 
 
 def _numbers(name: str, values: Any) -> np.ndarray:

@@ -153,7 +153,7 @@ def check_levels(settings: Any) -> None:
         raise setting_error(f"{name}: levels must be 0 (learned) or at least 2, got 1.")
 
 
-def check_tempering(settings: Any) -> None:
+def check(settings: Any) -> None:
     """Raise StanadaptError for settings of a sampler with a ladder that contradict each other."""
     check_levels(settings)
     name, given = find_name(settings), getattr(settings, "inverse_temperatures", ())

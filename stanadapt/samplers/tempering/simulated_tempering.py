@@ -28,17 +28,12 @@ from stanadapt.samplers.tempering import warmup_rounds as rounds
 from stanadapt.samplers.tempering.evidence import describe_levels
 from stanadapt.samplers.tempering.moves import MoveKernel
 from stanadapt.samplers.tempering.path import point_of
-from stanadapt.samplers.tempering.settings import (
-    EQUAL_STEPS,
-    ReferenceFamily,
-    check_tempering,
-)
+from stanadapt.samplers.tempering.settings import EQUAL_STEPS, ReferenceFamily
 
 # largest number of moves of an excursion per level
 MOVES_PER_LEVEL = 1000
 
 
-# the docstring lists the settings that differ from `settings.COMMON`, which the decorator adds
 class Settings(NamedTuple):
     """Settings of the sampler."""
 
@@ -78,9 +73,7 @@ class Info(NamedTuple):
     levels: int  # number of temperatures
 
 
-def check(settings: Settings) -> None:
-    """Raise StanadaptError for a ladder that is given twice, or is none."""
-    check_tempering(settings)
+check = common.check
 
 
 def make(path: Any, options: Any, settings: Settings, tempering: Any) -> levels.Walkers:

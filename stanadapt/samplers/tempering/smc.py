@@ -40,7 +40,6 @@ PATH_SHARE = 0.5
 FEWEST_PARTICLES = 100
 
 
-# the docstring lists the settings that differ from `settings.COMMON`, which the decorator adds
 class Settings(NamedTuple):
     """Settings of the sampler."""
 

@@ -14,18 +14,19 @@ from stanadapt.engine.starts import PRIOR_HANDLES, ChainInit, Cost, StartOption,
 from stanadapt.errors import StanadaptError
 from stanadapt.samplers.tempering.path import DISTRIBUTION, PRIOR, TemperingPath
 from stanadapt.samplers.tempering.pooled_reference import FittedReference, reference_from
-from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
+from stanadapt.samplers.tempering.reference_distribution import (
+    ReferenceDistribution,
+    recorded_reference,
+)
 from stanadapt.samplers.tempering.settings import DEGREES, ReferenceFamily
 from stanadapt.samplers.variational.methods import PATHFINDER
 from stanadapt.targets.target import Samplable
 
 # added to the description of a reference that comes from the fit in warm_start
 KEPT = ", kept from warm_start"
-
-
-def tempers(sampler: Sampler) -> bool:
-    """Whether a sampler moves between a reference and the target."""
-    return sampler.tempering is not None
+TEMPERING: dict[str, Any] = {
+    "used_by": lambda sampler: sampler.tempering is not None, "users": "tempering samplers",
+}  # fmt: skip
 
 
 # --- a reference distribution ---------------------------------------------------------------------
@@ -48,13 +49,7 @@ def kept_reference(fit: Any) -> FittedReference | None:
     if "tempering" not in results.group_names(fit):
         return None
     group = results.dataset(fit, "tempering").isel(chain=0)
-    degrees = float(group["reference_degrees"]) if "reference_degrees" in group else np.inf
-    name = "covariance" if "reference_covariance" in group else "sd"
-    kept = ReferenceDistribution(
-        group["reference_mean"].values,
-        degrees=degrees,
-        **{name: group[f"reference_{name}"].values},
-    )
+    kept = recorded_reference(group)
     words = results.attribute(fit, "reference_distribution").removesuffix(KEPT) + KEPT
     return FittedReference(kept, words)
 
@@ -139,12 +134,9 @@ def _round_reference(target: Samplable) -> ReferenceDistribution:
 register_start(
     "reference_distribution",
     StartOption(
-        _with_reference, used_by=tempers, users="tempering samplers", is_fit_file=is_fit_file,
-        joins_warm_start=True, kept=kept_reference, make=fitted_distribution,
-        trial=_round_reference,
+        _with_reference, **TEMPERING, is_fit_file=is_fit_file, joins_warm_start=True,
+        kept=kept_reference, make=fitted_distribution, trial=_round_reference,
     ),
 )  # fmt: skip
-register_start(
-    "prior_data", StartOption(_with_prior_data, used_by=tempers, users="tempering samplers")
-)
+register_start("prior_data", StartOption(_with_prior_data, **TEMPERING))
 PRIOR_HANDLES[TemperingPath] = "prior_handle"

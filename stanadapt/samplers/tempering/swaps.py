@@ -18,26 +18,9 @@ import numpy as np
 
 from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.points import acceptance_probability
+from stanadapt.samplers.tempering import moves
+from stanadapt.samplers.tempering import path as paths
 from stanadapt.samplers.tempering.ladder import LOG_Z, B, Ladder
-from stanadapt.samplers.tempering.moves import (
-    NORMALS,
-    STEPS,
-    TASK_PATH,
-    Mover,
-    diverged,
-    move,
-    run_move,
-    summed,
-    tune_step,
-)
-from stanadapt.samplers.tempering.path import (
-    POSITION,
-    Replicas,
-    TemperingPath,
-    fill_slope,
-    log_ratio,
-    point_of,
-)
 
 
 class RoundStatistics(NamedTuple):
@@ -74,10 +57,10 @@ class Tempering(NamedTuple):
 
     """
 
-    path: TemperingPath
-    mover: Mover
+    path: paths.TemperingPath
+    mover: moves.Mover
     ladder: Ladder
-    replicas: Replicas
+    replicas: paths.Replicas
     order: np.ndarray
     statistics: RoundStatistics
     short_chain_ends: np.ndarray
@@ -128,36 +111,36 @@ def sweep(tempering, target_accept, parity, learning, rng):
 def move_levels(tempering, target_accept, learning, rng):
     """Move every chain, as `sweep`; returns the mean acceptance rate, the steps, and divergence."""
     ladder, outcomes, count = tempering.ladder, tempering.mover.numbers, tempering.ladder.size[0]
-    move(TASK_PATH, tempering, count, tempering.order[0], None, rng)
-    done = summed(outcomes, count)
+    moves.move(moves.TASK_PATH, tempering, count, tempering.order[0], None, rng)
+    done = moves.summed(outcomes, count)
     for k in range(count if learning else 0):
-        if outcomes[k, STEPS] > 0.0:
+        if outcomes[k, moves.STEPS] > 0.0:
             n = tempering.statistics.counts[SWEEPS]
-            tune_step(ladder, k, n, outcomes[k], target_accept)
+            moves.tune_step(ladder, k, n, outcomes[k], target_accept)
     tempering.statistics.counts[SWEEPS] += 1
     if learning:
         _accumulate(tempering)
     # the last level is the target
-    return done.acceptance_rate, done.steps, diverged(outcomes[count - 1])
+    return done.acceptance_rate, done.steps, moves.diverged(outcomes[count - 1])
 
 
 @inline
 def run_task(tempering, slot):
     """Make the move of one level, in a worker thread."""
     t = tempering
-    run_move(t.path, t.mover, t.ladder, t.replicas, slot, t.order[0, slot], slot)
+    moves.run_move(t.path, t.mover, t.ladder, t.replicas, slot, t.order[0, slot], slot)
 
 
 @jit
 def _accumulate(tempering):
     """Add the positions and gradients of this sweep to the statistics of the round."""
     ladder, replicas, statistics = tempering.ladder, tempering.replicas, tempering.statistics
-    n, slope = statistics.counts[SWEEPS], tempering.mover.vectors[0, NORMALS]
+    n, slope = statistics.counts[SWEEPS], tempering.mover.vectors[0, moves.NORMALS]
     for k in range(ladder.size[0]):
         row = tempering.order[0, k]
         mean, deviations = statistics.vectors[k, MEAN], statistics.vectors[k, DEVIATIONS]
-        position, squares = replicas.vectors[row, POSITION], statistics.vectors[k, SQUARES]
-        fill_slope(replicas, row, ladder.levels[k, B], slope)
+        position, squares = replicas.vectors[row, paths.POSITION], statistics.vectors[k, SQUARES]
+        paths.fill_slope(replicas, row, ladder.levels[k, B], slope)
         for i in range(position.shape[0]):
             deviation = position[i] - mean[i]
             mean[i] += deviation / n
@@ -180,10 +163,10 @@ def swap_neighbors(tempering, parity, rng):
     order, sums = tempering.order[0], tempering.statistics.levels
     levels = tempering.ladder.levels
     total, last = 0.0, tempering.ladder.size[0] - 1
-    cold = log_ratio(tempering.replicas, order[0])
+    cold = paths.log_ratio(tempering.replicas, order[0])
     for k in range(last):
         gap, guess = levels[k + 1, B] - levels[k, B], levels[k + 1, LOG_Z] - levels[k, LOG_Z]
-        hot, cold = cold, log_ratio(tempering.replicas, order[k + 1])
+        hot, cold = cold, paths.log_ratio(tempering.replicas, order[k + 1])
         sums[k, FORWARD] = np.logaddexp(sums[k, FORWARD], _log_logistic(gap * hot - guess))
         sums[k, BACKWARD] = np.logaddexp(sums[k, BACKWARD], _log_logistic(guess - gap * cold))
         rate = acceptance_probability(gap * (hot - cold))
@@ -235,6 +218,6 @@ def log_normalizers(statistics: RoundStatistics, ladder: Ladder, out: np.ndarray
 @jit
 def coldest_point(tempering, position):
     """Return the point of the chain at b = 1; its position is copied into `position`."""
-    return point_of(
+    return paths.point_of(
         tempering.replicas, tempering.order[0, tempering.ladder.size[0] - 1], position
     )  # fmt: skip

@@ -29,31 +29,11 @@ from stanadapt.engine.numerics.vectors import copy
 from stanadapt.engine.points import ValuePoint
 from stanadapt.engine.work_queue import no_queue
 from stanadapt.samplers.tempering import ladder as ladders
-from stanadapt.samplers.tempering import reference_distribution
+from stanadapt.samplers.tempering import path as paths
+from stanadapt.samplers.tempering import reference_distribution, swaps
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z, B
 from stanadapt.samplers.tempering.moves import RANDOM_WALK, Options, make_mover
-from stanadapt.samplers.tempering.path import (
-    DISTRIBUTION,
-    POSITION,
-    TARGET,
-    Replicas,
-    TemperingPath,
-    evaluate,
-    evaluate_reference,
-    no_replicas,
-)
 from stanadapt.samplers.tempering.reference_distribution import SMALLEST_SD
-from stanadapt.samplers.tempering.swaps import (
-    DEVIATIONS,
-    MEAN,
-    REJECTION,
-    SQUARES,
-    SWEEPS,
-    Tempering,
-    log_normalizers,
-    no_statistics,
-    reset,
-)
 
 # rounds end after 2^-6, 2^-5, ..., 1 of the warm-up; the first two rounds are the short chains
 HALVINGS = 6
@@ -96,13 +76,13 @@ class WarmupDesign(NamedTuple):
 
 
 def begin(
-    path: TemperingPath,
+    path: paths.TemperingPath,
     options: Options,
     levels: int,
     step_size: float,
     position: np.ndarray,
     rng: np.random.Generator,
-) -> tuple[Tempering, ValuePoint]:
+) -> tuple[swaps.Tempering, ValuePoint]:
     """Return a Tempering, all chains at b = 1 and the first at position, and its coldest point.
 
     levels
@@ -113,26 +93,26 @@ def begin(
     """
     dim, room = path.target.dim, levels or ROOM
     count = levels or FIRST_LEVELS
-    replicas, ladder = as_python(no_replicas)(room, dim), ladders.no_ladder(room, dim)
+    replicas, ladder = paths.no_replicas(room, dim), ladders.no_ladder(room, dim)
     ladders.first_ladder(ladder, count, 1.0, np.log(step_size))
     order = np.zeros((2, room), np.int64)
     order[0] = np.arange(room)
     chains, with_gradient = _Start(path, replicas), options.kernel != RANDOM_WALK
     start(chains, count, position, with_gradient, rng)
     evaluate_references(chains, order[0, :0], with_gradient)  # only compiles
-    tempering = Tempering(
+    tempering = swaps.Tempering(
         path, make_mover(room, dim, options, as_python(no_queue)()), ladder, replicas, order,
-        no_statistics(room, dim), np.full((count, dim + 1), np.nan),
+        swaps.no_statistics(room, dim), np.full((count, dim + 1), np.nan),
     )  # fmt: skip
-    coldest = replicas.vectors[count - 1, POSITION].copy()
-    return tempering, ValuePoint(coldest, replicas.logs[count - 1, TARGET])
+    coldest = replicas.vectors[count - 1, paths.POSITION].copy()
+    return tempering, ValuePoint(coldest, replicas.logs[count - 1, paths.TARGET])
 
 
 class _Start(NamedTuple):
     """What is passed by reference."""
 
-    path: TemperingPath
-    replicas: Replicas
+    path: paths.TemperingPath
+    replicas: paths.Replicas
 
 
 @rarely_called
@@ -145,14 +125,14 @@ def start(chains, count, position, with_gradient, rng):
         failed = True
         for _ in range(ATTEMPTS if row > 0 else 0):
             for i in range(position.shape[0]):
-                replicas.vectors[row, POSITION, i] = RADIUS * (2.0 * rng.random() - 1.0)
-            evaluate(path, replicas, row, with_gradient)
-            if replicas.logs[row, TARGET] > -np.inf:
+                replicas.vectors[row, paths.POSITION, i] = RADIUS * (2.0 * rng.random() - 1.0)
+            paths.evaluate(path, replicas, row, with_gradient)
+            if replicas.logs[row, paths.TARGET] > -np.inf:
                 failed = False
                 break
         if failed:
-            copy(position, replicas.vectors[row, POSITION])
-            evaluate(path, replicas, row, with_gradient)
+            copy(position, replicas.vectors[row, paths.POSITION])
+            paths.evaluate(path, replicas, row, with_gradient)
 
 
 @rarely_called
@@ -160,7 +140,7 @@ def evaluate_references(chains, rows, with_gradient):
     """Evaluate the reference at some rows, after it has changed."""
     held = by_reference(chains)
     for row in rows:
-        evaluate_reference(held.path, held.replicas, row, with_gradient)
+        paths.evaluate_reference(held.path, held.replicas, row, with_gradient)
 
 
 # --- the ends of rounds ---------------------------------------------------------------------------
@@ -182,23 +162,23 @@ def left_of_round(sweeps: int, total: int) -> int:
     return min((end for end in ends if end > sweeps), default=sweeps) - sweeps
 
 
-def end_round(tempering: Tempering, design: WarmupDesign, sweeps: int, total: int) -> None:
+def end_round(tempering: swaps.Tempering, design: WarmupDesign, sweeps: int, total: int) -> None:
     """Tune at the end of a round, after this many sweeps of warm-up."""
     halvings = round_of(sweeps, total)
     if halvings == HALVINGS and total >> HALVINGS > 0:
-        reset(tempering.statistics)  # discards the way from the starts to the bulk of the target
+        swaps.reset(tempering.statistics)  # discards the way from the starts to the bulk
     else:
         tune(tempering, design, halvings)
 
 
-def conclude(tempering: Tempering, design: WarmupDesign) -> float:
+def conclude(tempering: swaps.Tempering, design: WarmupDesign) -> float:
     """Learn from the sweeps since the latest round, if there were any.
 
     Returns the barrier.
     """
     if in_short_chains(tempering.ladder):
         end_short_chains(tempering, design)
-    if tempering.statistics.counts[SWEEPS] > 0:
+    if tempering.statistics.counts[swaps.SWEEPS] > 0:
         return learn(tempering, design)
     return ladders.measure(tempering.ladder, np.ones(tempering.ladder.size[0]))
 
@@ -209,7 +189,7 @@ def no_finer_ladder(levels: int, dim: int) -> ladders.Ladder:
 
 
 def set_finer_ladder(
-    tempering: Tempering, barrier: float, levels: int, ladder: ladders.Ladder
+    tempering: swaps.Tempering, barrier: float, levels: int, ladder: ladders.Ladder
 ) -> None:
     """Space `levels` levels, or if 0 as many as the barrier requires, on the learned ladder."""
     if levels == 0:
@@ -218,12 +198,12 @@ def set_finer_ladder(
     ladders.respace(tempering.ladder, ladder, levels)
 
 
-def end_short_chains(tempering: Tempering, design: WarmupDesign) -> None:
+def end_short_chains(tempering: swaps.Tempering, design: WarmupDesign) -> None:
     """Fit the reference to the draws of the short chains, if any, and set the first ladder."""
     ladder, reference, count = tempering.ladder, tempering.path.reference, tempering.ladder.size[0]
-    if tempering.statistics.counts[SWEEPS] > 0:
-        tempering.short_chain_ends[:, :-1] = tempering.replicas.vectors[:count, POSITION]
-        tempering.short_chain_ends[:, -1] = tempering.replicas.logs[:count, TARGET]
+    if tempering.statistics.counts[swaps.SWEEPS] > 0:
+        tempering.short_chain_ends[:, :-1] = tempering.replicas.vectors[:count, paths.POSITION]
+        tempering.short_chain_ends[:, -1] = tempering.replicas.logs[:count, paths.TARGET]
         _learn_scales(tempering, design)
         _refit(tempering, design, EARLY_INFLATION)
     log_step = mean(ladder.levels[:count, LOG_STEP])
@@ -231,7 +211,7 @@ def end_short_chains(tempering: Tempering, design: WarmupDesign) -> None:
     if len(design.given):
         ladders.set_levels(ladder, design.given)
     target = mean(powers(ladder.scale[:count], -2.0))
-    distribution = tempering.path.kind == DISTRIBUTION
+    distribution = tempering.path.kind == paths.DISTRIBUTION
     hot = powers(reference_distribution.scales(reference), -2.0) if distribution else 0.0
     # on a path between Gaussians the precisions are averaged with weights b and 1 - b
     b = ladder.levels[:count, B, np.newaxis]
@@ -240,7 +220,7 @@ def end_short_chains(tempering: Tempering, design: WarmupDesign) -> None:
     )
     _evaluate_references(tempering, design)
     tempering.order[1] = 0
-    reset(tempering.statistics)
+    swaps.reset(tempering.statistics)
 
 
 def mean(rows: np.ndarray) -> Any:
@@ -248,7 +228,7 @@ def mean(rows: np.ndarray) -> Any:
     return np.add.accumulate(rows)[-1] / len(rows)
 
 
-def tune(tempering: Tempering, design: WarmupDesign, halvings: int) -> None:
+def tune(tempering: swaps.Tempering, design: WarmupDesign, halvings: int) -> None:
     """End a round: set scales, constants, the ladder, and the reference."""
     if in_short_chains(tempering.ladder):
         end_short_chains(tempering, design)
@@ -260,10 +240,10 @@ def tune(tempering: Tempering, design: WarmupDesign, halvings: int) -> None:
         _respace(tempering, design, barrier)
     if refit:
         _evaluate_references(tempering, design)
-    reset(tempering.statistics)
+    swaps.reset(tempering.statistics)
 
 
-def _respace(tempering: Tempering, design: WarmupDesign, barrier: float) -> None:
+def _respace(tempering: swaps.Tempering, design: WarmupDesign, barrier: float) -> None:
     """Set the number and the spacing of the levels from the barrier."""
     ladder, old = tempering.ladder, tempering.ladder.size[0]
     count, room = int(old), ladder.scale.shape[0]
@@ -282,15 +262,17 @@ def _respace(tempering: Tempering, design: WarmupDesign, barrier: float) -> None
     tempering.order[1] = 0
 
 
-def learn(tempering: Tempering, design: WarmupDesign) -> float:
+def learn(tempering: swaps.Tempering, design: WarmupDesign) -> float:
     """Set scales, constants and Lambda of each level from a round; returns the barrier."""
     ladder, statistics = tempering.ladder, tempering.statistics
     _learn_scales(tempering, design)
-    log_normalizers(statistics, ladder, ladder.levels[:, LOG_Z])
-    return ladders.measure(ladder, statistics.levels[:, REJECTION] / statistics.counts[SWEEPS])
+    swaps.log_normalizers(statistics, ladder, ladder.levels[:, LOG_Z])
+    return ladders.measure(
+        ladder, statistics.levels[:, swaps.REJECTION] / statistics.counts[swaps.SWEEPS]
+    )
 
 
-def _evaluate_references(tempering: Tempering, design: WarmupDesign) -> None:
+def _evaluate_references(tempering: swaps.Tempering, design: WarmupDesign) -> None:
     """Evaluate the reference at all rows after it has changed."""
     rows = tempering.order[0, : tempering.ladder.size[0]]
     evaluate_references(
@@ -298,7 +280,7 @@ def _evaluate_references(tempering: Tempering, design: WarmupDesign) -> None:
     )  # fmt: skip
 
 
-def _learn_scales(tempering: Tempering, design: WarmupDesign) -> None:
+def _learn_scales(tempering: swaps.Tempering, design: WarmupDesign) -> None:
     """Set each level's scales from its round: from gradients if the moves use them, or positions.
 
     1 / sqrt(mean of the squared gradient) is the standard deviation of a Gaussian; with several
@@ -308,9 +290,9 @@ def _learn_scales(tempering: Tempering, design: WarmupDesign) -> None:
     parameters, is unchanged.
     """
     ladder, statistics = tempering.ladder, tempering.statistics
-    count, n = ladder.size[0], statistics.counts[SWEEPS]
+    count, n = ladder.size[0], statistics.counts[swaps.SWEEPS]
     weight, old = n / (n + PRIOR_DRAWS), ladder.scale[:count]
-    column, power = (SQUARES, -0.5) if design.uses_gradient else (DEVIATIONS, 0.5)
+    column, power = (swaps.SQUARES, -0.5) if design.uses_gradient else (swaps.DEVIATIONS, 0.5)
     change = weight * (power * logs(statistics.vectors[:count, column] / n) - logs(old))
     new = old * exponentials(change)
     usable = (new > SMALLEST_SD) & (new < 1.0 / SMALLEST_SD)
@@ -320,7 +302,7 @@ def _learn_scales(tempering: Tempering, design: WarmupDesign) -> None:
     ladder.scale[:count] = np.where(usable, new, old)
 
 
-def _refit(tempering: Tempering, design: WarmupDesign, least: float) -> None:
+def _refit(tempering: swaps.Tempering, design: WarmupDesign, least: float) -> None:
     """Fit the reference to the draws of the coldest levels: their mean, and inflated spread.
 
     Several levels are pooled, as several short chains are at first, so that the spread includes
@@ -333,14 +315,14 @@ def _refit(tempering: Tempering, design: WarmupDesign, least: float) -> None:
     if not design.fits_reference:
         return
     statistics, ladder, reference = tempering.statistics, tempering.ladder, tempering.path.reference
-    n, count = statistics.counts[SWEEPS], ladder.size[0]
+    n, count = statistics.counts[swaps.SWEEPS], ladder.size[0]
     inflation = max(_inflation(design, len(reference.mean)), least)
     first = max(count - FEWEST_COLD, 0)
     while first > 0 and ladder.levels[first - 1, B] >= SMALLEST_COLD_B:
         first -= 1
-    means = statistics.vectors[first:count, MEAN]
+    means = statistics.vectors[first:count, swaps.MEAN]
     center = mean(means)
-    squares = statistics.vectors[first:count, DEVIATIONS] / n + (means - center) ** 2
+    squares = statistics.vectors[first:count, swaps.DEVIATIONS] / n + (means - center) ** 2
     scale = inflation * np.sqrt(mean(squares))
     usable = np.isfinite(center) & (scale > SMALLEST_SD) & (scale < 1.0 / SMALLEST_SD)
     reference.mean[usable], reference.factor[0, usable] = center[usable], scale[usable]

@@ -16,7 +16,7 @@ Welling and Teh (2011), ICML, equation 11: means weighted by step sizes.
 
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -69,66 +69,43 @@ def weighted_summary(fit: Any, functions: Mapping[str, Function] | None = None) 
     >>> weighted_summary(fit, {"P(x > 0)": lambda draws: draws["x"] > 0})  # doctest: +SKIP
 
     """
-    if results.is_fit(fit) and _step_weights(fit) is not None:
-        return _summarize_weighted_draws(fit, functions or {})
-    if not results.is_fit(fit) or PSEUDO not in results.group_names(fit):
+    groups = results.group_names(fit) if results.is_fit(fit) else ()
+    if PSEUDO in groups:
+        columns, variables = results.columns(fit, PSEUDO), _variables(fit, PSEUDO)
+        weight = columns.pop(WEIGHT)
+        del columns[TEMPERATURE], variables[WEIGHT], variables[TEMPERATURE]
+    else:
+        weight = _step_weights(fit, groups)
+        columns = {name: x[..., np.newaxis] for name, x in results.columns(fit).items()}
+        variables = _variables(fit, "posterior")
+    draws, plain = results.columns(fit), _variables(fit, "posterior")
+    rows = {name: _row(values, weight, draws.get(name)) for name, values in columns.items()}
+    for name, function in (functions or {}).items():
+        values = _evaluate(name, function, variables, weight.shape)
+        alone = {each: plain[each] for each in variables if each in plain}
+        resampled = _evaluate(name, function, alone, (*weight.shape[:2], 1))
+        rows[name] = _row(values, weight, resampled[..., 0])
+    return pd.DataFrame.from_dict(rows, orient="index", columns=LABELS)
+
+
+def _step_weights(fit: Any, groups: Sequence[str]) -> np.ndarray:
+    """Return weights of draws with mean 1, shape (chain, draw, 1)."""
+    stats = results.dataset(fit, "sample_stats") if "sample_stats" in groups else {}
+    if "weight" not in stats:
         raise StanadaptError(
             "no_pseudo_samples",
             "the fit contains no pseudo-samples: sample an Extended, or use the sampler "
             "pseudo_extended, with save='pseudo'. (Draws of sgld have weights too.)",
         )
-    columns, draws = results.columns(fit, PSEUDO), results.columns(fit)
-    weight = columns.pop(WEIGHT)
-    del columns[TEMPERATURE]
-    rows = {name: _row(values, weight, draws.get(name)) for name, values in columns.items()}
-    if functions:
-        pseudo, posterior = _variables(fit)
-        for name, function in functions.items():
-            values = _evaluate(name, function, pseudo, weight.shape)
-            resampled = _evaluate(name, function, posterior, (*weight.shape[:2], 1))
-            rows[name] = _row(values, weight, resampled[..., 0])
-    return pd.DataFrame.from_dict(rows, orient="index", columns=LABELS)
-
-
-def _step_weights(fit: Any) -> np.ndarray | None:
-    """Return weights of draws, shape (chain, draw), with mean 1; None if the fit has none."""
-    if "sample_stats" not in results.group_names(fit):
-        return None
-    weight = results.dataset(fit, "sample_stats").data_vars.get("weight")
-    return None if weight is None else weight.values / weight.values.mean()
-
-
-def _summarize_weighted_draws(fit: Any, functions: Mapping[str, Function]) -> pd.DataFrame:
-    """As `weighted_summary`, for draws with one weight each."""
-    weight = _step_weights(fit)
-    assert weight is not None
-    columns = dict(results.columns(fit))
-    variables = {
-        str(name): v.values[:, :, np.newaxis]
-        for name, v in results.dataset(fit, "posterior").data_vars.items()
-    }
-    for name, function in functions.items():
-        columns[name] = _evaluate(name, function, variables, (*weight.shape, 1))[..., 0]
-    rows = {name: _weighted_row(np.asarray(x, float), weight) for name, x in columns.items()}
-    return pd.DataFrame.from_dict(rows, orient="index", columns=LABELS)
-
-
-def _weighted_row(draws: np.ndarray, weight: np.ndarray) -> tuple[float, ...]:
-    """Return the row of one column; draws and weights have shape (chain, draw), weights mean 1."""
-    mean = np.mean(weight * draws)
-    variance = np.mean(weight * (draws - mean) ** 2)
-    error = _error(weight * (draws - mean))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        ess = variance / np.square(error)
-    return mean, error, np.sqrt(variance), ess, float(np.mean(draws)), _error(draws)
+    weight = stats["weight"].values
+    return (weight / weight.mean())[..., np.newaxis]
 
 
 def _row(values: np.ndarray, weight: np.ndarray, draws: np.ndarray | None) -> tuple[float, ...]:
     """Return the row of one column; values and weights have shape (chain, draw, pseudo)."""
-    means = np.sum(weight * values, axis=-1)
-    mean = means.mean()
+    mean = np.sum(weight * values, axis=-1).mean()
     variance = np.mean(np.sum(weight * (values - mean) ** 2, axis=-1))
-    error = _error(means)
+    error = _error(np.sum(weight * (values - mean), axis=-1))
     with np.errstate(divide="ignore", invalid="ignore"):
         ess = variance / np.square(error)
     resampled = (np.nan, np.nan) if draws is None else (float(np.mean(draws)), _error(draws))
@@ -143,12 +120,12 @@ def _error(draws: np.ndarray) -> float:
     return float(draws.std(ddof=1) / np.sqrt(float(arviz_module().ess(draws, method="mean"))))
 
 
-def _variables(fit: Any) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Return variables of the pseudo-samples, and of the draws as one pseudo-sample each."""
-    group, posterior = results.dataset(fit, PSEUDO), results.dataset(fit, "posterior")
-    names = [str(name) for name in group.data_vars if name not in (TEMPERATURE, WEIGHT)]
-    pseudo = {name: group[name].values for name in names}
-    return pseudo, {n: posterior[n].values[:, :, None] for n in names if n in posterior.data_vars}
+def _variables(fit: Any, group: str) -> dict[str, np.ndarray]:
+    """Return variables of shape (chain, draw, pseudo, ...); those of draws as one pseudo-sample."""
+    variables = {str(name): v.values for name, v in results.dataset(fit, group).data_vars.items()}
+    if group == PSEUDO:
+        return variables
+    return {name: values[:, :, np.newaxis] for name, values in variables.items()}
 
 
 def _evaluate(

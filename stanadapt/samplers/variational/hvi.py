@@ -35,13 +35,6 @@ from stanadapt.engine.registry import register
 from stanadapt.engine.settings import Between, Count, NotNegative, Probability
 from stanadapt.samplers.variational import advi, hamiltonian_path
 from stanadapt.samplers.variational.advi import Climber, Family, fit_to_draws
-from stanadapt.samplers.variational.hamiltonian_path import (
-    LOWEST,
-    PathModel,
-    PathWork,
-    log_reverse,
-    walk,
-)
 
 FIT_SHARE = 0.5  # share of warm-up in which q_0 is fitted
 
@@ -80,12 +73,12 @@ class State(NamedTuple):
 
     current: Weighed
     scratch: Weighed
-    model: PathModel
+    model: hamiltonian_path.PathModel
     climber: Climber
     averaged: int  # number of iterates in the sums of `climber`
     fitting: bool  # whether q_0 is still being fitted: not if it comes from an earlier fit
     training_due: bool  # whether paths are to be trained before the next one
-    work: PathWork
+    work: hamiltonian_path.PathWork
 
 
 class Info(NamedTuple):
@@ -145,10 +138,12 @@ def step(density, settings, state, rng):
         fill_normal(rng, work.noise[t])
     if state.fitting:
         advi.draw_noise(state.climber, rng)
-    log_density, base, count = walk(density, state.model, settings.leapfrogs, work, y.position)
-    log_weight = LOWEST
+    log_density, base, count = hamiltonian_path.walk(
+        density, state.model, settings.leapfrogs, work, y.position
+    )
+    log_weight = hamiltonian_path.LOWEST
     if log_density > -np.inf:
-        log_weight = log_density + base + log_reverse(state.model, work.ends, work)
+        log_weight = log_density + base + hamiltonian_path.log_reverse(state.model, work.ends, work)
     rate = 0.0
     if log_density > -np.inf:
         rate = 1.0

@@ -10,7 +10,7 @@ from stanadapt.samplers.tempering.notes import (
     FEWEST_TRIPS,
     LARGEST_BARRIER,
     Tempered,
-    path_notes,
+    of_run,
 )
 from stanadapt.samplers.tempering.path import DISTRIBUTION, POWER, PRIOR, TemperingPath
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
@@ -36,7 +36,7 @@ def notes(chains, trips=100, weight=None):
     stats["round_trips"][0, 0] = trips
     if weight is not None:
         stats["largest_weight"] = np.full((2, 50), weight)
-    return path_notes(Tempered("pseudo_extended", group(chains, 0.0), stats))
+    return of_run(Tempered("pseudo_extended", group(chains, 0.0), stats))
 
 
 def test_a_good_run_gives_no_warning():

@@ -6,7 +6,8 @@ from scipy import stats
 from scipy.special import logsumexp, softmax
 
 from stanadapt.errors import codes_of
-from stanadapt.samplers.tempering.findings import log_volumes, volume_messages
+from stanadapt.samplers.tempering.findings import log_volumes
+from stanadapt.samplers.tempering.notes import MODE_NOTES, Tempered, apply
 
 COVARIANCE = np.array([[4.0, 0.3, 0.0], [0.3, 0.04, 0.01], [0.0, 0.01, 9.0]])
 
@@ -26,6 +27,10 @@ def mixture(centers, widths, weights):
         return logsumexp(logs), -softmax(logs) @ (apart / widths[:, None] ** 2), ""
 
     return evaluate
+
+
+def volume_notes(name, volumes):
+    return apply(MODE_NOTES, Tempered(name, None, {}, log_volumes=volumes))
 
 
 def test_the_volume_of_a_correlated_gaussian():
@@ -76,7 +81,7 @@ def test_draws_far_out_raise_no_error():
     for size in (1e-200, 1e100, 1e200):
         found = log_volumes(gaussian, size * draws)
         assert np.isfinite(found).all()
-        assert volume_messages("rwm", found) == []
+        assert volume_notes("rwm", found) == []
 
 
 def test_a_density_that_fails_at_some_draws():
@@ -94,6 +99,6 @@ def test_a_density_that_fails_at_some_draws():
 
 @pytest.mark.parametrize(("volumes", "count"), [([], 0), ([1.0, 5.5], 0), ([1.0, 3.0, 5.7], 1)])
 def test_a_hundredfold_difference_is_reported(volumes, count):
-    notes = volume_messages("some_sampler", np.array(volumes))
+    notes = volume_notes("some_sampler", np.array(volumes))
     assert codes_of(notes) == ["unequal_mode_volumes"] * count
     assert all("some_sampler" in note and "2.0" in note for note in notes)

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from stanadapt.samplers.tempering.findings import count_unvisited, unvisited_messages
+from stanadapt.samplers.tempering.findings import count_unvisited
+from stanadapt.samplers.tempering.notes import MODE_NOTES, Tempered, apply
 
 FAR = np.array([9.0, -0.2])  # a narrow mode next to a wide one
 
@@ -61,7 +62,8 @@ def test_nothing_is_counted_if_the_draws_do_not_move():
 
 
 def test_the_note_counts():
-    (note,) = unvisited_messages("parallel_tempering", 3, 40)
+    found = Tempered("parallel_tempering", None, {}, short_chains=40)
+    (note,) = apply(MODE_NOTES, found._replace(unvisited=3))
     assert note.code == "unvisited_regions"
     assert all(fact in note for fact in ("parallel_tempering", "3", "40"))
-    assert unvisited_messages("parallel_tempering", 0, 40) == []
+    assert apply(MODE_NOTES, found) == []
