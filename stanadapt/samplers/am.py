@@ -28,7 +28,7 @@ from stanadapt.engine.numerics.vectors import fill_normal
 from stanadapt.engine.protocol import Memory, Preset
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import Fraction, Positive, Probability
-from stanadapt.samplers.saved_factor import saved_factor
+from stanadapt.samplers.saved_factor import report_factor, whole
 
 
 class Settings(NamedTuple):
@@ -143,16 +143,9 @@ def adapt(density, settings, state, info, t, iter_warmup):
     return replace(state, scale=scale)
 
 
-def _lower(factor: np.ndarray) -> np.ndarray:
-    return np.tril(factor) if len(factor) > 1 else factor
-
-
 def report(view: RunView) -> Findings:
     """Report s L if it was asked for."""
-    if not view.settings.save_factor:
-        return Findings()
-    factors = [chain.state.scale * _lower(chain.state.factor) for chain in view.chains]
-    return Findings(groups=saved_factor(view, factors))
+    return report_factor(view, lambda state: state.scale * whole(state.factor))
 
 
 register(

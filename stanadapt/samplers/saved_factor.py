@@ -7,12 +7,13 @@ sampler ran in standardized ones. A diagonal L that stays diagonal there has sha
 steps; L is then given in those, and the attribute `coordinates` of the group says so.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import xarray as xr
 
-from stanadapt.engine.after_run import RunView
+from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.results.datasets import draws_dataset
 
 PROPOSAL_FACTOR = "proposal_factor"
@@ -20,17 +21,18 @@ PROPOSAL_FACTOR = "proposal_factor"
 ROWS, COLUMNS = "coordinate", "column"
 
 
+def report_factor(view: RunView, factor_of: Callable[[Any], np.ndarray]) -> Findings:
+    """Return the factors of the states of all chains, if `save_factor` asks for them."""
+    if not view.settings.save_factor:
+        return Findings()
+    return Findings(groups=saved_factor(view, [factor_of(c.state) for c in view.chains]))
+
+
 def saved_factor(view: RunView, factors: Sequence[np.ndarray]) -> dict[str, xr.Dataset]:
     """Return the group of the factors of all chains.
 
-    Parameters
-    ----------
-    view
-        The run.
-    factors
-        L of each chain, in the coordinates of the chains: lower triangular or full, shape
-        (dim, dim), or a diagonal, shape (1, dim).
-
+    factors are in the coordinates of the chains: lower triangular or full, shape (dim, dim), or
+    diagonal, shape (1, dim).
     """
     straightened = view.target.map_rows is not None
     dim = view.dim
@@ -55,3 +57,8 @@ def saved_factor(view: RunView, factors: Sequence[np.ndarray]) -> dict[str, xr.D
 
 def _square(factor: np.ndarray, dim: int) -> np.ndarray:
     return factor if len(factor) == dim else np.diag(factor[0])
+
+
+def whole(factor: np.ndarray) -> np.ndarray:
+    """Return L without what lies above the diagonal of a triangle, where nothing reads."""
+    return np.tril(factor) if len(factor) > 1 else factor

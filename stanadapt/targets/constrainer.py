@@ -1,6 +1,7 @@
 """Constraining draws: from unconstrained positions to the columns of a result."""
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -112,3 +113,26 @@ class Constrainer:
         except RuntimeError as error:
             return str(error)
         return ""
+
+
+class TransformedDraws:
+    """Turns draws into columns of the program, after a transform to positions of the program."""
+
+    def __init__(self, constrain: Any, transform: Callable[[np.ndarray], np.ndarray]) -> None:
+        self._constrain, self._transform = constrain, transform
+
+    def __call__(self, positions: np.ndarray, out: np.ndarray) -> int:
+        """Fill out (draw, column); return the number of rows with failed computed quantities."""
+        return self._constrain(self._transform(positions), out)
+
+    def state(self) -> dict[str, Any]:
+        """Return the state that `resume` needs to continue from here."""
+        return self._constrain.state()
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Continue from the state of another object with the same seed."""
+        self._constrain.resume(state)
+
+    def explain(self) -> str:
+        """Return Stan's message for the last row that failed."""
+        return self._constrain.explain()

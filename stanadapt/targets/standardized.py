@@ -15,6 +15,7 @@ from stanadapt.engine.density import Density
 from stanadapt.engine.standardized_density import original, standardized
 from stanadapt.engine.straightened_density import places, residuals, slope_at, straightened
 from stanadapt.errors import StanadaptError
+from stanadapt.targets.constrainer import TransformedDraws
 from stanadapt.targets.target import Samplable, Target
 
 
@@ -179,28 +180,13 @@ class Standardized(Samplable):
         return self.base.split_positions(self.original(positions))
 
 
-class FromStandardized:
-    """A callable that turns draws z into columns of the program."""
+class FromStandardized(TransformedDraws):
+    """Turns draws z into columns of the program."""
 
     def __init__(self, target: Standardized, constrain: Any) -> None:
-        self._target, self._constrain = target, constrain
-
-    def __call__(self, positions: np.ndarray, out: np.ndarray) -> int:
-        """Fill out (draw, column); return the number of rows with failed generated quantities."""
-        return self._constrain(self._target.original(positions), out)
+        super().__init__(constrain, target.original)
+        self._target = target
 
     def log_jacobians(self, positions: np.ndarray) -> np.ndarray | None:
         """Return the log Jacobian of the map at each draw, which `lp` does not contain; or None."""
         return self._target.log_jacobians(positions)
-
-    def state(self) -> dict[str, Any]:
-        """Return the state that `resume` needs to continue from here."""
-        return self._constrain.state()
-
-    def resume(self, state: dict[str, Any]) -> None:
-        """Continue from the state of another object with the same seed."""
-        self._constrain.resume(state)
-
-    def explain(self) -> str:
-        """Return Stan's message for the last row that failed."""
-        return self._constrain.explain()

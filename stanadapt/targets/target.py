@@ -110,11 +110,11 @@ class Samplable(ABC):
     def constrainer(self, seed: int, chain: int = 0) -> Any:
         """Make a callable that turns the draws of one chain into columns of the program."""
 
-    @abstractmethod
     def initial_position(
         self, draw: Callable[[], np.ndarray], rng: np.random.Generator
     ) -> np.ndarray:
         """Return an initial position, given a function that draws positions of the program."""
+        return draw()
 
     @property
     def base(self) -> "Samplable":
@@ -359,12 +359,6 @@ class Target(BoundProgram, Samplable):
         prior = self.with_data(data)
         require_same_parameters(self, prior)
         return prior
-
-    def initial_position(
-        self, draw: Callable[[], np.ndarray], rng: np.random.Generator
-    ) -> np.ndarray:
-        """Return the position that `draw` returns."""
-        return draw()
 
     def _is_identity(self) -> bool:
         """Return whether constrained and unconstrained draws are equal, column by column.

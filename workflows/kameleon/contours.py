@@ -96,7 +96,7 @@ def learn(target: sa.Target, settings: kameleon.Settings, iterations: int, seed:
     subsample = kernel_proposal.no_points(target.dim, settings.subsample, bandwidth)
     past = History(draws, len(draws), 1, len(draws))
     n = draw_columns(past, subsample.points, np.random.default_rng(seed))
-    subsample = kernel_proposal.with_points(subsample, n, subsample.units, bandwidth)
+    subsample = subsample._replace(count=n, bandwidth=bandwidth)
     kernel_proposal.place_landmarks(subsample)
     floor = np.eye(target.dim)
     if settings.whiten:

@@ -19,8 +19,9 @@ import numpy as np
 
 from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.engine.compiled.jit import as_python, inline, jit
+from stanadapt.engine.compiled.replace import replace
 from stanadapt.samplers.gad import proposal_factor as factors
-from stanadapt.samplers.saved_factor import saved_factor
+from stanadapt.samplers.saved_factor import report_factor, whole
 
 SMALLEST_DIAGONAL, SMALLEST_WEIGHT, LARGEST_WEIGHT = 1e-3, 1e-4, 1e6
 FORGETTING, WEIGHT_RATE = 0.9, 0.02
@@ -214,27 +215,17 @@ def after_step(tuning, accepted, target_accept, largest_weight=LARGEST_WEIGHT):
     """
     outcome = 1.0 if accepted else 0.0
     weight = tuning.entropy_weight * (1.0 + WEIGHT_RATE * (outcome - target_accept))
-    return Tuning(
-        tuning.factor, tuning.mean_square, tuning.single,
-        min(max(weight, SMALLEST_WEIGHT), largest_weight), tuning.updates + 1,
-        tuning.left, tuning.right, tuning.row, tuning.slope, tuning.inverse,
-    )  # fmt: skip
+    weight = min(max(weight, SMALLEST_WEIGHT), largest_weight)
+    return replace(tuning, entropy_weight=weight, updates=tuning.updates + 1)
 
 
 def report(view: RunView) -> Findings:
     """Report the learned L if it was asked for: the hook of the samplers named gad."""
-    if not view.settings.save_factor:
-        return Findings()
-    factors = [_whole(chain.state.tuning.factor) for chain in view.chains]
-    return Findings(groups=saved_factor(view, factors))
+    return report_factor(view, lambda state: _whole(state.tuning.factor))
 
 
 def _whole(factor: np.ndarray) -> np.ndarray:
-    """L as a matrix: without what lies above the diagonal of a triangle, where nothing reads."""
-    rows, dim = factor.shape
-    if rows == dim:
-        return np.tril(factor)
-    if rows == 1:
-        return factor
-    rank = (rows - 1) // 2
+    if not as_python(factors.has_low_rank)(factor):
+        return whole(factor)
+    rank = len(factor) // 2
     return np.diag(factor[0]) + factor[1 : 1 + rank].T @ factor[1 + rank :]

@@ -28,7 +28,7 @@ class Tuning(NamedTuple):
 
 @jit
 def unit_metric(dim, dense):
-    """Return a Leapfrog with a unit metric, whose factor L is stored as in `triangular`."""
+    """Return a Leapfrog with a unit metric; its factor L is stored as in `triangular`."""
     return Leapfrog(factors.initial(dim, 1.0, not dense), np.empty(dim), np.empty(dim))
 
 

@@ -185,17 +185,14 @@ def _factorized(here, past, scale):
         return past
     here.spread[:] = 0.0
     kernel_proposal.factorize(here, past.floor, scale.gamma, scale.s)
-    old = past.subsample
-    subsample = kernel_proposal.with_points(old, 0, old.units, old.bandwidth)
-    return replace(past, subsample=subsample)
+    return replace(past, subsample=replace(past.subsample, count=0))
 
 
 @jit
 def _redrawn(settings, past, rng):
     """Take another subsample."""
-    old = past.subsample
-    n = histories.draw_columns(past.history, old.points, rng)
-    subsample = kernel_proposal.with_points(old, n, old.units, old.bandwidth)
+    count = histories.draw_columns(past.history, past.subsample.points, rng)
+    subsample = replace(past.subsample, count=count)
     kernel_proposal.place_landmarks(subsample)
     return replace(past, subsample=subsample)
 
@@ -304,7 +301,7 @@ def _with_new_units(settings, past, settled):
             )
     if not bandwidth > 0.0:
         return past
-    subsample = kernel_proposal.with_points(old, old.count, units, bandwidth)
+    subsample = replace(old, units=units, bandwidth=bandwidth)
     return replace(past, subsample=subsample, floor=floor, redraw=1.0)
 
 

@@ -35,7 +35,7 @@ import numpy as np
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.numerics import triangular as factors
 from stanadapt.engine.numerics.vectors import copy, inner_product, squared_norm, vector_sum
-from stanadapt.samplers.kameleon.kernels import Kernel, fill_weights, weight_at_zero
+from stanadapt.samplers.kameleon.kernels import Kernel, fill_weights, weight
 
 
 class Subsample(NamedTuple):
@@ -73,14 +73,6 @@ def no_points(dim, capacity, bandwidth):
 
 
 @jit
-def with_points(subsample, count, units, bandwidth):
-    """Return the subsample with the number of its points, U and the bandwidth changed."""
-    points, landmarks = subsample.points, subsample.landmarks
-    columns, weights = subsample.columns, subsample.weights
-    return Subsample(points, landmarks, count, units, bandwidth, columns, weights)
-
-
-@jit
 def place_landmarks(subsample):
     """Fill the landmarks from the points."""
     n = subsample.count
@@ -112,7 +104,7 @@ def _fill_weights(kernel, normalize_weights, subsample, position, local):
     fill_weights(kernel, bandwidth, weights, n, weights)
     if normalize_weights:
         return np.sqrt(inner_product(weights, weights, n) / max(n, 1))
-    return weight_at_zero(kernel, bandwidth)
+    return weight(kernel, bandwidth, 0.0)
 
 
 @jit

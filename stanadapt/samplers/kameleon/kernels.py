@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import inline, jit
 
 # --- kernels --------------------------------------------------------------------------------------
 
@@ -35,63 +35,31 @@ class Kernel(IntEnum):
     inverse_multiquadric = 4
 
 
-@jit
-def gaussian_weight(squared, bandwidth):
-    """Return the weight of exp(-r^2 / (2 sigma^2))."""
-    return np.exp(-0.5 * squared / bandwidth**2) / bandwidth**2
+@inline
+def weight(kernel, bandwidth, squared):
+    """Return the weight at r^2; the kernels are, with s = sqrt(3) r / rho or sqrt(5) r / rho,
 
-
-@jit
-def matern32_weight(squared, bandwidth):
-    """Return the weight of (1 + s) exp(-s), s = sqrt(3) r / rho."""
-    return 3.0 / bandwidth**2 * np.exp(-np.sqrt(3.0 * squared) / bandwidth)
-
-
-@jit
-def matern52_weight(squared, bandwidth):
-    """Return the weight of (1 + s + s^2 / 3) exp(-s), s = sqrt(5) r / rho."""
-    s = np.sqrt(5.0 * squared) / bandwidth
-    return 5.0 / (3.0 * bandwidth**2) * (1.0 + s) * np.exp(-s)
-
-
-@jit
-def inverse_multiquadric_weight(squared, bandwidth):
-    """Return the weight of (1 + r^2 / c^2)^(-1/2): it falls as r^-3, not exponentially."""
-    inverse = 1.0 / (1.0 + squared / bandwidth**2)
-    return inverse * np.sqrt(inverse) / bandwidth**2
+    exp(-r^2 / (2 sigma^2)), (1 + s) exp(-s), (1 + s + s^2 / 3) exp(-s), (1 + r^2 / c^2)^(-1/2).
+    The last falls as r^-3, not exponentially.
+    """
+    if kernel == Kernel.gaussian:
+        return np.exp(-0.5 * squared / bandwidth**2) / bandwidth**2
+    if kernel == Kernel.matern32:
+        return 3.0 / bandwidth**2 * np.exp(-np.sqrt(3.0 * squared) / bandwidth)
+    if kernel == Kernel.matern52:
+        s = np.sqrt(5.0 * squared) / bandwidth
+        return 5.0 / (3.0 * bandwidth**2) * (1.0 + s) * np.exp(-s)
+    if kernel == Kernel.inverse_multiquadric:
+        inverse = 1.0 / (1.0 + squared / bandwidth**2)
+        return inverse * np.sqrt(inverse) / bandwidth**2
+    return 1.0
 
 
 @jit
 def fill_weights(kernel, bandwidth, squared, count, out):
     """Write the weights at squared[:count] into out[:count]."""
-    if kernel == Kernel.gaussian:
-        for a in range(count):
-            out[a] = gaussian_weight(squared[a], bandwidth)
-    elif kernel == Kernel.matern32:
-        for a in range(count):
-            out[a] = matern32_weight(squared[a], bandwidth)
-    elif kernel == Kernel.matern52:
-        for a in range(count):
-            out[a] = matern52_weight(squared[a], bandwidth)
-    elif kernel == Kernel.inverse_multiquadric:
-        for a in range(count):
-            out[a] = inverse_multiquadric_weight(squared[a], bandwidth)
-    else:
-        out[:count] = 1.0
-
-
-@jit
-def weight_at_zero(kernel, bandwidth):
-    """Return the weight at r = 0, which is its maximum."""
-    if kernel == Kernel.gaussian:
-        return gaussian_weight(0.0, bandwidth)
-    if kernel == Kernel.matern32:
-        return matern32_weight(0.0, bandwidth)
-    if kernel == Kernel.matern52:
-        return matern52_weight(0.0, bandwidth)
-    if kernel == Kernel.inverse_multiquadric:
-        return inverse_multiquadric_weight(0.0, bandwidth)
-    return 1.0
+    for a in range(count):
+        out[a] = weight(kernel, bandwidth, squared[a])
 
 
 # --- scales ---------------------------------------------------------------------------------------

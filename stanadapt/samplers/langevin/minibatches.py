@@ -7,7 +7,7 @@ program with all rows.
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from stanadapt.engine.density import Density
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.errors import StanadaptError, require_flag, require_names, require_whole
 from stanadapt.samplers.langevin.minibatch_density import BatchTerms, minibatch_density
+from stanadapt.targets.constrainer import TransformedDraws
 from stanadapt.targets.stan.declarations import Declaration
 from stanadapt.targets.target import Samplable, Target, require_target
 
@@ -327,38 +328,12 @@ class Minibatches(Samplable):
         """Return log density and gradient of all rows and, if they fail, Stan's message."""
         return self._base.evaluate(np.ascontiguousarray(position[: self.dim]))
 
-    def constrainer(self, seed: int, chain: int = 0) -> "_Columns":
-        """Make a callable that turns draws of one chain into columns of the program."""
-        return _Columns(self._base.constrainer(seed, chain), self.dim)
-
-    def initial_position(
-        self, draw: Callable[[], np.ndarray], rng: np.random.Generator
-    ) -> np.ndarray:
-        """Return the position that `draw` returns."""
-        return draw()
-
-
-class _Columns:
-    """Turns draws into columns of the program, without the entry that selected the batch."""
-
-    def __init__(self, constrain: Any, dim: int) -> None:
-        self._constrain, self._dim = constrain, dim
-
-    def __call__(self, positions: np.ndarray, out: np.ndarray) -> int:
-        """Fill out (draw, column); return the number of rows with quantities that threw (NaN)."""
-        return self._constrain(np.ascontiguousarray(positions[:, : self._dim]), out)
-
-    def state(self) -> dict[str, Any]:
-        """Return the state, for `resume`."""
-        return self._constrain.state()
-
-    def resume(self, state: dict[str, Any]) -> None:
-        """Continue from the state of another with the same seed."""
-        self._constrain.resume(state)
-
-    def explain(self) -> str:
-        """Return Stan's message for the last row that threw."""
-        return self._constrain.explain()
+    def constrainer(self, seed: int, chain: int = 0) -> TransformedDraws:
+        """Make a callable that turns draws of one chain into columns, without the batch's entry."""
+        return TransformedDraws(
+            self._base.constrainer(seed, chain),
+            lambda positions: np.ascontiguousarray(positions[:, : self.dim]),
+        )
 
 
 def _rebuild(

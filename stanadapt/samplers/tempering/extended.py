@@ -31,6 +31,7 @@ from stanadapt.samplers.tempering.reference_distribution import (
     ReferenceDistribution,
     recorded_reference,
 )
+from stanadapt.targets.constrainer import TransformedDraws
 from stanadapt.targets.target import Data, Samplable, Target, check_same_target, require_target
 
 MODES = {"free": FREE, "fixed": FIXED, "collapsed": COLLAPSED}
@@ -385,25 +386,24 @@ def remake_extended(target: Target, options: dict[str, Any]) -> Extended:
     return extended
 
 
-class Resampler:
+class Resampler(TransformedDraws):
     """Choice of one pseudo-sample per draw, by weight, and its transform to the constrained scale.
 
     It has its own generator and uses one random number per row, so that chunks do not matter.
     """
 
     def __init__(self, extended: Extended, seed: int, chain: int) -> None:
+        super().__init__(extended.target.constrainer(seed, chain), self._chosen)
         self._density, self._count = extended.density(chain), extended.pseudo_samples
         self._extension = extension_of(self._density)
         self._dim, self._rng = extended.target.dim, np.random.default_rng((seed, self._count))
-        self._constrain = extended.target.constrainer(seed, chain)
 
-    def __call__(self, positions: np.ndarray, out: np.ndarray) -> int:
-        """Fill out (draw, column); return in how many rows generated quantities threw (NaN)."""
+    def _chosen(self, positions: np.ndarray) -> np.ndarray:
         shape, picked = (len(positions), self._count), np.empty((len(positions), self._dim))
         temperatures, weights = np.empty(shape), np.empty(shape)
         weigh(self._extension, positions, temperatures, weights)
         choose(positions, weights, self._rng, picked)
-        return self._constrain(picked, out)
+        return picked
 
     def state(self) -> dict[str, Any]:
         """Return the state from which `resume` continues."""
@@ -413,10 +413,6 @@ class Resampler:
         """Continue from the state of another object with the same seed."""
         self._rng.bit_generator.state = state["rng"]
         self._constrain.resume(state["base"])
-
-    def explain(self) -> str:
-        """Return Stan's message for the last row that threw."""
-        return self._constrain.explain()
 
 
 def _require_extensible(target: Any) -> Target:

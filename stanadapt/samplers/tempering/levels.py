@@ -191,7 +191,7 @@ def _choose_level(walkers, learning, rng):
     return _end_trip(walkers, 0) if walkers.where[LEVEL, 0] == coldest else 0
 
 
-# --- several rows, one of which is the index: pseudo-extended MCMC --------------------------------
+# --- several rows, one of them the index: pseudo-extended MCMC ------------------------------------
 
 
 class SweepInfo(NamedTuple):

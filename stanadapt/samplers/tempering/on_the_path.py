@@ -208,7 +208,7 @@ def _on_path(settings, done, tempering):
 def register(
     name: str, *, workspace: tuple[str, ...], draws_reference: bool = False, **options: Any
 ) -> None:
-    """Register the sampler of a file, whose parts are found by their names, those of `Parts` too.
+    """Register the sampler of a file; its parts are found by their names, those of `Parts` too.
 
     workspace names fields of the engine that every step rewrites; options are further fields of the
     `Sampler`.

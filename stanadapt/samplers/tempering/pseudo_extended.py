@@ -1,4 +1,4 @@
-"""Pseudo-extended MCMC for posteriors with many modes: N pseudo-samples, one of which is the draw.
+"""Pseudo-extended MCMC for posteriors with many modes: one of N pseudo-samples is the draw.
 
 One pseudo-sample follows the target; the others move between a reference distribution and the
 target at their own temperatures, and any of them may become the draw. The reference, the

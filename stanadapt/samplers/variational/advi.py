@@ -21,10 +21,11 @@ the averaged iterate.
 """
 
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from stanadapt.engine.adaptation import window_end
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.density import value_and_gradient
 from stanadapt.engine.numerics import triangular
@@ -72,7 +73,7 @@ DECAY, SQUARED_DECAY, FLOOR = 0.9, 0.999, 1e-8
 # bound of a slope in root mean squares of those before it, or in units of 1, the size of slopes in
 # standardized coordinates, if these were smaller: Adam remembers a square for a thousand iterations
 OUTLYING = 10.0
-# bound of all slopes, whose squares and sums over draws must be finite
+# bound of all slopes: their squares, and sums over draws, must be finite
 LARGEST_SLOPE = 1e150
 # last learning rate as a share of the first
 LAST_RATE = 0.05
@@ -150,7 +151,7 @@ def climb(density, climber, learning_rate, t, iterations):
     """Make iteration t; return its estimate of the ELBO, and the number of failed draws."""
     n, rows, fine, total = density.dim, climber.factor.shape[0], 0, 0.0
     draws = climber.noise.shape[0]
-    clear(climber.gradient)
+    climber.gradient[:] = 0.0
     position, slope = climber.position, climber.slope
     for k in range(draws):
         noise = climber.noise[k]
@@ -175,31 +176,13 @@ def climb(density, climber, learning_rate, t, iterations):
 
 
 @jit
-def clear(matrix):
-    """Fill with zeros."""
-    for a in range(matrix.shape[0]):
-        for i in range(matrix.shape[1]):
-            matrix[a, i] = 0.0
-
-
-@jit
 def average_into(climber, count, location, factor):
     """Write the mean of the `count` iterates in the sums, and clear the sums."""
     share = 1.0 / count
-    for i in range(location.shape[0]):
-        location[i] = share * climber.total_location[i]
-    for a in range(factor.shape[0]):
-        for i in range(factor.shape[1]):
-            factor[a, i] = share * climber.total_factor[a, i]
-    clear_sums(climber)
-
-
-@jit
-def clear_sums(climber):
-    """Clear the sums of iterates."""
-    for i in range(climber.location.shape[0]):
-        climber.total_location[i] = 0.0
-    clear(climber.total_factor)
+    location[:] = share * climber.total_location
+    factor[:] = share * climber.total_factor
+    climber.total_location[:] = 0.0
+    climber.total_factor[:] = 0.0
 
 
 @jit
@@ -210,6 +193,27 @@ def add_up(climber):
     for a in range(climber.factor.shape[0]):
         for i in range(climber.factor.shape[1]):
             climber.total_factor[a, i] += climber.factor[a, i]
+
+
+@jit
+def climb_in_window(density, climber, averaged, learning_rate, t, iterations):
+    """`climb`, and sum up the iterates of a window; return their number, and whether it ends."""
+    climb(density, climber, learning_rate, t, iterations)
+    end = window_end(t, iterations)
+    if end >= 0:
+        add_up(climber)
+        averaged += 1
+    return averaged, t == end
+
+
+def coordinates(settings: Any) -> str:
+    """Return the coordinates to run in: for mean-field, those in which correlations remain."""
+    return "diagonal" if settings.approximation == Family.mean_field else "full"
+
+
+def stop_fitting(settings: Any, state: Any) -> Any:
+    """Stop drawing the noise that only fitting needs: `freeze` of a sampler."""
+    return state._replace(fitting=False)
 
 
 @jit

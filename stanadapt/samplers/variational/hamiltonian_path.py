@@ -191,14 +191,14 @@ def _cross(a, mean_a, b, mean_b, out):
 
 
 @jit
-def train(density, model, leapfrogs, step_size, most_paths, work, rng):
+def train(density, settings, model, work, rng):
     """Find step size, masses and reverse; paths end at z_0 if they cannot be followed.
 
-    If step_size is 0, it is chosen on a grid, first with masses from the scales of q_0, then from
-    the scales of the ends of the best paths; otherwise step_size and masses from q_0 are used.
-    Finally the reverse is fitted to `most_paths`.
+    If the step size of the settings is 0, it is chosen on a grid, first with masses from the scales
+    of q_0, then from those of the ends of the best paths; otherwise masses are those from q_0.
     """
     n, transitions = density.dim, work.ends.shape[0]
+    leapfrogs, step_size = settings.leapfrogs, settings.step_size
     paths = max(JUDGED_PATHS, PATHS_PER_DIMENSION * n)
     noise = np.empty((2 * paths, transitions + 1, n))  # the same for all candidates
     for k in range(noise.size):
@@ -221,7 +221,7 @@ def train(density, model, leapfrogs, step_size, most_paths, work, rng):
             _bound(density, model, leapfrogs, noise, ends, work, position)
     followed = best_step > 0.0
     if followed:
-        count = max(most_paths, PATHS_PER_DIMENSION * n)
+        count = max(settings.paths, PATHS_PER_DIMENSION * n)
         followed = _fit_to_new(density, model, leapfrogs, count, work, position, rng)
     model.numbers[FOLLOWED] = 1.0 if followed else 0.0
 
@@ -246,18 +246,13 @@ def _fit_to_new(density, model, leapfrogs, count, work, position, rng):
 @jit
 def _scales(model, ends, best_step, r):
     """Set the scales of the coordinates to those of q_0 or, in round 1, of the ends of paths."""
-    n = model.scale.shape[0]
+    n, factor = model.scale.shape[0], model.factor
+    dense = factor.shape[0] == n
     for i in range(n):
         if r == 0:
             total = 0.0
-            for j in range(i + 1 if model.factor.shape[0] == n else 1):
-                total += (
-                    model.factor[
-                        i if model.factor.shape[0] == n else 0,
-                        j if model.factor.shape[0] == n else i,
-                    ]
-                    ** 2
-                )
+            for j in range(i + 1 if dense else 1):
+                total += (factor[i, j] if dense else factor[0, i]) ** 2
             model.scale[i] = np.sqrt(total)
         elif best_step > 0.0:
             last = ends[:, -1, 0, i]

@@ -23,7 +23,6 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.adaptation import window_end
 from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import Density
@@ -123,15 +122,7 @@ def init_from_draws(density, settings, state, positions, rng):
 def step(density, settings, state, rng):
     """Propose the end of a new path; accept or reject it by the ratio of weights."""
     if state.training_due:
-        hamiltonian_path.train(
-            density,
-            state.model,
-            settings.leapfrogs,
-            settings.step_size,
-            settings.paths,
-            state.work,
-            rng,
-        )
+        hamiltonian_path.train(density, settings, state.model, state.work, rng)
         state = _forget_weight(replace(state, training_due=False))
     x, y, work = state.current, state.scratch, state.work
     for t in range(work.noise.shape[0]):
@@ -141,11 +132,9 @@ def step(density, settings, state, rng):
     log_density, base, count = hamiltonian_path.walk(
         density, state.model, settings.leapfrogs, work, y.position
     )
-    log_weight = hamiltonian_path.LOWEST
+    log_weight, rate = hamiltonian_path.LOWEST, 0.0
     if log_density > -np.inf:
         log_weight = log_density + base + hamiltonian_path.log_reverse(state.model, work.ends, work)
-    rate = 0.0
-    if log_density > -np.inf:
         rate = 1.0
         if settings.exact and x.log_weight > -np.inf:
             rate = acceptance_probability(log_weight - x.log_weight)
@@ -161,13 +150,12 @@ def adapt(density, settings, state, info, t, iter_warmup):
     """Fit q_0 in the first half of warm-up; then train the paths, which the second half uses."""
     half = int(FIT_SHARE * iter_warmup)
     if state.fitting and t < half:
-        advi.climb(density, state.climber, settings.learning_rate, t, half)
-        end = window_end(t, half)
-        if end >= 0:
-            advi.add_up(state.climber)
-            state = replace(state, averaged=state.averaged + 1)
-            if t == end:
-                state = _update_q(state)
+        averaged, ends = advi.climb_in_window(
+            density, state.climber, state.averaged, settings.learning_rate, t, half
+        )
+        state = replace(state, averaged=averaged)
+        if ends:
+            state = _update_q(state)
     if t == half:
         state = replace(state, fitting=False, training_due=True)
     return state
@@ -188,14 +176,7 @@ def _forget_weight(state):
     return replace(state, current=Weighed(x.position, x.log_density, -np.inf))
 
 
-def freeze(settings: Settings, state: State) -> State:
-    """Stop drawing the noise that only fitting needs."""
-    return state._replace(fitting=False)
-
-
-def coordinates(settings):
-    """Return the coordinates to run in: for mean-field, those in which correlations remain."""
-    return "diagonal" if settings.approximation == Family.mean_field else "full"
+freeze = advi.stop_fitting
 
 
 def dense_matrices(settings):
@@ -208,7 +189,7 @@ register(
     iter_warmup=2000, iter_sampling=5000,
     init_from={"warm_start": init_from_draws},
     workspace=("work", "climber.noise"),
-    standardize=coordinates,
+    standardize=advi.coordinates,
     memory=Memory(dense_matrices),
     exact=lambda settings: settings.exact,
 )  # fmt: skip

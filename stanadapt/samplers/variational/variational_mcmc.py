@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.adaptation import rescaled, window_end
+from stanadapt.engine.adaptation import rescaled
 from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import Density, value_and_gradient
@@ -37,9 +37,8 @@ from stanadapt.samplers.variational.advi import Climber, Family, fit_to_draws
 from stanadapt.samplers.variational.proposal import (
     Approximation,
     Workspace,
-    draw,
+    draw_around,
     draw_block,
-    draw_local,
     log_approximation,
     log_local,
     log_mixture,
@@ -163,9 +162,9 @@ def step(density, settings, state, rng):
         if settings.kernel != 0:
             local = rng.random() < settings.local_share
         if local:
-            draw_local(q, x.position, scale, rng, work, y.position)
+            draw_around(q, x.position, scale, 0.0, rng, work, y.position)
         else:
-            draw(q, nu, rng, work, y.position)
+            draw_around(q, q.location, 1.0, nu, rng, work, y.position)
     if state.fitting:
         advi.draw_noise(state.climber, rng)
     log_density = value_and_gradient(density, y.position, state.gradient)
@@ -202,13 +201,11 @@ def adapt(density, settings, state, info, t, iter_warmup):
         state = replace(state, local_scale=scale)
     if not state.fitting:
         return state
-    advi.climb(density, state.climber, settings.learning_rate, t, iter_warmup)
-    end = window_end(t, iter_warmup)
-    if end < 0:
-        return state
-    advi.add_up(state.climber)
-    state = replace(state, averaged=state.averaged + 1)
-    return _update_q(density, settings, state) if t == end else state
+    averaged, ends = advi.climb_in_window(
+        density, state.climber, state.averaged, settings.learning_rate, t, iter_warmup
+    )
+    state = replace(state, averaged=averaged)
+    return _update_q(density, settings, state) if ends else state
 
 
 @jit
@@ -226,14 +223,7 @@ def _update_q(density, settings, state):
     return _refresh(settings, replace(state, averaged=0))
 
 
-def freeze(settings: Settings, state: State) -> State:
-    """Stop drawing the noise that only fitting needs."""
-    return state._replace(fitting=False)
-
-
-def coordinates(settings):
-    """Return the coordinates to run in: for mean-field, those in which correlations remain."""
-    return "diagonal" if settings.approximation == Family.mean_field else "full"
+freeze = advi.stop_fitting
 
 
 def dense_matrices(settings):
@@ -248,6 +238,6 @@ register(
     iter_warmup=2000, iter_sampling=10_000,
     init_from={"warm_start": init_from_draws}, starts_at_draws=True,
     workspace=("gradient", "work", "climber.noise"),
-    standardize=coordinates,
+    standardize=advi.coordinates,
     memory=Memory(dense_matrices),
 )  # fmt: skip

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from stanadapt.samplers.kameleon import kernel_proposal
-from stanadapt.samplers.kameleon.kernels import Kernel, fill_weights, weight_at_zero
+from stanadapt.samplers.kameleon.kernels import Kernel, fill_weights, weight
 
 SIGMA, GAMMA, SCALE = 1.3, 0.4, 0.9
 RNG = np.random.default_rng(1)
@@ -49,7 +49,7 @@ def as_matrix(units):
 def subsample(units="identity", count=COUNT, points=POINTS):
     sample = kernel_proposal.no_points(DIM, CAPACITY, SIGMA)
     sample.points[:] = points
-    sample = kernel_proposal.with_points(sample, count, UNITS[units], SIGMA)
+    sample = sample._replace(count=count, units=UNITS[units], bandwidth=SIGMA)
     kernel_proposal.place_landmarks(sample)
     return sample
 
@@ -99,7 +99,7 @@ def test_normalized_weights_divide_the_spread_by_their_mean_square(kernel):
     weights = np.empty(COUNT)
     squares = ((POINTS[:, :COUNT] - POSITION[:, None]) ** 2).sum(axis=0)
     fill_weights(kernel, SIGMA, squares, COUNT, weights)
-    share = np.mean((weights / weight_at_zero(kernel, SIGMA)) ** 2)
+    share = np.mean((weights / weight(kernel, SIGMA, 0.0)) ** 2)
     plain, normalized = measured(kernel).spread, measured(kernel, normalize_weights=True).spread
     np.testing.assert_allclose(np.tril(normalized), np.tril(plain) / share, rtol=1e-12)
     assert (share < 0.5) == (kernel != Kernel.linear)
@@ -129,7 +129,7 @@ def test_linear_spread_is_the_covariance_of_the_points():
 def test_an_infinite_bandwidth_is_the_limit(kernel, normalize_weights):
     """Every kernel is then the linear one."""
     sample = subsample()
-    unlimited = kernel_proposal.with_points(sample, COUNT, sample.units, np.inf)
+    unlimited = sample._replace(count=COUNT, bandwidth=np.inf)
     local = kernel_proposal.unused_local(DIM)
     kernel_proposal.measure(kernel, normalize_weights, unlimited, POSITION, local)
     expected = measured(Kernel.linear).spread
@@ -173,5 +173,5 @@ def test_factorize_reports_values_that_are_not_finite(bad):
 def test_weights_are_largest_at_zero(kernel):
     weights = np.empty(50)
     fill_weights(kernel, SIGMA, np.linspace(0, 20, 50), 50, weights)
-    assert weights[0] == pytest.approx(weight_at_zero(kernel, SIGMA), rel=1e-15)
+    assert weights[0] == pytest.approx(weight(kernel, SIGMA, 0.0), rel=1e-15)
     assert (np.diff(weights) < 0).all()
