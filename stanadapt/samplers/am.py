@@ -156,16 +156,11 @@ register(
     when_standardized={"initial_scale": lambda dim: points.RANDOM_WALK_SCALE},
     presets={
         # the rates of the authors' programs, which gave the tables; L starts as the identity
-        "titsias2019": Preset(
-            {
-                "target_accept": 0.25, "learning_rate": 0.005, "covariance_rate": 5e-4,
-                "decay": 5000.0, "mean_rate": 0.01, "tune_scale": True, "diagonal": False,
-            },
-            {"initial_scale": np.sqrt},
-        ),
+        "titsias2019": Preset({
+            "target_accept": 0.25, "learning_rate": 0.005, "covariance_rate": 5e-4,
+            "decay": 5000.0, "mean_rate": 0.01, "tune_scale": True, "diagonal": False,
+        }, {"initial_scale": np.sqrt}),
         # AM-LS
-        "sejdinovic2014": Preset(
-            {"target_accept": 0.234, "tune_scale": True, "diagonal": False}
-        ),
+        "sejdinovic2014": Preset({"target_accept": 0.234, "tune_scale": True, "diagonal": False}),
     },
 )  # fmt: skip

@@ -74,13 +74,8 @@ def positions_of_fit(target: Target, fit: Any, what: str = "warm_start") -> np.n
     """Return unconstrained draws of an earlier fit, oldest first, for samplers that learn.
 
     Up to WARM_START_DRAWS, evenly spaced, chains in turn; shape (n, dim without noise). `what` is
-    the name of the argument, for messages.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "initialization" unless it is a fit of the same parameters.
-
+    the name of the argument, for messages. StanadaptError, stage "initialization", unless it is a
+    fit of the same parameters.
     """
     if not hasattr(fit, "groups"):
         text = f"it must be an earlier fit, got {type(fit).__name__}."

@@ -94,12 +94,10 @@ register(
     uses_gradient=False,
     when_standardized={"initial_scale": lambda dim: points.RANDOM_WALK_SCALE},
     presets={
-        "titsias2019": Preset(
-            {
-                "target_accept": 0.25, "initial_scale": 0.1, "learning_rate": 0.01,
-                "tune_scale": True,
-            }
-        ),
+        "titsias2019": Preset({
+            "target_accept": 0.25, "initial_scale": 0.1, "learning_rate": 0.01,
+            "tune_scale": True,
+        }),
         # SM: standard deviation 2.38 / sqrt(dim)
         "sejdinovic2014": Preset({"tune_scale": False, "initial_scale": 2.38}),
     },

@@ -43,15 +43,8 @@ def straightened_pair(
 ) -> dict[str, xr.Dataset]:
     """Return the group, or nothing if no coordinate is mapped.
 
-    Parameters
-    ----------
-    rows
-        Those of a `TriangularMap`, shape (mapped, COLUMNS).
-    positions
-        Draws on the program's unconstrained scale, shape (m, dim).
-    names
-        Names of the coordinates.
-
+    rows are those of a `TriangularMap`, shape (mapped, COLUMNS); positions are draws on the
+    program's unconstrained scale, shape (m, dim).
     """
     x = np.ascontiguousarray(positions[np.isfinite(positions).all(axis=1)], dtype=float)
     if not len(rows) or len(x) < 2:

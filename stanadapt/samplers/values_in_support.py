@@ -18,21 +18,9 @@ def unconstrained(
 ) -> np.ndarray:
     """Return the position of given values of some parameters, shape (dim,).
 
-    Parameters
-    ----------
-    target
-        The target.
-    inside
-        Values of all parameters that have a position, for those that are not given.
-    values
-        The given values, by name, in their declared shapes.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "initialization", with the parameter, its value and its declaration, if a value is not
-        finite, violates a bound or a constraint, or is on a bound, which has no position.
-
+    values are in their declared shapes; for other parameters, those of `inside` are taken, which
+    have a position. StanadaptError, stage "initialization", with the parameter, its value and its
+    declaration, if a value is not finite, violates a bound or a constraint, or is on a bound.
     """
     for name, value in values.items():
         if _is_other(value):

@@ -442,6 +442,14 @@ def parameter_draws(target: Target, fit: Any) -> np.ndarray:
     return np.stack([columns[name] for name in written.values()], axis=-1)
 
 
+def require_exact_density(target: Target, code: str, why: str, cure: str) -> None:
+    """Raise StanadaptError if the density is an estimate: after the reason, with the cure."""
+    if target.noise:
+        names = ", ".join(target.noise)
+        text = f"{why}the density of {target.name} is an estimate with noise {names}: {cure}"
+        raise StanadaptError(code, text)
+
+
 def check_same_target(target: Target, fit: Any) -> None:
     """Raise StanadaptError, stage "settings", unless a fit has the target's program and data."""
     if not results.is_fit(fit):

@@ -92,15 +92,12 @@ class Settings(NamedTuple):
     # dim^2) operations. Default in standardized coordinates: 4, since L starts near its
     # optimum.
     adapt_every: Count = 1
-    # learn a diagonal L: O(dim) instead of O(dim^2) operations per iteration, but no
-    # correlations
-    diagonal: bool = False
+    diagonal: speed_measure.Diagonal = False
     # Also differentiate the gradients along the trajectory, which the authors' code treats as
     # constants. This takes N more gradients if L climbs after a negative log ratio. The steps
     # of L are better, but the gain is smaller than the additional cost.
     exact: bool = False
-    # whether the result has the learned L, in the group `proposal_factor`
-    save_factor: bool = False
+    save_factor: speed_measure.SaveFactor = False
 
 
 class State(NamedTuple):

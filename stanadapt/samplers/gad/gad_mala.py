@@ -24,7 +24,7 @@ from stanadapt.engine.numerics.vectors import fill_normal, squared_norm
 from stanadapt.engine.points import LANGEVIN_SCALE, acceptance_probability, start_at
 from stanadapt.engine.protocol import Memory, Preset
 from stanadapt.engine.registry import register
-from stanadapt.engine.settings import Count, CountOrZero, Positive, Probability, setting_error
+from stanadapt.engine.settings import CountOrZero, Positive, Probability, setting_error
 from stanadapt.samplers.gad import proposal_factor as factors
 from stanadapt.samplers.gad import speed_measure
 
@@ -45,13 +45,8 @@ class Settings(NamedTuple):
     # stay above 1e-3, as in the paper (in units of the parameters if these are not
     # standardized).
     initial_scale: Positive = 0.1
-    # Number of iterations of warm-up between steps of L: a step takes O(dim^2) operations, 5
-    # us for 100 parameters. Default in standardized coordinates: 4, since L starts near its
-    # optimum.
-    adapt_every: Count = 1
-    # learn a diagonal L: O(dim) instead of O(dim^2) operations per iteration, but no
-    # correlations
-    diagonal: bool = False
+    adapt_every: speed_measure.AdaptEvery = 1
+    diagonal: speed_measure.Diagonal = False
     # Learn L = diag(s) + U V^T with `rank` columns in U and V: O(rank dim) per iteration, for
     # hundreds of parameters, if only a few combinations of them differ from the rest. If it is
     # 0, or at least half the dimension, L is a full triangular matrix.
@@ -59,8 +54,7 @@ class Settings(NamedTuple):
     # Keep the Hessian term of the derivative, which takes two more gradients in about half of
     # the iterations of warm-up. Rarely better; see the paper's tables.
     exact: bool = False
-    # whether the result has the learned L, in the group `proposal_factor`
-    save_factor: bool = False
+    save_factor: speed_measure.SaveFactor = False
 
 
 class Point(NamedTuple):
@@ -232,11 +226,9 @@ register(
     },
     # gadMALAf; exact=true is gadMALAe
     presets={
-        "titsias2019": Preset(
-            {
-                "target_accept": 0.55, "learning_rate": 1.5e-4, "initial_scale": 0.1,
-                "adapt_every": 1, "diagonal": False, "rank": 0, "exact": False,
-            }
-        ),
+        "titsias2019": Preset({
+            "target_accept": 0.55, "learning_rate": 1.5e-4, "initial_scale": 0.1,
+            "adapt_every": 1, "diagonal": False, "rank": 0, "exact": False,
+        }),
     },
 )  # fmt: skip

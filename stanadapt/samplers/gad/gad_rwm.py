@@ -23,7 +23,7 @@ from stanadapt.engine.numerics import triangular as factors
 from stanadapt.engine.numerics.vectors import copy, fill_normal
 from stanadapt.engine.protocol import Memory, Preset
 from stanadapt.engine.registry import register
-from stanadapt.engine.settings import Count, Positive, Probability
+from stanadapt.engine.settings import Positive, Probability
 from stanadapt.samplers.gad import speed_measure
 
 
@@ -41,15 +41,9 @@ class Settings(NamedTuple):
     # coordinates: 2.38, the optimum for a normal posterior. Diagonal entries of L stay above
     # 1e-3, as in the paper (in units of the parameters if these are not standardized).
     initial_scale: Positive = 0.1
-    # Number of iterations of warm-up between steps of L: a step takes O(dim^2) operations, 5
-    # us for 100 parameters. Default in standardized coordinates: 4, since L starts near its
-    # optimum.
-    adapt_every: Count = 1
-    # learn a diagonal L: O(dim) instead of O(dim^2) operations per iteration, but no
-    # correlations
-    diagonal: bool = False
-    # whether the result has the learned L, in the group `proposal_factor`
-    save_factor: bool = False
+    adapt_every: speed_measure.AdaptEvery = 1
+    diagonal: speed_measure.Diagonal = False
+    save_factor: speed_measure.SaveFactor = False
 
 
 class State(NamedTuple):
@@ -133,11 +127,9 @@ register(
         "initial_scale": lambda dim: points.RANDOM_WALK_SCALE, "adapt_every": lambda dim: 4,
     },
     presets={
-        "titsias2019": Preset(
-            {
-                "target_accept": 0.25, "learning_rate": 5e-5, "initial_scale": 0.1,
-                "adapt_every": 1, "diagonal": False,
-            }
-        ),
+        "titsias2019": Preset({
+            "target_accept": 0.25, "learning_rate": 5e-5, "initial_scale": 0.1,
+            "adapt_every": 1, "diagonal": False,
+        }),
     },
 )  # fmt: skip

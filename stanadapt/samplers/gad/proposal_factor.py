@@ -79,12 +79,8 @@ def _low_rank_times(factor, vector, out, outer, inner):
 def low_rank_derivative(factor, left, right, terms, weight, inverse, out):
     """Write the derivative of tr(M^T L) + weight log |det L| into out, of the shape of factor.
 
-    left, right
-        M = sum_{t < terms} left[t] right[t]^T, rows of shape (n,).
-    inverse
-        Workspace of shape (r, 2 r). If C cannot be inverted, only diag(s) contributes to the
-        derivative of the determinant.
-
+    M = sum_{t < terms} left[t] right[t]^T; `inverse` is workspace of shape (r, 2 r). If C cannot be
+    inverted, only diag(s) contributes to the derivative of the determinant.
     """
     n, rank = factor.shape[1], (factor.shape[0] - 1) // 2
     s, u, v = factor[0], factor[1 : 1 + rank], factor[1 + rank :]

@@ -186,11 +186,9 @@ register(
     },
     # HMC-10; the tables also have 5 and 20 leapfrogs
     presets={
-        "titsias2019": Preset(
-            {
-                "leapfrogs": 10, "target_accept": 0.7, "step_size": 0.1, "learning_rate": 0.01,
-                "jitter": 0.0,
-            }
-        ),
+        "titsias2019": Preset({
+            "leapfrogs": 10, "target_accept": 0.7, "step_size": 0.1, "learning_rate": 0.01,
+            "jitter": 0.0,
+        }),
     },
 )  # fmt: skip

@@ -34,9 +34,7 @@ class Settings(NamedTuple):
     # largest number of doublings of a trajectory, which has at most 2^max_treedepth - 1
     # leapfrog steps, each one gradient
     max_treedepth: nuts_tree.Depth = 10
-    # learn a full metric, with O(dim^2) operations per leapfrog step, instead of a diagonal
-    # one, which ignores correlations
-    dense: bool = False
+    dense: windowed.Dense = False
     # start of the search for the first step size, in units of the unconstrained parameters
     step_size: Positive = 1.0
 

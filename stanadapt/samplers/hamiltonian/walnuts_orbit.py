@@ -189,11 +189,9 @@ def _double(density, leapfrog, orbit, side, steps, depth, energies, counts, rng)
 def _counted(counts, leaf):
     """Return the counts after one more leaf."""
     return Counts(
-        counts.leaves + 1,
-        counts.unrefined + (1 if leaf.smallest == 0 else 0),
-        max(counts.halvings, leaf.level),
-        counts.gradients + leaf.gradients,
-    )
+        counts.leaves + 1, counts.unrefined + (1 if leaf.smallest == 0 else 0),
+        max(counts.halvings, leaf.level), counts.gradients + leaf.gradients,
+    )  # fmt: skip
 
 
 # --- macro steps ----------------------------------------------------------------------------------
@@ -203,15 +201,8 @@ def _counted(counts, leaf):
 def macro_step(density, leapfrog, spare, end, step_size, before, steps, rng):
     """Move the Phase at one end by one leaf, in place, and weigh it.
 
-    Parameters
-    ----------
-    spare
-        Workspace, as in `Orbit`; the gradient at the end is written to row 6.
-    step_size
-        Length of the macro step; negative toward the past.
-    before
-        Energy at `end` before the step.
-
+    step_size is the length of the macro step, negative toward the past; `before` is the energy at
+    `end` before it. The gradient at the end is written to row 6 of `spare`.
     """
     start = Phase(spare[0], spare[1], spare[2])
     _copy_phase(end, start)

@@ -5,7 +5,7 @@ iteration searches for a step size that suits it, from which averaging begins ag
 compiled into `adapt`: schedule, averaging and covariance are those of `engine/adaptation`.
 """
 
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,12 @@ from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.leapfrog import Leapfrog, first_step
 from stanadapt.engine.numerics import triangular as factors
 from stanadapt.engine.protocol import Memory
+
+Dense = Annotated[
+    bool,
+    "learn a full metric, with O(dim^2) operations per leapfrog step, instead of a diagonal one, "
+    "which ignores correlations",
+]
 
 
 class Tuning(NamedTuple):
@@ -69,9 +75,5 @@ def frozen(tuning: Tuning) -> Tuning:
     return tuning._replace(step_size=float(np.exp(tuning.averaging.log_mean)))
 
 
-def dense_matrices(settings: Any) -> int:
-    """Return the number of matrices: the factor, and the products of deviations."""
-    return 2 if settings.dense else 0
-
-
-MEMORY = Memory(dense_matrices)
+# the factor, and the products of deviations
+MEMORY = Memory(dense_matrices=lambda settings: 2 if settings.dense else 0)

@@ -19,7 +19,7 @@ from stanadapt.errors import StanadaptError, require_flag, require_names, requir
 from stanadapt.samplers.langevin.minibatch_density import BatchTerms, minibatch_density
 from stanadapt.targets.constrainer import TransformedDraws
 from stanadapt.targets.stan.declarations import Declaration
-from stanadapt.targets.target import Samplable, Target, require_target
+from stanadapt.targets.target import Samplable, Target, require_exact_density, require_target
 
 # --- rows of the data -----------------------------------------------------------------------------
 
@@ -41,12 +41,8 @@ class Rows(NamedTuple):
 def read_rows(target: Target, names: Sequence[str]) -> Rows:
     """Find the rows of a target's data.
 
-    Raises
-    ------
-    StanadaptError
-        Stage "settings" unless the named variables are data of the same length, declared by a
-        variable that no other data depend on.
-
+    StanadaptError, stage "settings", unless the named variables are data of the same length,
+    declared by a variable that no other data depend on.
     """
     declared = {d.name: d for d in target.program.declared("data")}
     data = json.loads(target.data)
@@ -182,10 +178,9 @@ class Minibatches(Samplable):
         seed: int = 0,
     ) -> None:
         self._base = require_target(target)
-        if self._base.noise:
-            raise _wrong(
-                f"the density of {target.name} is an estimate already: make it without noise."
-            )
+        require_exact_density(
+            self._base, "invalid_batches", "Minibatches: ", "make the target without `noise`."
+        )
         self.rows = tuple(require_names("rows", rows))
         self.batches = require_whole("batches", batches, 1)
         self.control_variates = require_flag("control_variates", control_variates)

@@ -60,19 +60,8 @@ class Trained(NamedTuple):
 class Trainer:
     """Training of a generator on standardized draws.
 
-    Parameters
-    ----------
-    couplings, weights
-        Couplings and weights of the generator, as in `Network`.
-    critic_widths
-        Widths of the hidden layers of the critic.
-    lengths
-        Lengths of chains, and size of batches.
-    learning_rate
-        Learning rate of both networks.
-    seed
-        Seed for batches, noise and the first weights of the critic.
-
+    couplings and weights are those of the generator, as in `Network`; critic_widths those of the
+    hidden layers of the critic; seed that of batches, noise and the first weights of the critic.
     """
 
     def __init__(
@@ -91,14 +80,8 @@ class Trainer:
         key, first = jax.random.split(jax.random.key(seed))
         generator = _layers(couplings, weights)
         critic = _random_layers(first, (2 * self._dim, *critic_widths, 1))
-        self._trained = Trained(
-            generator,
-            generator,
-            critic,
-            self._optimizer.init(generator),
-            self._optimizer.init(critic),
-            key,
-        )
+        optimizers = self._optimizer.init(generator), self._optimizer.init(critic)
+        self._trained = Trained(generator, generator, critic, *optimizers, key)
         self._steps = jax.jit(self._scanned, static_argnums=2)
 
     def train(self, rows: np.ndarray, steps: int) -> tuple[float, float]:

@@ -19,7 +19,12 @@ from stanadapt.engine.registry import find
 from stanadapt.errors import Message, StanadaptError, require_between, require_whole, warn
 from stanadapt.samplers.initial_values import initial_positions, positions_of_fit
 from stanadapt.samplers.nice.network import Coupling, Network
-from stanadapt.targets.target import Target, check_same_target, require_target
+from stanadapt.targets.target import (
+    Target,
+    check_same_target,
+    require_exact_density,
+    require_target,
+)
 
 WARMUP = 500  # discarded iterations of a rehearsal
 KEPT = 0.5  # share of earlier draws in the buffer
@@ -175,7 +180,7 @@ def train_nice(
         show_progress=show_progress,
     )  # fmt: skip
     program = require_target(target)
-    _require_exact_density(program)
+    require_exact_density(program, "estimated_density", "", "train on the target without `noise`.")
     _adversarial()
     size = program.dim if auxiliary is None else require_whole("auxiliary", auxiliary, 1)
     training = _Training(program, plan, sizes, rate, size)
@@ -193,15 +198,6 @@ def _adversarial() -> Any:
             f"training needs JAX and optax ({error}): pip install 'stanadapt[learn]'.",
         ) from None
     return adversarial
-
-
-def _require_exact_density(target: Target) -> None:
-    if target.noise:
-        raise StanadaptError(
-            "estimated_density",
-            f"the density of {target.name} is an estimate with noise {', '.join(target.noise)}: "
-            "train on the target without `noise`.",
-        )
 
 
 class _Training:

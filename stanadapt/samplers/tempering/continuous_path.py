@@ -147,12 +147,7 @@ def _learn(walker, rate, target_accept):
 
 @jit
 def excursion(walker, design, learning, longest, rng):
-    """Move until a draw is due, at most `longest` times.
-
-    learning
-        Whether to tune the step size.
-
-    """
+    """Move until a draw is due, at most `longest` times; tune the step size while `learning`."""
     numbers, returned = walker.numbers, True
     rates, n_moved, steps, moves, redraws, trips, diverging = 0.0, 0, 0, 0, 0, 0, False
     while numbers[COPIES] < 1.0:

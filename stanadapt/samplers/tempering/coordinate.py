@@ -95,23 +95,17 @@ def monotone_slopes(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     At inner knots, the slope is the weighted harmonic mean of Fritsch and Butland; at the ends,
     that of the parabola through three points, truncated if it would not be monotone.
     """
-    last = x.shape[0] - 1
-    width, rise = np.empty(last), np.empty(last)
-    for k in range(last):
-        width[k] = x[k + 1] - x[k]
-        rise[k] = (y[k + 1] - y[k]) / width[k]
-    slopes = np.empty(last + 1)
-    for k in range(1, last):
-        slopes[k] = 0.0
-        if rise[k - 1] * rise[k] > 0.0:
-            after, before = 2.0 * width[k] + width[k - 1], width[k] + 2.0 * width[k - 1]
-            slopes[k] = (after + before) / (after / rise[k - 1] + before / rise[k])
-    if last == 1:
-        slopes[:] = rise[0]
-    else:
-        slopes[0] = _end_slope(width[0], width[1], rise[0], rise[1])
-        slopes[last] = _end_slope(width[last - 1], width[last - 2], rise[last - 1], rise[last - 2])
-    return slopes
+    width, rise = np.diff(x), np.diff(y) / np.diff(x)
+    if len(rise) == 1:
+        return np.full(2, rise[0])
+    after, before = 2.0 * width[1:] + width[:-1], width[1:] + 2.0 * width[:-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inner = (after + before) / (after / rise[:-1] + before / rise[1:])
+    return np.array([
+        _end_slope(width[0], width[1], rise[0], rise[1]),
+        *np.where(rise[:-1] * rise[1:] > 0.0, inner, 0.0),
+        _end_slope(width[-1], width[-2], rise[-1], rise[-2]),
+    ])  # fmt: skip
 
 
 def _end_slope(width: float, next_width: float, rise: float, next_rise: float) -> float:
@@ -125,18 +119,16 @@ def _end_slope(width: float, next_width: float, rise: float, next_rise: float) -
 
 def _tabulate(x: np.ndarray, y: np.ndarray, slopes: np.ndarray, out: np.ndarray) -> None:
     """Write the cubic Hermite interpolant at equally spaced points from x[0] to x[-1] into out."""
-    last, points, k = x.shape[0] - 1, out.shape[0] - 1, 0
-    for j in range(points + 1):
-        at = x[0] + (x[last] - x[0]) * j / points
-        while k < last - 1 and x[k + 1] < at:
-            k += 1
-        width = x[k + 1] - x[k]
-        t = min(max((at - x[k]) / width, 0.0), 1.0)
-        out[j] = (
-            (1.0 + 2.0 * t) * (1.0 - t) ** 2 * y[k] + t * t * (3.0 - 2.0 * t) * y[k + 1]
-            + width * t * (1.0 - t) * ((1.0 - t) * slopes[k] - t * slopes[k + 1])
-        )  # fmt: skip
-    out[0], out[points] = y[0], y[last]
+    points = len(out) - 1
+    at = x[0] + (x[-1] - x[0]) * np.arange(points + 1) / points
+    k = np.clip(np.searchsorted(x, at) - 1, 0, len(x) - 2)
+    width = x[k + 1] - x[k]
+    t = np.clip((at - x[k]) / width, 0.0, 1.0)
+    out[:] = (
+        (1.0 + 2.0 * t) * (1.0 - t) ** 2 * y[k] + t * t * (3.0 - 2.0 * t) * y[k + 1]
+        + width * t * (1.0 - t) * ((1.0 - t) * slopes[k] - t * slopes[k + 1])
+    )  # fmt: skip
+    out[0], out[points] = y[0], y[-1]
 
 
 @inline

@@ -24,7 +24,7 @@ energies in the paper, is not needed.
 
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -110,9 +110,9 @@ def scatter(density, chains, rng):
         chains.lowest[0] = min(chains.lowest[0], chains.energies[i])
 
 
-def bytes_per_row(levels: int, size: int) -> int:
-    """Return the bytes of Files per row: position, energy, and its entries in the rings."""
-    return 8 * (size + 1) + 4 * (levels + 1)
+def bytes_of_files(settings: Any, dim: int) -> int:
+    """Return the bytes of Files: positions, energies, and their entries in the rings."""
+    return (settings.levels - 1) * settings.file_size * (8 * (dim + 1) + 4 * (settings.levels + 1))
 
 
 @jit

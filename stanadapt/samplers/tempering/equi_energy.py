@@ -140,11 +140,6 @@ def freeze(settings: Settings, state: State) -> State:
     return state._replace(phase=FROZEN, moving=0, filing=1)
 
 
-def bytes_of_files(settings: Settings, dim: int) -> int:
-    """Return the bytes of the files of a chain."""
-    return (settings.levels - 1) * settings.file_size * engine.bytes_per_row(settings.levels, dim)
-
-
 register(
     __name__,
     iter_warmup=50_000, iter_sampling=50_000,
@@ -153,14 +148,12 @@ register(
         "chains.lowest",
     ),
     uses_gradient=False, standardize="diagonal", exact=False,
-    memory=Memory(storage=bytes_of_files, name="files", settings=("file_size", "levels")),
+    memory=Memory(storage=engine.bytes_of_files, name="files", settings=("file_size", "levels")),
     in_place_except=(), exact_on_estimates=False,
     presets={
-        "kou2006": Preset(
-            {
-                "levels": 5, "highest_temperature": 60.0, "jump_probability": 0.1,
-                "step_size": 0.25,
-            }
-        ),
+        "kou2006": Preset({
+            "levels": 5, "highest_temperature": 60.0, "jump_probability": 0.1,
+            "step_size": 0.25,
+        }),
     },
 )  # fmt: skip

@@ -32,7 +32,14 @@ from stanadapt.samplers.tempering.reference_distribution import (
     recorded_reference,
 )
 from stanadapt.targets.constrainer import TransformedDraws
-from stanadapt.targets.target import Data, Samplable, Target, check_same_target, require_target
+from stanadapt.targets.target import (
+    Data,
+    Samplable,
+    Target,
+    check_same_target,
+    require_exact_density,
+    require_target,
+)
 
 MODES = {"free": FREE, "fixed": FIXED, "collapsed": COLLAPSED}
 RADIUS = 2.0  # radius of initial values of u, as for Stan's other unconstrained parameters
@@ -421,13 +428,11 @@ def _require_extensible(target: Any) -> Target:
             "not_extensible",
             "extended: the target is already an Extended: raise its pseudo_samples instead.",
         )
-    if require_target(target).noise:
-        raise StanadaptError(
-            "not_extensible",
-            f"extended: the density of {target.name} is an estimate with noise "
-            f"{', '.join(target.noise)}, and a power of an estimate is biased: make the target "
-            "without `noise`, so that the noise is sampled like the other parameters.",
-        )
+    require_exact_density(
+        require_target(target), "not_extensible", "extended: ",
+        "a power of an estimate is biased. Make the target without `noise`, so that the noise is "
+        "sampled like the other parameters.",
+    )  # fmt: skip
     return target
 
 

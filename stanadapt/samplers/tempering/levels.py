@@ -146,9 +146,7 @@ class ExcursionInfo(NamedTuple):
 def excursion(walkers, target_accept, learning, longest, rng):
     """Move the only row until it is at the coldest level, at most `longest` times.
 
-    learning
-        Whether to tune step sizes and normalizing constants.
-
+    While `learning`, tune step sizes and normalizing constants.
     """
     where, outcome = walkers.where[LEVEL], walkers.mover.numbers[0]
     coldest = walkers.ladder.size[0] - 1
@@ -210,9 +208,7 @@ class SweepInfo(NamedTuple):
 def sweep(walkers, target_accept, learning, rng):
     """Move every pseudo-sample at its temperature; then draw the index and the temperatures.
 
-    learning
-        Whether to tune step sizes and normalizing constants.
-
+    While `learning`, tune step sizes and normalizing constants.
     """
     ladder, where, index = walkers.ladder, walkers.where[LEVEL], walkers.index[0]
     visits, outcomes, rows = walkers.visits[0], walkers.mover.numbers, where.shape[0]

@@ -20,7 +20,7 @@ spans modes.
 
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -59,11 +59,7 @@ MOST_STAGES = 200
 def next_temperature(delta, log_weights, b, threshold):
     """Return the largest b' <= 1 with a conditional effective sample size of at least threshold.
 
-    delta, log_weights
-        Delta(x) and log weight of each particle, shape (particle,).
-    threshold
-        Share of the particles.
-
+    threshold is a share of the particles; delta is Delta(x) of each.
     """
     if conditional_ess(delta, log_weights, 1.0 - b) >= threshold:
         return 1.0
@@ -188,10 +184,10 @@ def no_population(
     )  # fmt: skip
 
 
-def bytes_per_particle(dim: int) -> int:
-    """Return the bytes of a particle: itself, its predecessor, and the memory for its moves."""
+def bytes_of(settings: Any, dim: int) -> int:
+    """Return the bytes of all particles: themselves, predecessors, and memory for their moves."""
     moves = VECTORS * dim + NUMBERS + INTEGERS
-    return 8 * (2 * (3 * dim + 2) + moves + 5)
+    return settings.particles * 8 * (2 * (3 * dim + 2) + moves + 5)
 
 
 @jit
@@ -377,10 +373,3 @@ def _sum_squared_deviations(population, out):
     for n in range(p.work.shape[0]):
         for i in range(out.shape[0]):
             out[i] += p.work[n] * (p.replicas.vectors[n, paths.POSITION, i] - mean[i]) ** 2
-
-
-@jit
-def pass_turn(population):
-    """Pass the turn to the next particle, and from the last one to the first."""
-    counts = population.counts
-    counts[TURN] = (counts[TURN] + 1) % population.log_weights.shape[0]

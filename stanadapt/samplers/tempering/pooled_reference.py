@@ -29,7 +29,7 @@ from stanadapt.samplers.variational.methods import (
     gaussians_of,
 )
 from stanadapt.samplers.variational.pathfinder import mixture_log_density
-from stanadapt.targets.target import Samplable
+from stanadapt.targets.target import Samplable, require_exact_density
 
 # more than the default of `approximate`, because a mode that no path reaches is lost
 PATHS = 16
@@ -86,13 +86,11 @@ def reference_from(
 
 def _from_pathfinder(target: Samplable, seed: int | None) -> tuple[Moments, str, Cost]:
     program = target.target
-    if program.noise:
-        raise StanadaptError(
-            "estimated_density",
-            f"reference_distribution='{PATHFINDER}' follows gradients, but the density of "
-            f"{program.name} is an estimate with noise {', '.join(program.noise)}: give a "
-            "ReferenceDistribution, or leave it out to learn one during warm-up.",
-        )
+    require_exact_density(
+        program, "estimated_density",
+        f"reference_distribution='{PATHFINDER}' follows gradients, but ",
+        "give a ReferenceDistribution, or leave it out to learn one during warm-up.",
+    )  # fmt: skip
     sources = np.random.SeedSequence(seed, spawn_key=(STREAM,)).spawn(PATHS)
     rngs = [np.random.default_rng(source) for source in sources]
     starts = initial_positions(target, None, rngs)

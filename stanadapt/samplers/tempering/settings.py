@@ -125,9 +125,7 @@ def design_of_path(
 ) -> tuple[Options, WarmupDesign]:
     """Return how the chains of the path move, and the design of its warm-up.
 
-    share, levels, given
-        As in `WarmupDesign`: whatever ladder the settings have, the path may learn another one.
-
+    Whatever ladder the settings have, the path may learn another one.
     """
     ladder: Sequence[float] = getattr(settings, "inverse_temperatures", ())
     options = options_of(settings, dim)
@@ -171,13 +169,7 @@ def check(settings: Any) -> None:
 def check_ladder(settings: Any, **replaced: float) -> None:
     """Raise StanadaptError unless a ladder that was given is one, and is not given twice.
 
-    Parameters
-    ----------
-    settings
-        Settings of a sampler, with or without `inverse_temperatures`.
-    replaced
-        Settings that a ladder replaces, with their defaults.
-
+    `replaced` are settings that a ladder replaces, with their defaults.
     """
     given = getattr(settings, "inverse_temperatures", ())
     if not given:

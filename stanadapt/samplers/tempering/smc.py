@@ -134,12 +134,13 @@ def place(settings: Settings, state: on_the_path.State) -> None:
 def move(settings, state, learning, rng):
     """Anneal, then move the next particle."""
     population = state.engine
-    if population.counts[particles.DONE]:  # also in the rest of warm-up
-        particles.pass_turn(population)
+    counts = population.counts
+    if counts[particles.DONE]:  # also in the rest of warm-up
+        counts[particles.TURN] = (counts[particles.TURN] + 1) % settings.particles
         done = particles.move_one(population, rng)
     else:
         done = _anneal(settings, state, learning, rng)
-    stage, turn = population.ladder.size[0] - 1, population.counts[particles.TURN]
+    stage, turn = population.ladder.size[0] - 1, counts[particles.TURN]
     return point_of(population.replicas, turn, state.current.position), Info(
         done.acceptance_rate, done.steps, done.diverging, done.redraws,
         population.ladder.levels[stage, B], stage, turn,
@@ -186,11 +187,6 @@ def learned(state: on_the_path.State) -> dict[str, Any]:
     return describe_particles(state.engine, state.tempering.short_chain_ends)
 
 
-def bytes_of_particles(settings: Settings, dim: int) -> int:
-    """Return the bytes of the particles of a chain."""
-    return settings.particles * particles.bytes_per_particle(dim)
-
-
 on_the_path.register(
     __name__,
     workspace=(
@@ -203,7 +199,7 @@ on_the_path.register(
         }),
     },
     draws_reference=True, extends=False, iter_warmup=4_000, iter_sampling=1_000,
-    memory=Memory(storage=bytes_of_particles, name="particles", settings=("particles",)),
+    memory=Memory(storage=particles.bytes_of, name="particles", settings=("particles",)),
     threading=Threading(
         on_the_path.make_worker, run_task, max_threads=lambda settings: settings.particles
     ),

@@ -1,6 +1,7 @@
 """The hot end of a path that the user gives: `reference_distribution`, `prior_data` of `sample`."""
 
 import os
+from collections.abc import Callable
 from os import PathLike
 from typing import Any
 
@@ -64,8 +65,7 @@ def fitted_distribution(
 def _with_reference(
     target: Samplable, sampler: Sampler, settings: Any, plan: Plan, source: Any
 ) -> ChainInit:
-    assert sampler.tempering is not None
-    init_from_path, cost = sampler.tempering.init_from_path, Cost()
+    cost = Cost()
     if isinstance(source, ReferenceDistribution):
         reference = source
         description = {"reference_distribution": repr(reference)}
@@ -77,12 +77,22 @@ def _with_reference(
         reference, cost = fitted.distribution, fitted.cost
         description = {"reference_distribution": f"{reference!r}, of {fitted.description}"}
     reference.compiled(target.dim)  # raises if the size is wrong
+    return ChainInit(_on_path(target, sampler, reference), description, cost=cost)
+
+
+def _on_path(
+    target: Samplable, sampler: Sampler, reference: ReferenceDistribution, prior: Any = None
+) -> Callable[..., Any]:
+    """Return the `init` of chains on a path from a reference, or from a target under prior data."""
+    assert sampler.tempering is not None
+    init_from_path, kind = sampler.tempering.init_from_path, PRIOR if prior else DISTRIBUTION
 
     def init(density: Any, settings: Any, position: np.ndarray, rng: Any) -> Any:
-        path = TemperingPath(density, reference.compiled(target.dim), DISTRIBUTION, 0)
+        handle = prior.density().handle if prior else 0
+        path = TemperingPath(density, reference.compiled(target.dim), kind, handle)
         return init_from_path(density, settings, position, rng, path, False)
 
-    return ChainInit(init, description, cost=cost)
+    return init
 
 
 def _fitted(
@@ -117,13 +127,9 @@ def _with_prior_data(
             "under prior-only data cannot provide them: leave prior_data out, give a "
             f"reference_distribution, or use {able}.",
         )
-    init_from_path, prior = sampler.tempering.init_from_path, target.with_prior_data(data)
+    prior = target.with_prior_data(data)
     unused = ReferenceDistribution(np.zeros(target.dim), sd=1.0)  # the path has a field for one
-
-    def init(density: Any, settings: Any, position: np.ndarray, rng: Any) -> Any:
-        path = TemperingPath(density, unused.compiled(target.dim), PRIOR, prior.density().handle)
-        return init_from_path(density, settings, position, rng, path, False)
-
+    init = _on_path(target, sampler, unused, prior)
     return ChainInit(init, {"prior_data_hash": prior.data_hash}, prior.data)
 
 

@@ -44,25 +44,18 @@ NEITHER = 2
 
 
 class Tempering(NamedTuple):
-    """All chains of one parallel tempering; arrays are updated in place.
-
-    replicas
-        One row per chain.
-    order
-        Row at level 0, 1, ... (first row), and whether each row has been at the hottest level since
-        it was last at the coldest (second row), shape (2, room).
-    short_chain_ends
-        Final positions of the short chains of warm-up, and l there in the last column; NaN without
-        warm-up; shape (chain, dim + 1).
-
-    """
+    """All chains of one parallel tempering; arrays are updated in place."""
 
     path: paths.TemperingPath
     mover: moves.Mover
     ladder: Ladder
-    replicas: paths.Replicas
+    replicas: paths.Replicas  # one row per chain
+    # row at level 0, 1, ...; whether each row has been at the hottest level since it was last at
+    # the coldest; shape (2, room)
     order: np.ndarray
     statistics: RoundStatistics
+    # final positions of the short chains of warm-up, and l there in the last column; NaN without
+    # warm-up; shape (chain, dim + 1)
     short_chain_ends: np.ndarray
 
 
@@ -97,9 +90,7 @@ def reset(statistics: RoundStatistics) -> None:
 def sweep(tempering, target_accept, parity, learning, rng):
     """Move every chain, then swap the pairs (k, k + 1) with k of this parity.
 
-    learning
-        Whether to tune the step sizes to target_accept, and to collect statistics of the draws.
-
+    While `learning`, tune the step sizes to target_accept, and collect statistics of the draws.
     """
     acceptance_rate, steps, diverging = move_levels(tempering, target_accept, learning, rng)
     swap_rate = swap_neighbors(tempering, parity, rng)
@@ -191,7 +182,7 @@ def count_round_trips(tempering):
 
 
 def log_normalizers(statistics: RoundStatistics, ladder: Ladder, out: np.ndarray) -> None:
-    """Write log Z(b) - log Z(b of the hottest level) of each level into out.
+    """Write log Z(b) - log Z(b of the hottest level) of each level into out, such as that with c.
 
     With s(x) = 1 / (1 + exp(-x)) and any c (that of the ladder is used), neighbors b < b' have
 
@@ -201,10 +192,6 @@ def log_normalizers(statistics: RoundStatistics, ladder: Ladder, out: np.ndarray
     also if target or reference fail. The variance is least if c is the left side. Terms are at most
     1: means of exp(+-(b' - b) Delta), stepping stones, have heavy tails, and were 0.07 too high on
     twenty modes in the plane, for any length of the run.
-
-    out
-        May be the column of the ladder with c.
-
     """
     hot, last = ladder.levels[0, LOG_Z], ladder.size[0] - 1
     out[0] = 0.0

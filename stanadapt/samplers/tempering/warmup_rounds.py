@@ -83,14 +83,7 @@ def begin(
     position: np.ndarray,
     rng: np.random.Generator,
 ) -> tuple[swaps.Tempering, ValuePoint]:
-    """Return a Tempering, all chains at b = 1 and the first at position, and its coldest point.
-
-    levels
-        As in `WarmupDesign`.
-    step_size
-        Initial step size of all chains.
-
-    """
+    """Return a Tempering, all chains at b = 1 and the first at position, and its coldest point."""
     dim, room = path.target.dim, levels or ROOM
     count = levels or FIRST_LEVELS
     replicas, ladder = paths.no_replicas(room, dim), ladders.no_ladder(room, dim)
@@ -151,11 +144,6 @@ def in_short_chains(ladder: ladders.Ladder) -> bool:
     return bool(ladder.levels[0, B] == 1.0)
 
 
-def round_of(sweeps: int, total: int) -> int:
-    """Return the halvings of `total` at the end of the round that ends after this many sweeps."""
-    return next(h for h in range(HALVINGS, -1, -1) if sweeps == max(total >> h, 1))
-
-
 def left_of_round(sweeps: int, total: int) -> int:
     """Return the number of sweeps until the end of a round."""
     ends = (max(total >> halvings, 1) for halvings in range(HALVINGS + 1))
@@ -164,7 +152,7 @@ def left_of_round(sweeps: int, total: int) -> int:
 
 def end_round(tempering: swaps.Tempering, design: WarmupDesign, sweeps: int, total: int) -> None:
     """Tune at the end of a round, after this many sweeps of warm-up."""
-    halvings = round_of(sweeps, total)
+    halvings = next(h for h in range(HALVINGS, -1, -1) if sweeps == max(total >> h, 1))
     if halvings == HALVINGS and total >> HALVINGS > 0:
         swaps.reset(tempering.statistics)  # discards the way from the starts to the bulk
     else:
@@ -306,11 +294,7 @@ def _refit(tempering: swaps.Tempering, design: WarmupDesign, least: float) -> No
     """Fit the reference to the draws of the coldest levels: their mean, and inflated spread.
 
     Several levels are pooled, as several short chains are at first, so that the spread includes
-    that between levels stuck in different regions.
-
-    least
-        Lower bound on the inflation.
-
+    that between levels stuck in different regions. The inflation is at least `least`.
     """
     if not design.fits_reference:
         return

@@ -23,7 +23,7 @@ from stanadapt.errors import (
 from stanadapt.samplers.variational import advi, laplace, pathfinder
 from stanadapt.samplers.variational.gaussian import Gaussian
 from stanadapt.targets.standardized import Standardized
-from stanadapt.targets.target import Samplable, Target
+from stanadapt.targets.target import Samplable, Target, require_exact_density
 
 # largest number of parameters that a message names, and the smallest share of the largest entry of
 # a direction at which one is named
@@ -270,14 +270,7 @@ def _no_approximation(target: Samplable, why: str) -> StanadaptError:
 
 
 def gaussians_of(fit: Any) -> list[Gaussian]:
-    """Return the Gaussians in a result of `approximate`.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "settings", for another object.
-
-    """
+    """Return the Gaussians in a result of `approximate`; StanadaptError for another object."""
     if not results.is_fit(fit) or "approximation" not in results.group_names(fit):
         raise StanadaptError(
             "not_an_approximation", f"a result of approximate is expected, got {fit!r}."
@@ -299,23 +292,12 @@ def pathfinder_positions(
 
     Chains share nothing, so that their disagreement still indicates modes, and warm-ups that are
     too short. If a climb fails, the chain starts at the start of the climb, with a warning.
-
-    Parameters
-    ----------
-    target
-        The program; its density must have a gradient.
-    starts, rngs
-        Start of the climb and random generator of each chain.
-    on_wait
-        Called ten times a second; its exceptions end the climbs.
-
+    `on_wait` is called ten times a second; its exceptions end the climbs.
     """
-    if target.noise:
-        raise StanadaptError(
-            "estimated_start_density",
-            f"inits='{PATHFINDER}' follows gradients, but the density of {target.name} is an "
-            f"estimate with noise {', '.join(target.noise)}: give other inits.",
-        )
+    require_exact_density(
+        target, "estimated_start_density", f"inits='{PATHFINDER}' follows gradients, but ",
+        "give other inits.",
+    )  # fmt: skip
     settings = PathfinderSettings()._asdict()
     del settings["paths"]
 

@@ -45,13 +45,8 @@ LEAST = 1e-14
 def low_rank_factor(scale: np.ndarray, steps: np.ndarray, slopes: np.ndarray) -> np.ndarray:
     """Return the factor L of H, stored as in `metric_factor`.
 
-    Parameters
-    ----------
-    scale
-        alpha, shape (dim,), positive.
-    steps, slopes
-        Rows s and y, oldest first, shape (pair, dim), with y's > 0.
-
+    scale is alpha, shape (dim,), positive; steps and slopes are rows s and y, oldest first, shape
+    (pair, dim), with y's > 0.
     """
     n, root = len(scale), np.sqrt(scale)
     if not len(steps):
@@ -97,15 +92,7 @@ def find(
 ) -> Found:
     """Climb from start, shape (dim,), and choose among the Gaussians along the path.
 
-    Parameters
-    ----------
-    history
-        Number of last steps from which the curvature is learned.
-    elbo_draws
-        Draws for each estimate of the ELBO.
-    max_iterations
-        Largest number of steps of the climb.
-
+    The other arguments are those of `methods.PathfinderSettings`.
     """
     path = climb(density, start, max_iterations, history)
     best, elbo = None, np.full(len(path.log_density), -np.inf)

@@ -147,14 +147,7 @@ class Values:
         self.variables = variables
 
     def of(self, tree: Tree | None) -> Any:
-        """Return the value of a tree.
-
-        Raises
-        ------
-        NotSupported
-            If it is not determined.
-
-        """
+        """Return the value of a tree; NotSupported if it is not determined."""
         match tree:
             case "number", value:
                 return value

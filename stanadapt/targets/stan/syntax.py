@@ -71,14 +71,7 @@ def spans(stripped: str) -> dict[str, tuple[int, int]]:
 
 
 def block(code: str, name: str) -> str:
-    """Return the stripped body of the block `name`; "" if the program lacks it.
-
-    Raises
-    ------
-    ValueError
-        If `name` is not one of `BLOCKS`.
-
-    """
+    """Return the stripped body of the block `name`; "" if the program lacks it."""
     if name not in BLOCKS:
         raise ValueError(f"a block is one of {', '.join(BLOCKS)}, got {name!r}")
     stripped = strip(code)
