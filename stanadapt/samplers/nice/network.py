@@ -80,24 +80,20 @@ class Network:
         self.auxiliary = self._require_widths()
         count = sum(weight_count(coupling.widths) for coupling in self.couplings)
         if self.weights.shape != (count,):
-            raise _invalid(
-                "network_mismatch",
+            raise _mismatch(
                 f"these couplings have {count} weights, got shape {self.weights.shape}.",
             )
 
     def _require_standardization(self) -> None:
         n = self.dim
         if self.mean.ndim != 1 or n == 0 or self.factor.shape not in ((1, n), (n, n)):
-            raise _invalid(
-                "network_mismatch",
+            raise _mismatch(
                 f"mean must have shape (dim,), and factor (dim, dim) or (1, dim), got "
                 f"{self.mean.shape} and {self.factor.shape}.",
             )
         diagonal = self.factor[0] if self.factor.shape[0] < n else np.diag(self.factor)
         if not np.all(diagonal > 0):
-            raise _invalid(
-                "network_values", "the diagonal of factor must be positive: it consists of scales."
-            )
+            raise _wrong_values("the diagonal of factor must be positive: it consists of scales.")
 
     def _require_widths(self) -> int:
         """Return the size of v, if all couplings agree on both sizes."""
@@ -105,14 +101,12 @@ class Network:
         for moves, widths in self.couplings:
             z, v = (widths[-1], widths[0]) if moves == "z" else (widths[0], widths[-1])
             if z != self.dim:
-                raise _invalid(
-                    "network_mismatch",
+                raise _mismatch(
                     f"a coupling has {z} parameters, but mean has {self.dim}.",
                 )
             sizes.add(v)
         if len(sizes) != 1 or {c.moves for c in self.couplings} != {"z", "v"}:
-            raise _invalid(
-                "network_mismatch",
+            raise _mismatch(
                 "couplings must move both z and v, and agree on the size of v, got "
                 f"{sorted(sizes)}.",
             )
@@ -223,13 +217,10 @@ def _couplings(values: Sequence[Any]) -> list[Coupling]:
             Coupling(str(moves), tuple(int(w) for w in widths)) for moves, widths in values
         ]
     except (TypeError, ValueError):
-        raise _invalid(
-            "network_values", f"couplings must be pairs (moves, widths), got {values!r}."
-        ) from None
+        raise _wrong_values(f"couplings must be pairs (moves, widths), got {values!r}.") from None
     for moves, widths in couplings:
         if moves not in ("z", "v") or len(widths) < 2 or min(widths) < 1:
-            raise _invalid(
-                "network_values",
+            raise _wrong_values(
                 "a coupling must move z or v, with widths of at least 1 for input and output, got "
                 f"{moves!r}, {widths}.",
             )
@@ -240,11 +231,15 @@ def _numbers(name: str, values: Any) -> np.ndarray:
     try:
         array = np.ascontiguousarray(values, dtype=float)
     except (TypeError, ValueError):
-        raise _invalid("network_values", f"{name} must be numbers.") from None
+        raise _wrong_values(f"{name} must be numbers.") from None
     if not np.all(np.isfinite(array)):
-        raise _invalid("network_values", f"{name} must be finite.")
+        raise _wrong_values(f"{name} must be finite.")
     return array
 
 
-def _invalid(code: str, message: str) -> StanadaptError:
-    return StanadaptError(code, f"network: {message}")
+def _mismatch(message: str) -> StanadaptError:
+    return StanadaptError("network_mismatch", f"network: {message}")
+
+
+def _wrong_values(message: str) -> StanadaptError:
+    return StanadaptError("network_values", f"network: {message}")

@@ -18,7 +18,7 @@ from stanadapt.engine.plan import Plan, make_plan
 from stanadapt.engine.registry import find
 from stanadapt.errors import Message, StanadaptError, require_between, require_whole, warn
 from stanadapt.samplers.initial_values import initial_positions, positions_of_fit
-from stanadapt.samplers.nice.network import Coupling, Network
+from stanadapt.samplers.nice.network import Network
 from stanadapt.targets.target import (
     Target,
     check_same_target,
@@ -226,10 +226,9 @@ class _Training:
         )  # fmt: skip
         done, losses = 0, (0.0, 0.0)
         while True:
-            network = self._network(trainer.weights(), mean, factor)
-            rehearsal = self._rehearse(
-                network, rows[self.rng.integers(len(rows), size=self.chains)]
-            )
+            network = Network(self.untrained.couplings, trainer.weights(), mean, factor)
+            starts = rows[self.rng.integers(len(rows), size=self.plan.chains)]
+            rehearsal = self._rehearse(network, starts)
             if rehearsal is None:
                 return self._stop_early(f"was interrupted after {done} steps")
             self._record(network, rehearsal, done, losses, report)
@@ -245,18 +244,13 @@ class _Training:
             if not (np.isfinite(losses).all() and np.isfinite(trainer.weights()).all()):
                 return self._stop_early(f"diverged before step {done}: lower learning_rate")
 
-    @property
-    def chains(self) -> int:
-        """Number of chains of a rehearsal."""
-        return int(self.plan.chains)
-
     def _first_draws(self, warm_start: Any, inits: Any) -> np.ndarray:
         if isinstance(warm_start, str | PathLike):
             warm_start = results.load(warm_start)
         if warm_start is not None:
             check_same_target(self.target, warm_start)
             return positions_of_fit(self.target, warm_start)
-        rngs = self.rng.spawn(self.chains)
+        rngs = self.rng.spawn(self.plan.chains)
         rehearsal = self._rehearse(
             self.untrained, initial_positions(self.target, inits, rngs, gradient=False)
         )
@@ -267,9 +261,8 @@ class _Training:
         return rehearsal.draws.reshape(-1, self.target.dim)
 
     def _rehearse(self, network: Network, positions: Any) -> Rehearsal | None:
-        rehearsal = rehearse(
-            self.target, network, self.plan, positions, self.rng.spawn(self.chains)
-        )
+        rngs = self.rng.spawn(self.plan.chains)
+        rehearsal = rehearse(self.target, network, self.plan, positions, rngs)
         if rehearsal is not None:
             self.n_density += rehearsal.n_density
         return rehearsal
@@ -280,23 +273,15 @@ class _Training:
         old = rows[self.rng.integers(len(rows), size=int(KEPT * len(new)))]
         return np.concatenate([old, new])
 
-    def _network(self, weights: np.ndarray, mean: np.ndarray, factor: np.ndarray) -> Network:
-        couplings: list[Coupling] = self.untrained.couplings
-        return Network(couplings, weights, mean, factor)
-
     def _record(
         self, network: Network, rehearsal: Rehearsal, step: int, losses: tuple, report: Report
     ) -> None:
         row = {
-            "step": step,
-            "critic_loss": losses[0],
-            "generator_loss": losses[1],
-            "acceptance": rehearsal.acceptance,
-            "ess_per_draw": rehearsal.ess_per_draw,
+            "step": step, "critic_loss": losses[0], "generator_loss": losses[1],
+            "acceptance": rehearsal.acceptance, "ess_per_draw": rehearsal.ess_per_draw,
             "seconds": time.perf_counter() - self.began,
-        }
-        best = max((h["ess_per_draw"] for h in self.history), default=0.0)
-        if self.best is None or rehearsal.ess_per_draw > best:
+        }  # fmt: skip
+        if self.best is None or rehearsal.ess_per_draw > self._best_row()["ess_per_draw"]:
             self.best = network
         self.history.append(row)
         report(
@@ -305,19 +290,21 @@ class _Training:
             f"{rehearsal.ess_per_draw:.2%}; {row['seconds']:.0f} s"
         )
 
+    def _best_row(self) -> dict[str, Any]:
+        return max(self.history, key=lambda row: row["ess_per_draw"])
+
     def _stop_early(self, why: str) -> Network:
         if self.best is None:
             raise StanadaptError(
                 "training_without_result", f"training {why}, before the first network was measured."
             )
-        step = max(self.history, key=lambda row: row["ess_per_draw"])["step"]
+        step = self._best_row()["step"]
         text = f"training {why}; the network of step {step} is returned, the best so far."
         warn(Message("training_stopped", text))
         return self._finish(interrupted=True)
 
     def _finish(self, interrupted: bool) -> Network:
         assert self.best is not None
-        best = max(self.history, key=lambda row: row["ess_per_draw"])
         self.best.description = {
             "program": self.target.name,
             "program_hash": self.target.program.hash,
@@ -325,7 +312,7 @@ class _Training:
             "seed": self.plan.seed,
             "settings": {**self.sizes, "learning_rate": self.rate},
             "interrupted": interrupted,
-            **best,
+            **self._best_row(),
             "seconds": time.perf_counter() - self.began,
             "n_density": self.n_density,
             "history": self.history,

@@ -39,6 +39,8 @@ from stanadapt.engine.points import acceptance_probability
 from stanadapt.samplers.tempering import coordinate as coordinates
 from stanadapt.samplers.tempering import reference_distribution
 from stanadapt.samplers.tempering.coordinate import Coordinate, log_jacobian, place_of
+from stanadapt.samplers.tempering.levels import ExcursionInfo
+from stanadapt.samplers.tempering.moves import drift
 from stanadapt.samplers.tempering.path import (
     DISTRIBUTION,
     IMPOSSIBLE,
@@ -98,18 +100,6 @@ LOG_STEP, LOG_MEAN, WEIGHT, WEIGHED = 3, 4, 5, 6
 U, COPIES, BEEN_HOT, RATE = 0, 1, 2, 3
 # u of a walker that is placed at the target
 COLD_U = 5.0
-
-
-class ExcursionInfo(NamedTuple):
-    """The outcome of the moves from one draw to the next."""
-
-    acceptance_rate: float  # mean over trajectories; that of the latest one if there was none
-    steps: int
-    diverging: bool  # whether a trajectory from b = 1 diverged
-    moves: int
-    redraws: int  # draws from the reference, one evaluation each
-    returned: bool
-    round_trips: int
 
 
 def no_walker(path: TemperingPath, atom: float) -> Walker:
@@ -214,7 +204,7 @@ def trajectory(walker, design, step_size, rng):
     _kick(walker, at.b, 0.5 * step_size)
     made, after = 0, -np.inf
     while made < steps:
-        _drift(walker, step_size)
+        drift(replicas.vectors[END, POSITION], momentum, walker.scale, step_size)
         u += u_step * u_momentum
         evaluate(walker.path, replicas, END, True)
         made, at = made + 1, place_of(walker.coordinate, u)
@@ -243,20 +233,10 @@ def force(walker, at):
 def _kick(walker, b, size):
     """Add the gradient at the END, times size and scale, to the momentum."""
     momentum, scale = walker.momentum, walker.scale
-    slope, reference_slope = (
-        walker.replicas.vectors[END, SLOPE],
-        walker.replicas.vectors[END, REFERENCE_SLOPE],
-    )
+    vectors = walker.replicas.vectors
+    slope, reference_slope = vectors[END, SLOPE], vectors[END, REFERENCE_SLOPE]
     for i in range(momentum.shape[0]):
         momentum[i] += size * scale[i] * (b * slope[i] + (1.0 - b) * reference_slope[i])
-
-
-@inline
-def _drift(walker, step_size):
-    momentum, scale = walker.momentum, walker.scale
-    position = walker.replicas.vectors[END, POSITION]
-    for i in range(momentum.shape[0]):
-        position[i] += step_size * scale[i] * momentum[i]
 
 
 @inline

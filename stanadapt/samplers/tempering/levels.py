@@ -131,11 +131,11 @@ def regenerates(path, ladder):
 
 
 class ExcursionInfo(NamedTuple):
-    """The outcome of the moves from one visit of the coldest level to the next."""
+    """The outcome of the moves from one visit of the target to the next."""
 
-    acceptance_rate: float  # mean over moves that were not redraws from the reference
+    acceptance_rate: float  # mean over moves that were not redraws, or of the latest one
     steps: int
-    diverging: bool  # whether a move at the coldest level diverged
+    diverging: bool  # whether a move from b = 1 diverged
     moves: int
     redraws: int  # draws from the reference, one evaluation each
     returned: bool

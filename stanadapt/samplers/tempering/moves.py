@@ -64,7 +64,7 @@ def integrate(density, replicas, row, momentum, scale, step_size, steps):
     _kick(density, gaussian, replicas.vectors[row], momentum, scale[0], 0.5 * step_size)
     copy(replicas.vectors[row, paths.POSITION], end[paths.POSITION])
     for k in range(steps):
-        _drift(end[paths.POSITION], momentum, scale[0], step_size)
+        drift(end[paths.POSITION], momentum, scale[0], step_size)
         latest.logs[0, paths.TARGET] = gradient_of_program(
             path.target, end[paths.POSITION], end[paths.SLOPE]
         )
@@ -103,11 +103,8 @@ def _kick(density, gaussian, vectors, momentum, scale, size):
     """
     b, reference_weight = density.temperature, 1.0 - density.temperature
     # local names: attribute lookups inside the loop would keep it from being vectorized
-    slope, mean, precision = (
-        vectors[paths.SLOPE],
-        density.path.reference.mean,
-        density.path.reference.precision,
-    )
+    reference = density.path.reference
+    slope, mean, precision = vectors[paths.SLOPE], reference.mean, reference.precision
     if b == 1.0:
         for i in range(momentum.shape[0]):
             momentum[i] += size * scale[i] * slope[i]
@@ -123,7 +120,8 @@ def _kick(density, gaussian, vectors, momentum, scale, size):
 
 
 @inline
-def _drift(position, momentum, scale, step_size):
+def drift(position, momentum, scale, step_size):
+    """Add the momentum, times step size and scale, to the position."""
     for i in range(position.shape[0]):
         position[i] += step_size * scale[i] * momentum[i]
 
