@@ -58,14 +58,6 @@ def _stochastic(x: np.ndarray) -> np.ndarray:
     return positive / positive.sum(axis=-1, keepdims=True)
 
 
-def _column_stochastic(x: np.ndarray) -> np.ndarray:
-    return _stochastic(x.T).T
-
-
-def _unit(x: np.ndarray) -> np.ndarray:
-    return x / np.linalg.norm(x)
-
-
 def _centered(x: np.ndarray) -> np.ndarray:
     for axis in range(x.ndim):
         x = x - x.mean(axis=axis, keepdims=True)
@@ -120,13 +112,13 @@ def _correlation(x: np.ndarray) -> np.ndarray:
 # by type: the nearest value that satisfies the constraint, and the number of its dimensions
 NEAREST: dict[str, tuple[Callable[[np.ndarray], np.ndarray], int]] = {
     "simplex": (_stochastic, 1),
-    "unit_vector": (_unit, 1),
+    "unit_vector": (lambda x: x / np.linalg.norm(x), 1),
     "sum_to_zero_vector": (_centered, 1),
     "ordered": (_ordered, 1),
     "positive_ordered": (_positive_ordered, 1),
     "sum_to_zero_matrix": (_centered, 2),
     "row_stochastic_matrix": (_stochastic, 2),
-    "column_stochastic_matrix": (_column_stochastic, 2),
+    "column_stochastic_matrix": (lambda x: _stochastic(x.T).T, 2),
     "cholesky_factor_corr": (_cholesky_of_correlations, 2),
     "cholesky_factor_cov": (_cholesky, 2),
     "cov_matrix": (_covariance, 2),

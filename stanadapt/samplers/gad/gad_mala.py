@@ -148,15 +148,6 @@ def step(density, settings, state, rng):
 
 
 @jit
-def _fast_term(state, x, y):
-    """Set the first outer product: -(g(x) - g(y)) / 2 times ((u - v) / 2 + eps)^T."""
-    left, right = state.tuning.left[0], state.tuning.right[0]
-    for i in range(left.shape[0]):
-        left[i] = -0.5 * (x.gradient[i] - y.gradient[i])
-        right[i] = state.drift_and_noise[i] - 0.5 * y.scaled_gradient[i]
-
-
-@jit
 def _hessian_terms(density, state, x, y):
     """Set the other two outer products, w = H(y) L m: -w/2 (u/2 + eps)^T, -g(x)/4 (L^T w)^T.
 
@@ -194,8 +185,11 @@ def _climb(density, settings, state, info):
     if not state.log_ratio > -np.inf:
         direction = -1.0
     elif state.log_ratio < 0.0:
-        rank = 1
-        _fast_term(state, x, y)
+        rank, left, right = 1, state.tuning.left[0], state.tuning.right[0]
+        # -(g(x) - g(y)) / 2 times ((u - v) / 2 + eps)^T
+        for i in range(density.dim):
+            left[i] = -0.5 * (x.gradient[i] - y.gradient[i])
+            right[i] = state.drift_and_noise[i] - 0.5 * y.scaled_gradient[i]
         if settings.exact:
             rank = _hessian_terms(density, state, x, y)
     speed_measure.ascend(state.tuning, rank, direction, settings.learning_rate)

@@ -7,9 +7,9 @@ sum_i log L_ii; its entries climb by the same rule.
 
 References
 ----------
-Titsias and Dellaportas (2019), Gradient-based Adaptive Markov Chain Monte Carlo, NeurIPS:
-objective in section 2, step rule in section 3 and its supplement. Deviations: the entropy weight is
-bounded (`after_step`), and the rates of a large triangle are in single precision (`SINGLE_FROM`).
+That of `gad_mala`: objective in section 2, step rule in section 3 and its supplement. Deviations:
+the entropy weight is bounded (`after_step`), and the rates of a large triangle are in single
+precision (`SINGLE_FROM`).
 
 """
 

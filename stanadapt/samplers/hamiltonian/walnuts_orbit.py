@@ -24,10 +24,9 @@ neck of a funnel gets twice its mass.
 
 References
 ----------
-Bou-Rabee, Carpenter, Kleppe and Liu (2026), The within-orbit adaptive leapfrog No-U-Turn sampler,
-JMLR 27, arXiv 2506.18746: e = 1/3 is its sampler R2P, e = 0 its sampler D. Deviations: the orbit
-ends if no level passes, and at a leaf without weight. Doubling, joins and the U-turn criterion are
-those of `nuts_tree`.
+That of `walnuts`: e = 1/3 is its sampler R2P, e = 0 its sampler D. Deviations: the orbit ends if no
+level passes, and at a leaf without weight. Doubling, joins and the U-turn criterion are those of
+`nuts_tree`.
 
 """
 

@@ -18,14 +18,9 @@ slowly. (The norm of the mean over 24 chains on the strongly twisted banana, wit
 equal, is 3.6 on average and 31.7 at worst; with normalized weights, 2.1 and 4.5.) Any R(y) that
 depends on y alone is equally valid, with its Hastings ratio.
 
-The kernel's distance may be measured in other units, r = |U^-1 (y - z)|. The columns are still
-w(r) (z - y): gradients in those units, mapped back by U.
-
-References
-----------
-Sejdinovic, Strathmann, Lomeli, Andrieu and Gretton (2014), Kernel Adaptive Metropolis-Hastings,
-ICML: section 4.
-
+The kernel's distance may be measured in other units, r = |U^-1 (y - z)|. The columns are still w(r)
+(z - y): gradients in those units, mapped back by U. (The paper is cited in `kameleon`: its section
+4.)
 """
 
 from typing import NamedTuple

@@ -351,15 +351,13 @@ def _mode(target: Target) -> np.ndarray:
         return -log_density, -gradient
 
     rng = np.random.default_rng(23)
-    starts = (rng.uniform(-RADIUS, RADIUS, target.dim) for _ in range(TRIES))
-    for start in starts:
+    for _ in range(TRIES):
+        start = rng.uniform(-RADIUS, RADIUS, target.dim)
         if np.isfinite(target.evaluate(start)[0]):
-            options = {"maxiter": 2000}
             with one_blas_thread():
-                optimum = scipy.optimize.minimize(
-                    cost, start, jac=True, method="L-BFGS-B", options=options
-                )
-            return optimum.x
+                return scipy.optimize.minimize(
+                    cost, start, jac=True, method="L-BFGS-B", options={"maxiter": 2000}
+                ).x
     raise _wrong(f"no point was found at which the density of {target.name} is finite.")
 
 

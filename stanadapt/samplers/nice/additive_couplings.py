@@ -8,8 +8,8 @@ x = mean + L z.
 
 References
 ----------
-Dinh, Krueger and Bengio (2015), NICE: Non-linear Independent Components Estimation, ICLR workshop.
-Song, Zhao and Ermon (2017), A-NICE-MC: Adversarial Training for MCMC, NIPS: on (x, v).
+Dinh, Krueger and Bengio (2015), NICE: Non-linear Independent Components Estimation, ICLR workshop;
+on (x, v): that of `nice`.
 
 """
 

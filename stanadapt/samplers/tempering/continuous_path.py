@@ -20,9 +20,9 @@ two such redraws are independent, and give the error of that ratio (`tours`).
 
 References
 ----------
-Graham and Storkey (2017), Continuously tempered Hamiltonian Monte Carlo, UAI: the joint form, the
-Gibbs form, and the weights. Deviations: a spacing and constants that are learned, the redraws at
-b = 0, draws in place of weights, and trajectories of random length.
+That of `continuous_tempering`: the joint form, the Gibbs form, and the weights. Deviations: a
+spacing and constants that are learned, the redraws at b = 0, draws in place of weights, and
+trajectories of random length.
 
 """
 

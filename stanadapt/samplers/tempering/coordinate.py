@@ -17,9 +17,9 @@ learned ladder, equally spaced in its Lambda.
 
 References
 ----------
-Graham and Storkey (2017), Continuously tempered Hamiltonian Monte Carlo, UAI, sections 4 and 5.
-Fritsch and Butland (1984), A method for constructing local monotone piecewise cubic interpolants,
-SIAM Journal on Scientific and Statistical Computing 5, for the cubics.
+That of `continuous_tempering`, sections 4 and 5. Fritsch and Butland (1984), A method for
+constructing local monotone piecewise cubic interpolants, SIAM Journal on Scientific and Statistical
+Computing 5, for the cubics.
 
 """
 

@@ -13,11 +13,9 @@ neighbors swap, so that the ladder is learned as in parallel tempering.
 
 References
 ----------
-Kou, Zhou and Wong (2006), Equi-energy sampler with applications in statistical inference and
-statistical mechanics, Annals of Statistics 34: the rings. Baragatti, Grimaud and Pommeret (2013),
-Parallel tempering with equi-energy moves, Statistics and Computing 23: swaps within them.
-Deviation: their chains sample powers of the target; here they are on the path from a reference, and
-boundaries are learned.
+That of `equi_energy`: the rings. Baragatti, Grimaud and Pommeret (2013), Parallel tempering with
+equi-energy moves, Statistics and Computing 23: swaps within them. Deviation: their chains sample
+powers of the target; here they are on the path from a reference, and boundaries are learned.
 
 """
 

@@ -18,9 +18,8 @@ state so far is kept with the same probability.
 
 References
 ----------
-Kou, Zhou and Wong (2006), Equi-energy sampler with applications in statistical inference and
-statistical mechanics, Annals of Statistics 34. Deviations: files are bounded, and H_0, below all
-energies in the paper, is not needed.
+That of `equi_energy`. Deviations: files are bounded, and H_0, below all energies in the paper, is
+not needed.
 
 """
 

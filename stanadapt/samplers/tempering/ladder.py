@@ -6,9 +6,8 @@ distances in Lambda.
 
 References
 ----------
-Syed, Bouchard-Cote, Deligiannidis and Doucet (2022), Non-reversible parallel tempering: a scalable
-highly parallel MCMC scheme, JRSS B 84: the barrier (section 4), its use for the ladder (section 5).
-Deviation: Lambda is interpolated linearly in b; they use a monotone cubic.
+Those of `swaps`: the barrier (section 4), its use for the ladder (section 5). Deviation: Lambda is
+interpolated linearly in b; they use a monotone cubic.
 
 """
 

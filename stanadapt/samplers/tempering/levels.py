@@ -22,13 +22,11 @@ are independent.
 
 References
 ----------
-Marinari and Parisi (1992), Simulated tempering: a new Monte Carlo scheme, Europhysics Letters 19.
-Carlson, Stinson, Pakman and Paninski (2016), Partition functions from Rao-Blackwellized tempered
-sampling, ICML, for the constants. Nemeth, Lindsten, Filippone and Hensman (2019), Pseudo-extended
-Markov chain Monte Carlo, NeurIPS, equations 5 to 9, for the extended target and its weights.
-Deviations from the latter: they move everything jointly with NUTS, temperatures included; have no
-reference, psi = 0; and g = 1, while we use g = 1 / Z, which makes the levels of the ladder equally
-likely. In our weights the temperature of x_i is summed out.
+Those of `simulated_tempering`, and of `pseudo_extended` (equations 5 to 9). The constants: Carlson,
+Stinson, Pakman and Paninski (2016), Partition functions from Rao-Blackwellized tempered sampling,
+ICML. Deviations from the paper of `pseudo_extended`: they move everything jointly with NUTS,
+temperatures included; have no reference, psi = 0; and g = 1, while we use g = 1 / Z, which makes
+the levels of the ladder equally likely. In our weights the temperature of x_i is summed out.
 
 """
 

@@ -9,14 +9,12 @@ sampling.
 
 References
 ----------
-Del Moral, Doucet and Jasra (2006), Sequential Monte Carlo samplers, JRSS B 68. Neal (2001),
-Annealed importance sampling, Statistics and Computing 11. Zhou, Johansen and Aston (2016), Toward
-automatic model comparison: an adaptive sequential Monte Carlo approach, JCGS 25: the conditional
-effective sample size. Carpenter, Clifford and Fearnhead (1999), IEE Proceedings F 146: systematic
-resampling. Deviations: the effective sample size is that of the particles with positive density,
-since with few of these no step, however short, would reach the threshold; the scales of the moves
-are the width of one mode, from gradients, while others use the covariance of all particles, which
-spans modes.
+Those of `smc`. The conditional effective sample size: Zhou, Johansen and Aston (2016), Toward
+automatic model comparison: an adaptive sequential Monte Carlo approach, JCGS 25. Systematic
+resampling: Carpenter, Clifford and Fearnhead (1999), IEE Proceedings F 146. Deviations: the
+effective sample size is that of the particles with positive density, since with few of these no
+step, however short, would reach the threshold; the scales of the moves are the width of one mode,
+from gradients, while others use the covariance of all particles, which spans modes.
 
 """
 

@@ -18,9 +18,8 @@ The C functions allow any sampler to use the density; `engine/wrapped_density` k
 
 References
 ----------
-Nemeth, Lindsten, Filippone and Hensman (2019), Pseudo-Extended Markov chain Monte Carlo, NeurIPS;
-arXiv 1708.05239: psi = 0, free or fixed temperatures. Deviations: the reference distribution,
-g = 1 / Z interpolated from a ladder, and collapsed temperatures are ours.
+That of `pseudo_extended`: psi = 0, free or fixed temperatures. Deviations: the reference
+distribution, g = 1 / Z interpolated from a ladder, and collapsed temperatures are ours.
 
 """
 

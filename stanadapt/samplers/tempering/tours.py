@@ -3,13 +3,8 @@
 If the hottest level is redrawn from the reference, times just after are regenerations: the part
 between two of them, a tour, is independent of all others. With the probabilities of the coldest
 level K and the hottest level 1 given each position, the mean of P(K | x) over that of P(1 | x) is a
-ratio of normalizing constants, and the sums over tours give its error.
-
-References
-----------
-Geyer and Thompson (1995), Annealing Markov chain Monte Carlo with applications to ancestral
-inference, JASA 90.
-
+ratio of normalizing constants, and the sums over tours give its error (Geyer and Thompson 1995, as
+cited in `simulated_tempering`).
 """
 
 import numpy as np

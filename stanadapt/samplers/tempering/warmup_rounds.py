@@ -10,10 +10,9 @@ last also refit the reference, to the coldest levels. Step sizes are tuned throu
 
 References
 ----------
-Syed, Bouchard-Cote, Deligiannidis and Doucet (2022), JRSS B 84, algorithm 4 (rounds), section 5.
+Those of `swaps`: algorithm 4 (rounds), section 5. A reference that is fitted during warm-up:
 Surjanovic, Syed, Bouchard-Cote and Campbell (2022), Parallel tempering with a variational
-reference, NeurIPS, for a reference that is fitted during warm-up. Deviations: see `_refit` and
-`_learn_scales`.
+reference, NeurIPS. Deviations: see `_refit` and `_learn_scales`.
 
 """
 

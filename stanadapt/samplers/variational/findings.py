@@ -62,9 +62,9 @@ def examine_weights(
 
 def _log_weights(target: Samplable, number: int, chain: Chain) -> np.ndarray:
     """Return log weights of draws from a chain's q, up to a constant; -inf if the density fails."""
-    q, degrees = chain.state.q, chain.compiled_settings.degrees
-    location, factor = q.location, q.factor
-    q, rng = Gaussian(location, factor), np.random.default_rng((chain.plan.seed, number, DRAWS))
+    fitted, degrees = chain.state.q, chain.compiled_settings.degrees
+    q = Gaussian(fitted.location, fitted.factor)
+    rng = np.random.default_rng((chain.plan.seed, number, DRAWS))
     z = rng.standard_normal((DRAWS, q.dim))
     if degrees:
         z *= np.sqrt(degrees / rng.chisquare(degrees, (DRAWS, 1)))
@@ -135,7 +135,10 @@ def report_paths(view: RunView) -> Findings:
     """
     chains, logs = view.chains, view.sample_stats["log_weight"]
     failed = logs <= LOWEST
-    logs = np.where(failed, -np.inf, logs) + _shift(view.target, chains[0])
+    # the volume of the chains' coordinates, and constants that gradients drop
+    position = chains[0].state.current.position
+    shift = view.target.log_volume + view.target.dropped_constant(position)
+    logs = np.where(failed, -np.inf, logs) + shift
     remedy = "approximation='full_rank' or more transitions"
     attributes, notes = examine_weights(chains, list(logs), view.length, remedy)
     attributes |= bound_and_evidence(logs)
@@ -188,8 +191,3 @@ def _doubt_tail(logs: np.ndarray) -> str:
         f"clearly below {GOOD}, above which their variance is infinite: raise transitions, or "
         "iter_sampling"
     )
-
-
-def _shift(target: Samplable, chain: Chain) -> float:
-    """Return the log volume of the chain's coordinates plus the constants that gradients drop."""
-    return target.log_volume + target.dropped_constant(chain.state.current.position)

@@ -15,8 +15,7 @@ more paths. A fit to n paths loses about half as much of the bound as r_t has pa
 
 References
 ----------
-Salimans, Kingma and Welling (2015), Markov chain Monte Carlo and variational inference: bridging
-the gap, ICML, algorithm 3 and equation 7. Deviations: r_t by regression in place of a network that
+That of `hvi`, algorithm 3 and equation 7. Deviations: r_t by regression in place of a network that
 gradients train; step size and masses by a search, which needs no second derivatives.
 
 """
