@@ -143,8 +143,8 @@ TEMPERING = {
     ),
     "draws_at_fixed_times": (
         "samplers/tempering/levels.py",
-        "if where[0] == coldest or moves >= longest:",
-        "if moves >= 4 or moves >= longest:",
+        "if where[0] == coldest or made >= longest:",
+        "if made >= 4 or made >= longest:",
         "samplers/tempering/test_levels.py",
         "whole_excursion",
     ),

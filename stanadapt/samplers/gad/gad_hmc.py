@@ -55,13 +55,7 @@ from stanadapt.engine.numerics.vectors import copy, squared_norm
 from stanadapt.engine.protocol import Memory
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import Between, Count, NotNegative, Positive, Probability
-from stanadapt.samplers.gad import speed_measure
-from stanadapt.samplers.gad.trajectory_derivative import (
-    Trajectory,
-    empty_trajectory,
-    hessian_product,
-    log_ratio_derivative,
-)
+from stanadapt.samplers.gad import speed_measure, trajectory_derivative
 
 # bound of beta, as in the authors' code, if trajectories reach a quarter of a period first
 LARGEST_WEIGHT = 100.0
@@ -107,7 +101,7 @@ class State(NamedTuple):
     scratch: points.GradientPoint
     phase: Phase
     velocity: np.ndarray
-    trajectory: Trajectory
+    trajectory: trajectory_derivative.Trajectory
     log_ratio: float
     tuning: speed_measure.Tuning
 
@@ -141,7 +135,7 @@ def init(
         scratch=as_python(points.unused_gradient)(n),
         phase=Phase(np.empty(n), np.empty(n), np.empty(n)),
         velocity=np.empty(n),
-        trajectory=as_python(empty_trajectory)(steps, n),
+        trajectory=as_python(trajectory_derivative.empty_trajectory)(steps, n),
         log_ratio=0.0,
         tuning=speed_measure.start(n, scale, settings.diagonal, 2 * steps + 2),
     )
@@ -194,7 +188,9 @@ def entropy_term(density, steps, tuning, path, row):
     w, direction, shifted = tuning.left[row], path.work[0], path.work[1]
     metric_factor.times(tuning.factor, path.start, direction)
     start, gradient = path.positions[0], path.gradients[0]
-    if steps == 1 or not hessian_product(density, start, gradient, direction, w, shifted):
+    if steps == 1 or not trajectory_derivative.hessian_product(
+        density, start, gradient, direction, w, shifted
+    ):
         return row
     metric_factor.transposed_times(tuning.factor, w, tuning.right[row])
     weight = -tuning.entropy_weight / quarter_period(steps) ** 4
@@ -212,7 +208,7 @@ def _climb(density, settings, state):
         direction = -1.0
     else:
         if state.log_ratio < 0.0:
-            rank = log_ratio_derivative(
+            rank = trajectory_derivative.log_ratio_derivative(
                 density, tuning.factor, path, settings.exact, tuning.left, tuning.right
             )
         rank = entropy_term(density, settings.leapfrogs, tuning, path, rank)

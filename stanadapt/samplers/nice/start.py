@@ -3,6 +3,7 @@
 A file of its own, so that an edit does not make Numba recompile the sampler.
 """
 
+from collections.abc import Callable
 from os import PathLike
 from typing import Any
 
@@ -12,6 +13,7 @@ from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.starts import ChainInit, StartOption, register_start
 from stanadapt.errors import Message, StanadaptError, warn
+from stanadapt.samplers.nice import nice
 from stanadapt.samplers.nice.network import Network
 from stanadapt.targets.target import Samplable
 
@@ -22,7 +24,7 @@ def _with_network(
     """Return how chains begin with a `Network`, or its file."""
     network = Network.load(given) if isinstance(given, str | PathLike) else given
     _require_use(target, network)
-    trained, compiled = network.description, network.compiled()
+    trained = network.description
     data = target.target.data_hash
     if trained.get("data_hash", data) != data:
         warn(
@@ -32,12 +34,17 @@ def _with_network(
                 "sampling may be far less efficient. If it is, train the network again.",
             )
         )
-    init_from_network: Any = sampler.init_from["network"]
+    return ChainInit(init_with(network), {"network": repr(network)})
+
+
+def init_with(network: Network) -> Callable[..., Any]:
+    """Return the `init` of chains that begin with a network."""
+    compiled = network.compiled()
 
     def init(density: Any, settings: Any, position: np.ndarray, rng: Any) -> Any:
-        return init_from_network(density, settings, position, rng, compiled)
+        return nice.init_from_network(density, settings, position, rng, compiled)
 
-    return ChainInit(init, {"network": repr(network)})
+    return init
 
 
 def _require_use(target: Samplable, network: Any) -> None:

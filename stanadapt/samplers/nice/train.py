@@ -19,6 +19,7 @@ from stanadapt.engine.registry import find
 from stanadapt.errors import Message, StanadaptError, require_between, require_whole, warn
 from stanadapt.samplers.initial_values import initial_positions, positions_of_fit
 from stanadapt.samplers.nice.network import Network
+from stanadapt.samplers.nice.start import init_with
 from stanadapt.targets.target import (
     Target,
     check_same_target,
@@ -47,11 +48,7 @@ def rehearse(
 ) -> Rehearsal | None:
     """Run `nice` from positions, one per chain; None after Ctrl-C."""
     sampler, settings = find("nice")
-    compiled, begin = network.compiled(), sampler.init_from["network"]
-
-    def init(density: Any, settings: Any, position: np.ndarray, rng: Any) -> Any:
-        return begin(density, settings, position, rng, compiled)
-
+    init = init_with(network)
     design = ChainDesign(sampler, settings, plan, 0, keep_unconstrained=True, init=init)
     chains = [
         Chain(design, target.density(i), np.array(position), rng, lambda _: _constrain_nothing)

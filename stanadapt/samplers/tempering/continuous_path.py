@@ -37,26 +37,11 @@ from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR
 from stanadapt.engine.numerics.vectors import fill_normal, squared_norm
 from stanadapt.engine.points import acceptance_probability
 from stanadapt.samplers.tempering import coordinate as coordinates
+from stanadapt.samplers.tempering import path as paths
 from stanadapt.samplers.tempering import reference_distribution
 from stanadapt.samplers.tempering.coordinate import Coordinate, log_jacobian, place_of
 from stanadapt.samplers.tempering.levels import ExcursionInfo
 from stanadapt.samplers.tempering.moves import drift
-from stanadapt.samplers.tempering.path import (
-    DISTRIBUTION,
-    IMPOSSIBLE,
-    POSITION,
-    REFERENCE,
-    REFERENCE_SLOPE,
-    SLOPE,
-    TARGET,
-    Replicas,
-    TemperingPath,
-    copy_replica,
-    evaluate,
-    log_ratio,
-    mix,
-    no_replicas,
-)
 from stanadapt.samplers.tempering.tours import COLD, HOT, end_tour, no_tours
 
 # without an atom: moves per draw, if weights have the mean that warm-up has found
@@ -77,9 +62,9 @@ class Design(NamedTuple):
 class Walker(NamedTuple):
     """A position and its coordinate; arrays are updated in place."""
 
-    path: TemperingPath
+    path: paths.TemperingPath
     coordinate: Coordinate
-    replicas: Replicas  # the CURRENT one and the END of the latest trajectory
+    replicas: paths.Replicas  # the CURRENT one and the END of the latest trajectory
     # momentum, scale: momentum and scales of the position, shape (dim,)
     momentum: np.ndarray
     scale: np.ndarray
@@ -102,16 +87,18 @@ U, COPIES, BEEN_HOT, RATE = 0, 1, 2, 3
 COLD_U = 5.0
 
 
-def no_walker(path: TemperingPath, atom: float) -> Walker:
+def no_walker(path: paths.TemperingPath, atom: float) -> Walker:
     """Return a Walker without a position."""
     dim = path.target.dim
     return Walker(
-        path, coordinates.no_coordinate(atom), no_replicas(2, dim), np.zeros(dim),
+        path, coordinates.no_coordinate(atom), paths.no_replicas(2, dim), np.zeros(dim),
         np.ones(dim), np.zeros(7), np.zeros(4), np.zeros(TENTHS), np.zeros(2), no_tours(),
     )  # fmt: skip
 
 
-def place(walker: Walker, replicas: Replicas, row: int, scale: np.ndarray, log_step: float) -> None:
+def place(
+    walker: Walker, replicas: paths.Replicas, row: int, scale: np.ndarray, log_step: float
+) -> None:
     """Put the walker at b = 1, at a row of Replicas, with initial scales and step size."""
     for part, of in zip(walker.replicas, replicas, strict=True):
         part[CURRENT] = of[row]
@@ -164,11 +151,13 @@ def excursion(walker, design, learning, longest, rng):
 @inline
 def _redraw(walker, learning, rng):
     """At b = 0, draw the position from the reference, if there is one; returns whether it did."""
-    if walker.path.kind != DISTRIBUTION or not at_hot_atom(walker):
+    if walker.path.kind != paths.DISTRIBUTION or not at_hot_atom(walker):
         return False
     replicas = walker.replicas
-    reference_distribution.draw(walker.path.reference, replicas.vectors[CURRENT, POSITION], rng)
-    evaluate(walker.path, replicas, CURRENT, True)
+    reference_distribution.draw(
+        walker.path.reference, replicas.vectors[CURRENT, paths.POSITION], rng
+    )
+    paths.evaluate(walker.path, replicas, CURRENT, True)
     q = walker.coordinate.atom * (1.0 - rng.random())
     walker.numbers[U] = np.log(q) - np.log1p(-q)
     if not learning:
@@ -186,8 +175,7 @@ def at_hot_atom(walker):
 @inline
 def log_joint(walker, row, u, at):
     """Return log p(x, u) of a row and a coordinate with Place `at`."""
-    logs = walker.replicas.logs
-    return mix(at.b, logs[row, TARGET], logs[row, REFERENCE]) - at.c + log_jacobian(u)
+    return paths.log_density_of(walker.replicas, row, at.b) - at.c + log_jacobian(u)
 
 
 @jit
@@ -199,14 +187,14 @@ def trajectory(walker, design, step_size, rng):
     u_momentum, steps = rng.standard_normal(), 1 + int(rng.random() * design.leapfrogs)
     before = log_joint(walker, CURRENT, u, at) - 0.5 * squared_norm(momentum)
     before -= 0.5 * u_momentum * u_momentum
-    copy_replica(replicas, CURRENT, replicas, END)
+    paths.copy_replica(replicas, CURRENT, replicas, END)
     u_momentum += 0.5 * u_step * force(walker, at)
     _kick(walker, at.b, 0.5 * step_size)
     made, after = 0, -np.inf
     while made < steps:
-        drift(replicas.vectors[END, POSITION], momentum, walker.scale, step_size)
+        drift(replicas.vectors[END, paths.POSITION], momentum, walker.scale, step_size)
         u += u_step * u_momentum
-        evaluate(walker.path, replicas, END, True)
+        paths.evaluate(walker.path, replicas, END, True)
         made, at = made + 1, place_of(walker.coordinate, u)
         after = log_joint(walker, END, u, at)
         if not after > -np.inf:
@@ -214,18 +202,18 @@ def trajectory(walker, design, step_size, rng):
         half = 0.5 if made == steps else 1.0
         u_momentum += half * u_step * force(walker, at)
         _kick(walker, at.b, half * step_size)
-    log_ratio = after - 0.5 * squared_norm(momentum) - 0.5 * u_momentum * u_momentum - before
-    rate = acceptance_probability(log_ratio)
+    gain = after - 0.5 * squared_norm(momentum) - 0.5 * u_momentum * u_momentum - before
+    rate = acceptance_probability(gain)
     if rng.random() < rate:
-        copy_replica(replicas, END, replicas, CURRENT)
+        paths.copy_replica(replicas, END, replicas, CURRENT)
         walker.numbers[U] = u
-    return rate, made, not log_ratio > -LARGEST_ENERGY_ERROR
+    return rate, made, not gain > -LARGEST_ENERGY_ERROR
 
 
 @inline
 def force(walker, at):
     """d/du of log p at the END, with the coordinate at Place `at`."""
-    delta = max(log_ratio(walker.replicas, END), IMPOSSIBLE)
+    delta = max(paths.log_ratio(walker.replicas, END), paths.IMPOSSIBLE)
     return at.q * (1.0 - at.q) * (at.b_slope * delta - at.c_slope) + 1.0 - 2.0 * at.q
 
 
@@ -234,7 +222,7 @@ def _kick(walker, b, size):
     """Add the gradient at the END, times size and scale, to the momentum."""
     momentum, scale = walker.momentum, walker.scale
     vectors = walker.replicas.vectors
-    slope, reference_slope = vectors[END, SLOPE], vectors[END, REFERENCE_SLOPE]
+    slope, reference_slope = vectors[END, paths.SLOPE], vectors[END, paths.REFERENCE_SLOPE]
     for i in range(momentum.shape[0]):
         momentum[i] += size * scale[i] * (b * slope[i] + (1.0 - b) * reference_slope[i])
 
@@ -246,7 +234,7 @@ def _choose_coordinate(walker, design, learning, rng):
     Also decides how many times the position is a draw.
     """
     coordinate, numbers = walker.coordinate, walker.numbers
-    cold, hot = coordinates.condition(coordinate, log_ratio(walker.replicas, CURRENT))
+    cold, hot = coordinates.condition(coordinate, paths.log_ratio(walker.replicas, CURRENT))
     if design.coordinate_scale == 0.0:
         q = coordinates.draw(coordinate, rng)
         numbers[U] = np.log(q) - np.log1p(-q)

@@ -37,21 +37,8 @@ import numpy as np
 from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.numerics.softmax import categorical, softmax
 from stanadapt.engine.numerics.vectors import largest
-from stanadapt.samplers.tempering import tours
+from stanadapt.samplers.tempering import moves, tours
 from stanadapt.samplers.tempering.ladder import LOG_Z, B, Ladder
-from stanadapt.samplers.tempering.moves import (
-    ACCEPTANCE_RATE,
-    STEPS,
-    TASK_LEVELS,
-    Mover,
-    Options,
-    diverged,
-    make_mover,
-    move,
-    run_move,
-    summed,
-    tune_step,
-)
 from stanadapt.samplers.tempering.path import (
     DISTRIBUTION,
     IMPOSSIBLE,
@@ -72,7 +59,7 @@ class Walkers(NamedTuple):
     """Rows and their levels; arrays are updated in place."""
 
     path: TemperingPath
-    mover: Mover
+    mover: moves.Mover
     ladder: Ladder
     replicas: Replicas  # one row per walker, or pseudo-sample
     # P(b_k | x_j) in column k, and the weight P(I = j) in the last; shape (N, room + 1)
@@ -90,14 +77,24 @@ class Walkers(NamedTuple):
 LEVEL, BEEN_HOT = 0, 1
 MOVES = WEIGHT = -1  # last column of visits, and of probabilities
 
+# fields that every step rewrites
+WORKSPACE = (
+    "replicas", "mover", "probabilities", "where", "visits", "path.target", "path.reference.work",
+)  # fmt: skip
+
 
 def no_walkers(
-    path: TemperingPath, options: Options, ladder: Ladder, count: int, index: int, queue: np.ndarray
+    path: TemperingPath,
+    options: moves.Options,
+    ladder: Ladder,
+    count: int,
+    index: int,
+    queue: np.ndarray,
 ) -> Walkers:
     """Return `count` walkers without positions; ladder and queue may be shared with others."""
     room, dim = ladder.scale.shape
     return Walkers(
-        path, make_mover(count, dim, options, queue), ladder, no_replicas(count, dim),
+        path, moves.make_mover(count, dim, options, queue), ladder, no_replicas(count, dim),
         np.zeros((count, room + 1)), np.zeros((2, count), np.int64), np.zeros((2, room + 1)),
         np.full(1, index), tours.no_tours(),
     )  # fmt: skip
@@ -116,7 +113,7 @@ def place(walkers: Walkers, tempering: Tempering) -> None:
 def run_task(walkers, slot):
     """Make the move of one row, in a worker thread."""
     w = walkers
-    run_move(w.path, w.mover, w.ladder, w.replicas, slot, slot, w.where[LEVEL, slot])
+    moves.run_move(w.path, w.mover, w.ladder, w.replicas, slot, slot, w.where[LEVEL, slot])
 
 
 @jit
@@ -148,23 +145,25 @@ def excursion(walkers, target_accept, learning, longest, rng):
     """
     where, outcome = walkers.where[LEVEL], walkers.mover.numbers[0]
     coldest = walkers.ladder.size[0] - 1
-    rates, n_moved, steps, moves, trips, diverging = 0.0, 0, 0, 0, 0, False
+    rates, n_moved, steps, made, trips, diverging = 0.0, 0, 0, 0, 0, False
     while True:
         level = where[0]
-        move(TASK_LEVELS, walkers, 1, None, where, rng)
-        moves += 1
-        if outcome[STEPS] > 0.0:
-            rates += outcome[ACCEPTANCE_RATE]
+        moves.move(moves.TASK_LEVELS, walkers, 1, None, where, rng)
+        made += 1
+        if outcome[moves.STEPS] > 0.0:
+            rates += outcome[moves.ACCEPTANCE_RATE]
             n_moved += 1
-            steps += int(outcome[STEPS])
-            diverging = diverging or (level == coldest and diverged(outcome))
+            steps += int(outcome[moves.STEPS])
+            diverging = diverging or (level == coldest and moves.diverged(outcome))
             if learning:
-                tune_step(walkers.ladder, level, walkers.visits[0, level], outcome, target_accept)
+                moves.tune_step(
+                    walkers.ladder, level, walkers.visits[0, level], outcome, target_accept
+                )
         trips += _choose_level(walkers, learning, rng)
-        if where[0] == coldest or moves >= longest:
+        if where[0] == coldest or made >= longest:
             break
     return ExcursionInfo(
-        rates / max(n_moved, 1), steps, diverging, moves, moves - n_moved, where[0] == coldest,
+        rates / max(n_moved, 1), steps, diverging, made, made - n_moved, where[0] == coldest,
         trips,
     )  # fmt: skip
 
@@ -173,7 +172,7 @@ def excursion(walkers, target_accept, learning, longest, rng):
 def _choose_level(walkers, learning, rng):
     """Draw the level given the position; returns 1 if that ends a round trip, else 0."""
     coldest, sums = walkers.ladder.size[0] - 1, walkers.tours
-    redrawn = walkers.mover.numbers[0, STEPS] == 0.0
+    redrawn = walkers.mover.numbers[0, moves.STEPS] == 0.0
     if not learning and redrawn and regenerates(walkers.path, walkers.ladder):
         tours.end_tour(sums)
     weigh_row(walkers, 0)
@@ -210,17 +209,17 @@ def sweep(walkers, target_accept, learning, rng):
     """
     ladder, where, index = walkers.ladder, walkers.where[LEVEL], walkers.index[0]
     visits, outcomes, rows = walkers.visits[0], walkers.mover.numbers, where.shape[0]
-    move(TASK_LEVELS, walkers, rows, None, where, rng)
-    done, total = summed(outcomes, rows), 0.0
+    moves.move(moves.TASK_LEVELS, walkers, rows, None, where, rng)
+    done, total = moves.summed(outcomes, rows), 0.0
     for j in range(rows):
         k = where[j]
         if j != index:
             total += ladder.levels[k, B]
-        if learning and outcomes[j, STEPS] > 0.0:
+        if learning and outcomes[j, moves.STEPS] > 0.0:
             # visits exclude the index, which is at the coldest level in every sweep
             n = visits[k] + (visits[MOVES] if j == index else 0.0)
-            tune_step(ladder, k, n, outcomes[j], target_accept)
-    diverging = diverged(outcomes[index])  # hot pseudo-samples may well diverge
+            moves.tune_step(ladder, k, n, outcomes[j], target_accept)
+    diverging = moves.diverged(outcomes[index])  # hot pseudo-samples may well diverge
     heaviest = weigh(walkers)
     _count_visits(walkers, learning)
     if learning:

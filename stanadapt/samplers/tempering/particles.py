@@ -25,26 +25,9 @@ import numpy as np
 from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.numerics.vectors import largest
 from stanadapt.engine.points import RANDOM_WALK_SCALE
+from stanadapt.samplers.tempering import moves
 from stanadapt.samplers.tempering import path as paths
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z, B, Ladder, no_ladder
-from stanadapt.samplers.tempering.moves import (
-    ACCEPTANCE_RATE,
-    INTEGERS,
-    NORMALS,
-    NUMBERS,
-    RANDOM_WALK,
-    STEPS,
-    TASK_PARTICLE,
-    TASK_PARTICLES,
-    VECTORS,
-    Mover,
-    Options,
-    diverged,
-    make_mover,
-    move,
-    run_move,
-    summed,
-)
 from stanadapt.samplers.tempering.reference_distribution import SMALLEST_SD
 from stanadapt.samplers.tempering.warmup_rounds import NO_LEVELS
 
@@ -134,7 +117,7 @@ class Population(NamedTuple):
     """The particles and the tuning of their moves; arrays are updated in place."""
 
     path: paths.TemperingPath
-    mover: Mover
+    mover: moves.Mover
     ladder: Ladder  # one level per stage, the first at b = 0; LOG_Z is the estimate of log Z(b)
     replicas: paths.Replicas  # the particles, siblings side by side
     # the particles before they were last resampled and, in the last row, a position of positive
@@ -167,7 +150,7 @@ class SweepInfo(NamedTuple):
 
 def no_population(
     path: paths.TemperingPath,
-    options: Options,
+    options: moves.Options,
     particles: int,
     queue: np.ndarray,
     stages: int = MOST_STAGES,
@@ -175,7 +158,7 @@ def no_population(
     """Return a Population without positions, with room for this many stages."""
     dim = path.target.dim
     return Population(
-        path, make_mover(particles, dim, options, queue), no_ladder(stages + 1, dim),
+        path, moves.make_mover(particles, dim, options, queue), no_ladder(stages + 1, dim),
         paths.no_replicas(particles, dim), paths.no_replicas(particles + 1, dim),
         np.zeros(particles), np.zeros(particles), np.zeros((3, particles), np.int64),
         np.zeros(3, np.int64),
@@ -184,16 +167,16 @@ def no_population(
 
 def bytes_of(settings: Any, dim: int) -> int:
     """Return the bytes of all particles: themselves, predecessors, and memory for their moves."""
-    moves = VECTORS * dim + NUMBERS + INTEGERS
-    return settings.particles * 8 * (2 * (3 * dim + 2) + moves + 5)
+    own = 2 * (3 * dim + 2) + 5
+    return settings.particles * 8 * (own + moves.VECTORS * dim + moves.NUMBERS + moves.INTEGERS)
 
 
 @jit
 def run_task(population, kind, slot):
     """Move one particle, in a worker thread."""
     p = population
-    row = slot if kind == TASK_PARTICLES else p.counts[TURN]
-    run_move(p.path, p.mover, p.ladder, p.replicas, slot, row, p.indices[LEVEL, slot])
+    row = slot if kind == moves.TASK_PARTICLES else p.counts[TURN]
+    moves.run_move(p.path, p.mover, p.ladder, p.replicas, slot, row, p.indices[LEVEL, slot])
 
 
 @jit
@@ -217,8 +200,8 @@ def begin(population, fallback, row, rng):
 def sweep(population, target_accept, rng):
     """Move every particle once, and tune the step size to target_accept."""
     p, rows = population, population.log_weights.shape[0]
-    move(TASK_PARTICLES, p, rows, None, p.indices[LEVEL], rng)
-    done = summed(p.mover.numbers, rows)
+    moves.move(moves.TASK_PARTICLES, p, rows, None, p.indices[LEVEL], rng)
+    done = moves.summed(p.mover.numbers, rows)
     if done.moved > 0:
         # a mean over all particles: a gain of 1 does not make it noisy
         p.ladder.levels[p.ladder.size[0] - 1, LOG_STEP] += done.acceptance_rate - target_accept
@@ -251,8 +234,10 @@ def anneal(population, target_accept, threshold, sweeps, resamples, rng, given=N
 def move_one(population, rng):
     """Move the next particle, which is then the draw."""
     p, outcome = population, population.mover.numbers[0]
-    move(TASK_PARTICLE, p, 1, p.counts[TURN:], p.indices[LEVEL], rng)
-    return SweepInfo(outcome[ACCEPTANCE_RATE], int(outcome[STEPS]), 0, diverged(outcome))
+    moves.move(moves.TASK_PARTICLE, p, 1, p.counts[TURN:], p.indices[LEVEL], rng)
+    return SweepInfo(
+        outcome[moves.ACCEPTANCE_RATE], int(outcome[moves.STEPS]), 0, moves.diverged(outcome)
+    )
 
 
 @jit
@@ -318,20 +303,20 @@ def _set_scales(population, level):
     """
     p, dim = population, population.ladder.scale.shape[1]
     scale, old = p.ladder.scale[level], p.ladder.scale[level - 1]
-    if p.mover.options.kernel == RANDOM_WALK:
+    if p.mover.options.kernel == moves.RANDOM_WALK:
         _sum_squared_deviations(population, scale)
     else:
         _sum_squared_slopes(population, level, scale)
     change = 0.0
     for i in range(dim):
         new = np.sqrt(scale[i])
-        if p.mover.options.kernel != RANDOM_WALK:
+        if p.mover.options.kernel != moves.RANDOM_WALK:
             new = 1.0 / new
         scale[i] = new if SMALLEST_SD < new < 1.0 / SMALLEST_SD else old[i]
         change += np.log(scale[i] / old[i]) / dim
     if level > 1:
         p.ladder.levels[level, LOG_STEP] = p.ladder.levels[level - 1, LOG_STEP] - change
-    elif p.mover.options.kernel == RANDOM_WALK:
+    elif p.mover.options.kernel == moves.RANDOM_WALK:
         p.ladder.levels[level, LOG_STEP] = np.log(RANDOM_WALK_SCALE / np.sqrt(dim))
     else:
         p.ladder.levels[level, LOG_STEP] = -0.25 * np.log(dim)
@@ -354,15 +339,15 @@ def _sum_squared_slopes(population, level, out):
     out[:] = 0.0
     for n in range(p.work.shape[0]):
         if p.work[n] > 0.0:
-            paths.fill_slope(p.replicas, n, b, slope[NORMALS])
+            paths.fill_slope(p.replicas, n, b, slope[moves.NORMALS])
             for i in range(out.shape[0]):
-                out[i] += p.work[n] * slope[NORMALS, i] ** 2
+                out[i] += p.work[n] * slope[moves.NORMALS, i] ** 2
 
 
 @jit
 def _sum_squared_deviations(population, out):
     """Weighted variance of the positions, shape (dim,)."""
-    p, mean = population, population.mover.vectors[0, NORMALS]
+    p, mean = population, population.mover.vectors[0, moves.NORMALS]
     _weigh(population)
     mean[:], out[:] = 0.0, 0.0
     for n in range(p.work.shape[0]):

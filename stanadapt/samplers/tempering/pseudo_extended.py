@@ -127,10 +127,7 @@ def write_pseudo_samples(settings, state, out):
 
 on_the_path.register(
     __name__,
-    workspace=(
-        "replicas", "mover", "probabilities", "where", "visits", "index", "path.target",
-        "path.reference.work",
-    ),
+    workspace=(*levels.WORKSPACE, "index"),
     presets={
         "nemeth2019": Preset({
             "pseudo_samples": 2, "kernel": MoveKernel.nuts, "max_treedepth": 10,

@@ -129,10 +129,7 @@ def learned(state: on_the_path.State) -> dict[str, Any]:
 
 on_the_path.register(
     __name__,
-    workspace=(
-        "replicas", "mover", "probabilities", "where", "visits", "tours", "path.target",
-        "path.reference.work",
-    ),
+    workspace=(*levels.WORKSPACE, "tours"),
     presets={
         "nemeth2019": Preset({
             "inverse_temperatures": EQUAL_STEPS, "kernel": MoveKernel.hmc, "leapfrogs": 20,
