@@ -2,8 +2,4 @@
 
 from stanadapt.samplers.gad import gad_hmc, gad_mala, gad_rwm
 
-__all__ = [
-    "gad_hmc",
-    "gad_mala",
-    "gad_rwm",
-]
+__all__ = ["gad_hmc", "gad_mala", "gad_rwm"]

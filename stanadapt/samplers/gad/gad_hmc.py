@@ -44,13 +44,7 @@ from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import Density
-from stanadapt.engine.leapfrog import (
-    LARGEST_ENERGY_ERROR,
-    Leapfrog,
-    Phase,
-    from_point,
-    move,
-)
+from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR, Leapfrog, Phase, from_point, move
 from stanadapt.engine.numerics.vectors import copy, squared_norm
 from stanadapt.engine.protocol import Memory
 from stanadapt.engine.registry import register

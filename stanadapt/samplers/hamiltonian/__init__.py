@@ -2,8 +2,4 @@
 
 from stanadapt.samplers.hamiltonian import hmc, nuts, walnuts
 
-__all__ = [
-    "hmc",
-    "nuts",
-    "walnuts",
-]
+__all__ = ["hmc", "nuts", "walnuts"]

@@ -2,6 +2,4 @@
 
 from stanadapt.samplers.jumps import repelling_attracting
 
-__all__ = [
-    "repelling_attracting",
-]
+__all__ = ["repelling_attracting"]

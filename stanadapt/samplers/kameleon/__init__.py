@@ -2,6 +2,4 @@
 
 from stanadapt.samplers.kameleon import kameleon
 
-__all__ = [
-    "kameleon",
-]
+__all__ = ["kameleon"]

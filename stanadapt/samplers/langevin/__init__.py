@@ -3,9 +3,4 @@
 from stanadapt.samplers.langevin import mala, sgld, ula
 from stanadapt.samplers.langevin.minibatches import Minibatches
 
-__all__ = [
-    "Minibatches",
-    "mala",
-    "sgld",
-    "ula",
-]
+__all__ = ["Minibatches", "mala", "sgld", "ula"]

@@ -33,11 +33,7 @@ from stanadapt.samplers.tempering.evidence import describe_path
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z
 from stanadapt.samplers.tempering.moves import HMC, Options
 from stanadapt.samplers.tempering.path import point_of
-from stanadapt.samplers.tempering.settings import (
-    LEAPFROGS,
-    RATE_OF_TRAJECTORIES,
-    ReferenceFamily,
-)
+from stanadapt.samplers.tempering.settings import LEAPFROGS, RATE_OF_TRAJECTORIES, ReferenceFamily
 
 LARGEST_ATOM = 0.45
 

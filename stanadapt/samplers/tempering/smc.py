@@ -29,11 +29,7 @@ from stanadapt.samplers.tempering.evidence import describe_particles
 from stanadapt.samplers.tempering.ladder import B
 from stanadapt.samplers.tempering.moves import TASK_PATH, MoveKernel
 from stanadapt.samplers.tempering.path import point_of
-from stanadapt.samplers.tempering.settings import (
-    EQUAL_STEPS,
-    ReferenceFamily,
-    check_ladder,
-)
+from stanadapt.samplers.tempering.settings import EQUAL_STEPS, ReferenceFamily, check_ladder
 
 # share of warm-up that learns the reference
 PATH_SHARE = 0.5

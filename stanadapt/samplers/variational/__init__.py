@@ -2,8 +2,4 @@
 
 from stanadapt.samplers.variational import findings, hvi, variational_mcmc
 
-__all__ = [
-    "findings",
-    "hvi",
-    "variational_mcmc",
-]
+__all__ = ["findings", "hvi", "variational_mcmc"]

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,7 +112,9 @@ def fit_pathfinder(
             "the posterior may be improper, or raise max_iterations."
         )
         notes.append(Message("paths_unfinished", text))
-    return Fitted(parts, _stack_traces([path.elbo for path in results_of_paths]), densities, notes)
+    # one row per path, NaN after its end
+    elbo = np.array([*zip_longest(*(path.elbo for path in results_of_paths), fillvalue=np.nan)]).T
+    return Fitted(parts, elbo, densities, notes)
 
 
 def fit_advi(
@@ -215,14 +218,6 @@ def require_size(name: str, method: Method, settings: Any, dim: int) -> None:
             f"{name} forms a matrix of all pairs of {dim} parameters, which takes too much memory: "
             "use method='pathfinder', or 'advi' with algorithm='meanfield'.",
         )
-
-
-def _stack_traces(traces: list[np.ndarray]) -> np.ndarray:
-    """Stack traces of different lengths as rows, NaN after their ends."""
-    table = np.full((len(traces), max(map(len, traces))), np.nan)
-    for row, trace in zip(table, traces, strict=True):
-        row[: len(trace)] = trace
-    return table
 
 
 def _note_rise(elbo: np.ndarray) -> list[str]:
