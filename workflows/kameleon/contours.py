@@ -109,9 +109,7 @@ def ellipse(settings: kameleon.Settings, learned: Learned, position: np.ndarray)
     y = np.zeros(len(learned.floor))
     y[:2] = position
     local = kernel_proposal.unused_local(len(y))
-    kernel_proposal.measure(
-        settings.kernel, settings.normalize_weights, learned.subsample, y, local
-    )
+    kernel_proposal.measure(settings, learned.subsample, y, local)
     kernel_proposal.factorize(local, learned.floor, settings.gamma, learned.scale)
     angle = np.linspace(0, 2 * np.pi, 100)
     # the leading block of a Cholesky factor is the factor of the leading block

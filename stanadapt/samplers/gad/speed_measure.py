@@ -18,7 +18,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from stanadapt.engine.after_run import Findings, RunView
-from stanadapt.engine.compiled.jit import as_python, inline, jit
+from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.settings import Count
 from stanadapt.samplers.gad import proposal_factor as factors
@@ -84,16 +84,11 @@ def start(dim: int, scale: float, diagonal: bool, terms: int = 3, rank: int = 0)
     )  # fmt: skip
 
 
-@inline
-def _move(value, mean_square, derivative, learning_rate):
-    """Return value after a step of RMSProp, rho = eta / (1 + sqrt(G))."""
-    return value + learning_rate * derivative / (1.0 + np.sqrt(mean_square))
-
-
 @jit
 def _climb_row(values, mean_square, scale, direction, length, forgetting, learning_rate):
     """Climb along the derivative scale * direction, in the first `length` entries of a row.
 
+    A step of RMSProp, rho = eta / (1 + sqrt(G)).
     Rates have the precision of mean_square; values have double precision, since small steps add up.
     """
     number = mean_square.dtype.type
@@ -145,7 +140,7 @@ def _ascend_triangle(tuning, mean_square, rank, weight, forgetting, learning_rat
             d += scale * products[i]
         g = min(forgetting * g + (1.0 - forgetting) * d * d, LARGEST_SQUARE)
         mean_square[i, i] = g
-        factor[i, i] = max(_move(pivot, g, d, learning_rate), SMALLEST_DIAGONAL)
+        factor[i, i] = max(pivot + learning_rate * d / (1.0 + np.sqrt(g)), SMALLEST_DIAGONAL)
 
 
 @jit

@@ -198,13 +198,6 @@ def _redrawn(settings, past, rng):
 
 
 @jit
-def _measure(settings, past, position, local):
-    kernel_proposal.measure(
-        settings.kernel, settings.normalize_weights, past.subsample, position, local
-    )
-
-
-@jit
 def init_from_draws(density, settings, state, positions, rng):
     """Begin with past positions, shape (n, dim), oldest first, which all chains share."""
     x, here, past, scale = state.current, state.here, state.past, state.scale
@@ -216,7 +209,7 @@ def init_from_draws(density, settings, state, positions, rng):
         past = _with_new_units(settings, past, True)
     if past.subsample.bandwidth > 0.0:  # it is 0 if all positions are equal
         past = _redrawn(settings, past, rng)
-        _measure(settings, past, x.position[: density.dim], here)
+        kernel_proposal.measure(settings, past.subsample, x.position[: density.dim], here)
         past = _factorized(here, past, scale)
     return replace(state, past=past)
 
@@ -230,7 +223,7 @@ def step(density, settings, state, rng):
         if past.subsample.count == 0:
             scale = kernels.fresh_scale(settings, density.dim)
         past = _redrawn(settings, past, rng)
-        _measure(settings, past, x.position[: density.dim], here)
+        kernel_proposal.measure(settings, past.subsample, x.position[: density.dim], here)
         past = _factorized(here, past, scale)
 
     fill_normal(rng, noise)
@@ -240,7 +233,7 @@ def step(density, settings, state, rng):
     proposal = points.proposed(density, x, y, rng)
     log_ratio = proposal.log_density - x.log_density
     if log_ratio > -np.inf:
-        _measure(settings, past, y.position[: density.dim], there)
+        kernel_proposal.measure(settings, past.subsample, y.position[: density.dim], there)
         fine = kernel_proposal.factorize(there, past.floor, scale.gamma, scale.s)
         log_ratio += (
             kernel_proposal.log_proposal_ratio(here, there, noise, move) if fine else -np.inf

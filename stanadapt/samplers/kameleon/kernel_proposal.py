@@ -83,7 +83,7 @@ def unused_local(dim):
 
 
 @jit
-def _fill_weights(kernel, normalize_weights, subsample, position, local):
+def _fill_weights(settings, subsample, position, local):
     """Fill subsample.weights; return the number to divide them by."""
     n, weights, bandwidth = subsample.count, subsample.weights, subsample.bandwidth
     if bandwidth == np.inf:  # the limit: every weight is that at distance zero
@@ -96,25 +96,25 @@ def _fill_weights(kernel, normalize_weights, subsample, position, local):
         for a in range(n):
             difference = landmark[a] - origin
             weights[a] += difference * difference
-    fill_weights(kernel, bandwidth, weights, n, weights)
-    if normalize_weights:
+    fill_weights(settings.kernel, bandwidth, weights, n, weights)
+    if settings.normalize_weights:
         return np.sqrt(inner_product(weights, weights, n) / max(n, 1))
-    return weight(kernel, bandwidth, 0.0)
+    return weight(settings.kernel, bandwidth, 0.0)
 
 
 @jit
-def measure(kernel, normalize_weights, subsample, position, local):
+def measure(settings, subsample, position, local):
     """Fill local.spread with S at position, shape (dim,); zeros without points."""
     points, n, dim = subsample.points, subsample.count, subsample.points.shape[0]
     columns, weights = subsample.columns, subsample.weights
-    size = _fill_weights(kernel, normalize_weights, subsample, position, local)
+    size = _fill_weights(settings, subsample, position, local)
     # size is zero where even the nearest point is so far that its weight underflows
     share = 1.0 / size if size > 0.0 else 0.0
     for i in range(dim):
         point, column = points[i], columns[i]
         # the linear kernel's gradients are centered, so that any origin is correct, but an origin
         # near the points loses no digits
-        origin = point[0] if kernel == Kernel.linear else position[i]
+        origin = point[0] if settings.kernel == Kernel.linear else position[i]
         for a in range(n):
             column[a] = share * weights[a] * (point[a] - origin)
         _center(column, n)

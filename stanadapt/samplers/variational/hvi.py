@@ -179,17 +179,13 @@ def _forget_weight(state):
 freeze = advi.stop_fitting
 
 
-def dense_matrices(settings):
-    """Return the number of matrices: two per transition, and six for a q_0 with correlations."""
-    return 2 * settings.transitions + 6 * (settings.approximation == Family.full_rank)
-
-
 register(
     __name__,
     iter_warmup=2000, iter_sampling=5000,
     init_from={"warm_start": init_from_draws},
     workspace=("work", "climber.noise"),
     standardize=advi.coordinates,
-    memory=Memory(dense_matrices),
+    # two matrices per transition, and six for a q_0 with correlations
+    memory=Memory(lambda s: 2 * s.transitions + 6 * (s.approximation == Family.full_rank)),
     exact=lambda settings: settings.exact,
 )  # fmt: skip

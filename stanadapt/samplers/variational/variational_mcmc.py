@@ -226,18 +226,14 @@ def _update_q(density, settings, state):
 freeze = advi.stop_fitting
 
 
-def dense_matrices(settings):
-    """Return the number of matrices: q, its precision, the ascent, its average, three of Adam."""
-    if settings.approximation == Family.mean_field:
-        return 0
-    return 6 + (settings.kernel == Kernel.block)
-
-
 register(
     __name__,
     iter_warmup=2000, iter_sampling=10_000,
     init_from={"warm_start": init_from_draws}, starts_at_draws=True,
     workspace=("gradient", "work", "climber.noise"),
     standardize=advi.coordinates,
-    memory=Memory(dense_matrices),
+    # q, its precision, the ascent, its average, three of Adam
+    memory=Memory(
+        lambda s: (6 + (s.kernel == Kernel.block)) * (s.approximation == Family.full_rank)
+    ),
 )  # fmt: skip

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from stanadapt.samplers.kameleon import kernel_proposal
+from stanadapt.samplers.kameleon.kameleon import Settings
 from stanadapt.samplers.kameleon.kernels import Kernel, fill_weights, weight
 
 SIGMA, GAMMA, SCALE = 1.3, 0.4, 0.9
@@ -56,7 +57,8 @@ def subsample(units="identity", count=COUNT, points=POINTS):
 
 def measured(kernel, normalize_weights=False, position=POSITION, **chosen):
     local = kernel_proposal.unused_local(DIM)
-    kernel_proposal.measure(kernel, normalize_weights, subsample(**chosen), position, local)
+    settings = Settings(kernel=kernel, normalize_weights=normalize_weights)
+    kernel_proposal.measure(settings, subsample(**chosen), position, local)
     return local
 
 
@@ -131,7 +133,8 @@ def test_an_infinite_bandwidth_is_the_limit(kernel, normalize_weights):
     sample = subsample()
     unlimited = sample._replace(count=COUNT, bandwidth=np.inf)
     local = kernel_proposal.unused_local(DIM)
-    kernel_proposal.measure(kernel, normalize_weights, unlimited, POSITION, local)
+    settings = Settings(kernel=kernel, normalize_weights=normalize_weights)
+    kernel_proposal.measure(settings, unlimited, POSITION, local)
     expected = measured(Kernel.linear).spread
     np.testing.assert_allclose(np.tril(local.spread), np.tril(expected), rtol=1e-12)
 
