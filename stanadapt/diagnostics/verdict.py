@@ -4,6 +4,7 @@ Each reason states the problem and a remedy; `draw_checks` and `sampler_checks` 
 """
 
 import json
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ class Verdict(NamedTuple):
 
 
 @np.errstate(all="ignore")  # a number that cannot be computed is a reason, not a warning of NumPy
-def verdict(fit: Fit) -> Verdict:
+def verdict(fit: Fit, further: Iterable[reasons.Reason] | None = None) -> Verdict:
     """Judge a fit by its draws and statistics.
 
     Parameters
@@ -33,6 +34,9 @@ def verdict(fit: Fit) -> Verdict:
         the attribute `parameters` are judged; without it, all variables. A result of `approximate`
         is judged by the Pareto k of its importance weights. A fit of a sampler that is not exact is
         "not exact" at best, since draws do not show the size of the bias.
+    further
+        Reasons that need the density, asked for only if the fit can be used so far; by default
+        those that the fit records.
 
     Raises
     ------
@@ -53,8 +57,18 @@ def verdict(fit: Fit) -> Verdict:
             for checks in (draw_checks.CONVERGENCE, draw_checks.CONSTANT):
                 found += reasons.find_problems(checks, drawn)
         found += reasons.find_problems(EXACTNESS, drawn)
+        if all(reason.verdict != reasons.DO_NOT_USE for reason in found):
+            found += _recorded(fit) if further is None else further
     worst = max((r.verdict for r in found), key=reasons.ORDER.index, default=reasons.FINE)
     return Verdict(worst, [r.message for r in found])
+
+
+def _recorded(fit: Fit) -> Iterator[reasons.Reason]:
+    """Yield the reasons that were found with the density when the fit was made."""
+    texts, codes = (results.from_json(fit, f"verdict_{name}", []) for name in ("reasons", "codes"))
+    for text, code in zip(texts, codes, strict=False):
+        if code in BY_DENSITY:
+            yield reasons.Reason(BY_DENSITY[code], Message(code, text))
 
 
 def _pareto_k(judged: reasons.Judged) -> dict:
@@ -67,6 +81,8 @@ def _pareto_k(judged: reasons.Judged) -> dict:
     return {"value": value, "meaning": importance.meaning(k, draws)}
 
 
+# codes of reasons that need the density, with their verdicts
+BY_DENSITY = {"tail_missing": reasons.SUSPECT, "tail_doubtful": reasons.FINE}
 EXACTNESS = (
     reasons.Check(
         "not_exact",
@@ -79,13 +95,13 @@ WORSE = reasons.Worse(1, reasons.DO_NOT_USE, "{meaning}")
 APPROXIMATION = (reasons.Check("high_pareto_k", _pareto_k, reasons.FINE, "{meaning}", worse=WORSE),)
 
 
-def judge(fit: Fit) -> Fit:
+def judge(fit: Fit, further: Iterable[reasons.Reason] | None = None) -> Fit:
     """Record the verdict in the attributes of a fit, warn of its reasons, and return the fit.
 
-    Ctrl-C only ends the diagnostics, so that no draws are lost.
+    Ctrl-C only ends the diagnostics, so that no draws are lost. `further` is that of `verdict`.
     """
     try:
-        return record_verdict(fit, verdict(fit))
+        return record_verdict(fit, verdict(fit, further))
     except KeyboardInterrupt:
         return skip_judging(fit)
 

@@ -28,6 +28,7 @@ from stanadapt.runs.result import RunRecord, pack_result
 from stanadapt.runs.spec import RunSpec, spec_of
 from stanadapt.runs.stopping_rule import Shortfall, is_out_of_reach, shortfall
 from stanadapt.runs.workers import Reference, RunOnWorkers
+from stanadapt.samplers.whitened.missing_tails import missing_tails
 
 # numbers that are judged within some tenths of a second
 QUICKLY_JUDGED = 2_000_000
@@ -244,14 +245,14 @@ class Run:
                 fit = pack_result(self.start.target, self.chains, self.record, self.setup.save)
             if hurried or pressed:
                 return skip_judging(fit)
-            return judge_unless_interrupted(fit)
+            return judge_unless_interrupted(fit, self.start.target.base)
 
 
-def judge_unless_interrupted(fit: Any) -> Any:
+def judge_unless_interrupted(fit: Any, target: Any) -> Any:
     """Judge a fit; Ctrl-C ends the judging, not the run."""
     try:
         with interruptible():
-            return judge(fit)
+            return judge(fit, missing_tails(target, fit))
     except KeyboardInterrupt:  # as the judging began or ended
         return skip_judging(fit)
 

@@ -14,6 +14,7 @@ from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import verdict
 from stanadapt.errors import Message, codes_of
 from stanadapt.results import Fit
+from stanadapt.samplers.whitened.missing_tails import find_tails, in_words, reasons_of
 from stanadapt.studies.shape import with_shape
 from stanadapt.targets.target import Target
 
@@ -104,11 +105,14 @@ def diagnose(fit: Fit, target: Target | None = None) -> Diagnosis:
     ('fine', [])
 
     """
-    judgment = verdict(fit)
+    notes = with_shape([*_interruption(fit), *results.notes(fit)], target, fit)
+    found = None if target is None else find_tails(target, fit)
+    judgment = verdict(fit, None if target is None else reasons_of(target, found))
+    if target is not None and found is not None:
+        notes.append(Message("gaussian_block", f"{in_words(target, found)}."))
     columns = results.columns(fit, wanted=results.parameters(fit))
     finite = {name: x.astype(float) for name, x in columns.items() if np.isfinite(x).all()}
     measured = efficiency({name: finite[name] for name in worst_columns(finite)})
-    notes = with_shape([*_interruption(fit), *results.notes(fit)], target, fit)
     summary = _summarize(measured, fit)
     return Diagnosis(judgment.verdict, judgment.reasons, notes, summary, _table(measured))
 

@@ -146,7 +146,7 @@ def stan_nuts(
             outcome = ENGINES[engine](target, plan, settings, positions, report)
     with uninterrupted() as pressed:  # the draws must not be lost
         fit = _result(target, plan, settings, engine, outcome)
-        return skip_judging(fit) if pressed else judge_unless_interrupted(fit)
+        return skip_judging(fit) if pressed else judge_unless_interrupted(fit, target)
 
 
 def _result(

@@ -1,0 +1,298 @@
+"""A map that makes a whole block of coordinates standard normal, given a few others, its hubs.
+
+The block x_B of a conditionally Gaussian model has, given the hubs p and the free coordinates x_F,
+the precision Q and the mean m of
+
+    Q = sum_k f_k(p) A_k,     Q m = sum_k f_k(p) (h_k - R_k x_F),     k = 1, ..., K
+    f_k = prod_h exp(E_kh p_h) or v_h, v_h^2, 1 / (1 - v_h^2), v_h / (1 - v_h^2)
+
+v_h being the value of a hub that is declared with two bounds. A local level, effects of a hierarchy
+with their mean, a Gaussian process with an unknown amplitude, and slopes with an unknown
+correlation are exactly of this form. With Q = L L^T,
+
+    x_B = m + L^-T y,     log |dx/dy| = -sum_i log L_ii
+
+and every other coordinate stays as it is. Q is stored by rows from their first nonzero element to
+the diagonal, an envelope, in which its Cholesky factor has its place too: n states of a random walk
+take O(n) operations.
+
+If Q is not positive definite, a constant diagonal takes the place of L, and m is 0. For each p this
+is a change of variables, whatever the numbers.
+
+References
+----------
+Kleppe (2019), Dynamically rescaled Hamiltonian Monte Carlo for Bayesian hierarchical models,
+Journal of Computational and Graphical Statistics 28, has the map, with matrices that the user
+supplies. Reverse rule of the Cholesky factor: Smith (1995), same journal, 4.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.numerics.vectors import copy
+from stanadapt.engine.wrapped_density import Integers, Matrix, Vector
+
+# functions of the value v of a hub with two bounds, in BlockMap.powers; 0 for none
+LINEAR, SQUARE, INVERSE, RATIO = 1, 2, 3, 4
+# columns of BlockMap.bounds: v = LOWER + WIDTH / (1 + exp(-SLOPE p))
+SLOPE, LOWER, WIDTH = 0, 1, 2
+# Q is not positive definite if this share of a diagonal element, or less, is left
+SMALLEST_PIVOT = 1e-13
+LARGEST_EXPONENT = 300.0
+
+
+class BlockMap(NamedTuple):
+    """The numbers of the map, for n coordinates of the block, in the order of the envelope."""
+
+    hubs: Integers  # coordinates p, shape (H,)
+    block: Integers  # coordinates x_B, shape (n,)
+    free: Integers  # coordinates x_F, shape (F,)
+    exponents: Matrix  # E, shape (K, H)
+    powers: Matrix  # codes as above, shape (K, H)
+    bounds: Matrix  # shape (H, 3)
+    start: Integers  # where the rows of an envelope begin, shape (n,)
+    first: Integers  # the first column of each row, shape (n,)
+    precisions: Matrix  # A, shape (K, envelope)
+    shifts: Matrix  # h, shape (K, n)
+    couplings: Matrix  # R, shape (K n, F)
+    constant: Vector  # diagonal of L where Q is not positive definite, shape (n,)
+    work: Vector  # workspace of `size_of_work`
+
+
+def size_of_work(terms: int, hubs: int, n: int, envelope: int) -> int:
+    """Return the size of the workspace."""
+    return 1 + terms * (1 + hubs) + 2 * envelope + 4 * n
+
+
+@jit
+def _views(block):
+    """Return the parts of the workspace: f, df/dp, L, B, m, e, u, v."""
+    work, (terms, hubs), n = block.work, block.exponents.shape, block.block.shape[0]
+    size, at = block.precisions.shape[1], 1
+    f, at = work[at : at + terms], at + terms
+    slope, at = work[at : at + terms * hubs].reshape((terms, hubs)), at + terms * hubs
+    factor, at = work[at : at + size], at + size
+    by_factor, at = work[at : at + size], at + size
+    vectors = work[at : at + 4 * n].reshape((4, n))
+    return f, slope, factor, by_factor, vectors[0], vectors[1], vectors[2], vectors[3]
+
+
+@jit
+def evaluate(block, x, f, slope):
+    """Write f_k and df_k / dp_h of a position; return whether they are finite."""
+    for k in range(f.shape[0]):
+        exponent, product = 0.0, 1.0
+        for h in range(block.hubs.shape[0]):
+            exponent += block.exponents[k, h] * x[block.hubs[h]]
+            slope[k, h] = block.exponents[k, h]
+        if not abs(exponent) < LARGEST_EXPONENT:
+            return False
+        for h in range(block.hubs.shape[0]):
+            code = int(block.powers[k, h])
+            if code == 0:
+                continue
+            rate, width = block.bounds[h, SLOPE], block.bounds[h, WIDTH]
+            share = 1.0 / (1.0 + np.exp(-rate * x[block.hubs[h]]))
+            v, by = block.bounds[h, LOWER] + width * share, rate * width * share * (1.0 - share)
+            value, by = _power(code, v, by)
+            for other in range(block.hubs.shape[0]):
+                slope[k, other] *= value
+            slope[k, h] += product * by
+            product *= value
+        base = np.exp(exponent)
+        f[k] = base * product
+        for h in range(block.hubs.shape[0]):
+            slope[k, h] *= base
+    return True
+
+
+@jit
+def _power(code, v, by):
+    """Return a function of v, and its derivative, given that of v."""
+    if code == LINEAR:
+        return v, by
+    if code == SQUARE:
+        return v * v, 2.0 * v * by
+    inverse = 1.0 / max(1.0 - v * v, 1e-14)
+    if code == INVERSE:
+        return inverse, 2.0 * v * inverse * inverse * by
+    return v * inverse, (inverse + 2.0 * v * v * inverse * inverse) * by
+
+
+@jit
+def _factorize(block, f, factor):
+    """Write the Cholesky factor of Q; return whether Q is positive definite."""
+    start, first = block.start, block.first
+    for p in range(factor.shape[0]):
+        entry = 0.0
+        for k in range(f.shape[0]):
+            entry += f[k] * block.precisions[k, p]
+        factor[p] = entry
+    for i in range(first.shape[0]):
+        own = start[i] - first[i]
+        for j in range(first[i], i):
+            other, entry = start[j] - first[j], factor[own + j]
+            for k in range(max(first[i], first[j]), j):
+                entry -= factor[own + k] * factor[other + k]
+            factor[own + j] = entry / factor[other + j]
+        whole = pivot = factor[own + i]
+        for k in range(first[i], i):
+            pivot -= factor[own + k] ** 2
+        if not SMALLEST_PIVOT * whole < pivot < np.inf:
+            return False
+        factor[own + i] = np.sqrt(pivot)
+    return True
+
+
+@jit
+def _forward(block, factor, b):
+    """Replace b by L^-1 b."""
+    for i in range(b.shape[0]):
+        own, entry = block.start[i] - block.first[i], b[i]
+        for k in range(block.first[i], i):
+            entry -= factor[own + k] * b[k]
+        b[i] = entry / factor[own + i]
+
+
+@jit
+def _backward(block, factor, b):
+    """Replace b by L^-T b."""
+    for i in range(b.shape[0] - 1, -1, -1):
+        own = block.start[i] - block.first[i]
+        b[i] /= factor[own + i]
+        for k in range(block.first[i], i):
+            b[k] -= factor[own + k] * b[i]
+
+
+@jit
+def _moments(block, x):
+    """Compute f, L and m at the hubs and free coordinates of x; return log |dx/dy|."""
+    f, slope, factor, _, mean, _, _, _ = _views(block)
+    n, terms = mean.shape[0], f.shape[0]
+    definite = evaluate(block, x, f, slope) and _factorize(block, f, factor)
+    block.work[0] = 1.0 if definite else 0.0
+    if not definite:
+        factor[:] = 0.0
+        for i in range(n):
+            factor[block.start[i] + i - block.first[i]] = block.constant[i]
+    for i in range(n):
+        mean[i] = 0.0
+        for k in range(terms if definite else 0):
+            entry = block.shifts[k, i]
+            for q in range(block.free.shape[0]):
+                entry -= block.couplings[k * n + i, q] * x[block.free[q]]
+            mean[i] += f[k] * entry
+    _forward(block, factor, mean)
+    _backward(block, factor, mean)
+    logs = 0.0
+    for i in range(n):
+        logs -= np.log(factor[block.start[i] + i - block.first[i]])
+    return logs
+
+
+@jit
+def place(block, y, x):
+    """Write x of y, which may be the same array; return the log of the Jacobian |dx/dy|."""
+    logs = _moments(block, y)
+    _, _, factor, _, mean, away, _, _ = _views(block)
+    for i in range(away.shape[0]):
+        away[i] = y[block.block[i]]
+    _backward(block, factor, away)
+    copy(y, x)
+    for i in range(away.shape[0]):
+        x[block.block[i]] = mean[i] + away[i]
+    return logs
+
+
+@jit
+def residual(block, x, y):
+    """Write y of x, another array; return the log of the Jacobian |dx/dy|."""
+    logs = _moments(block, x)
+    _, _, factor, _, mean, away, _, _ = _views(block)
+    copy(x, y)
+    for i in range(away.shape[0]):
+        away[i] = x[block.block[i]] - mean[i]
+        y[block.block[i]] = 0.0
+    for i in range(away.shape[0]):
+        own = block.start[i] - block.first[i]
+        for k in range(block.first[i], i + 1):
+            y[block.block[k]] += factor[own + k] * away[i]
+    return logs
+
+
+@jit
+def pull_back(block, x, gradient):
+    """Replace the gradient in x by that in y, of the log density and the log Jacobian.
+
+    The workspace must be that of x.
+    """
+    f, slope, factor, by_factor, mean, away, u, v = _views(block)
+    n, start, first = mean.shape[0], block.start, block.first
+    for i in range(n):
+        u[i] = gradient[block.block[i]]
+    _forward(block, factor, u)
+    for i in range(n):
+        gradient[block.block[i]] = v[i] = u[i]
+    if block.work[0] == 0.0:
+        return
+    _backward(block, factor, v)
+    # the derivative by L, then by the lower half of Q
+    for i in range(n):
+        own = start[i] - first[i]
+        for j in range(first[i], i + 1):
+            by_factor[own + j] = -away[i] * u[j]
+        by_factor[own + i] -= 1.0 / factor[own + i]
+    _reverse(block, factor, by_factor)
+    for i in range(n):
+        own = start[i] - first[i]
+        for j in range(first[i], i):
+            by_factor[own + j] -= v[i] * mean[j] + v[j] * mean[i]
+        by_factor[own + i] -= v[i] * mean[i]
+    for k in range(f.shape[0]):
+        by_function = 0.0
+        for p in range(factor.shape[0]):
+            by_function += by_factor[p] * block.precisions[k, p]
+        for i in range(n):
+            entry, row = block.shifts[k, i], k * n + i
+            for q in range(block.free.shape[0]):
+                entry -= block.couplings[row, q] * x[block.free[q]]
+                gradient[block.free[q]] -= f[k] * block.couplings[row, q] * v[i]
+            by_function += v[i] * entry
+        for h in range(block.hubs.shape[0]):
+            gradient[block.hubs[h]] += slope[k, h] * by_function
+
+
+@jit
+def _reverse(block, factor, by):
+    """Replace the derivative by L, in `by`, by that by the lower half of Q = L L^T."""
+    start, first = block.start, block.first
+    for i in range(first.shape[0] - 1, -1, -1):
+        own = start[i] - first[i]
+        by[own + i] /= 2.0 * factor[own + i]
+        for k in range(first[i], i):
+            by[own + k] -= 2.0 * factor[own + k] * by[own + i]
+        for j in range(i - 1, first[i] - 1, -1):
+            other = start[j] - first[j]
+            by[own + j] /= factor[other + j]
+            by[other + j] -= by[own + j] * factor[own + j]
+            for k in range(max(first[i], first[j]), j):
+                by[own + k] -= by[own + j] * factor[other + k]
+                by[other + k] -= by[own + j] * factor[own + k]
+
+
+@jit
+def enter_rows(block, positions, gradients, log_jacobians):
+    """Replace rows of positions and gradients in x by those in y; return how often Q was definite.
+
+    Writes the log of the Jacobian of each.
+    """
+    y, definite = np.empty(positions.shape[1]), 0
+    for i in range(positions.shape[0]):
+        log_jacobians[i] = residual(block, positions[i], y)
+        pull_back(block, positions[i], gradients[i])
+        copy(y, positions[i])
+        definite += int(block.work[0])
+    return definite

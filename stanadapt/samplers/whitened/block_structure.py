@@ -1,0 +1,222 @@
+"""Read the exact structure of a conditionally Gaussian block from positions and gradients.
+
+Given the functions of the hubs (`block_terms`), each gradient of the block is a linear regression
+without noise: what it leaves is rounding error, some 1e-14 of the gradient. Only such coordinates
+are taken, and only if the matrices are symmetric and the precision is positive definite at the rows
+and far beyond. So there are no statistics in what is accepted, and rows may come from anywhere:
+from chains on their way, or from a fit that lacks a part of the posterior. That all this can be
+read from gradients is ours.
+
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from stanadapt.engine import block_map
+from stanadapt.engine.block_map import BlockMap, size_of_work
+from stanadapt.engine.one_blas_thread import one_blas_thread
+from stanadapt.samplers.whitened.block_terms import (
+    Function,
+    Hints,
+    Rows,
+    hubs_of,
+    search_functions,
+)
+
+# share of a gradient that may remain, in root mean squares: first and after small terms are left
+# out; contributions to a gradient below the other share are rounding errors
+NEARLY_EXACT, EXACT, NEGLIGIBLE = 1e-5, 1e-7, 1e-8
+# relative asymmetry of a matrix, and distance from a whole number, at most; negative eigenvalues
+# that are rounding errors, but would show in a neck
+ASYMMETRY, WHOLE, NEGATIVE = 1e-5, 1e-6, (-1e-6, -1e-13)
+# share of positions of hubs, up to this many standard deviations beyond the rows, at which the
+# precision must be positive definite, and of rows; and the number of positions
+DEFINITE, DEFINITE_ROWS, BEYOND, POSITIONS = 0.98, 0.99, 3.0, 400
+# nodes with more neighbors than this, and this many times the median, come last in the envelope
+HEAVY, HEAVY_TIMES = 8, 4.0
+# coordinates up to which a search is affordable, and the fewest members of a block
+MOST_COORDINATES, LEAST_MEMBERS = 160, 2
+
+
+class Block(NamedTuple):
+    """A block map, and the functions that it is made of."""
+
+    map: BlockMap
+    functions: list[Function]
+
+
+def rows_needed(dim: int) -> int:
+    """Return how many rows show a structure of up to four functions, or say that there is none."""
+    return max(600, 8 * (dim + 1))
+
+
+def find_block(positions: np.ndarray, gradients: np.ndarray, hints: Hints) -> Block | None:
+    """Return the exact block of a posterior, or None if there is none.
+
+    Parameters
+    ----------
+    positions, gradients
+        Rows of any iterations, shape (row, dim).
+    hints
+        Coordinates that are declared with bounds; see `block_terms`.
+
+    """
+    usable = np.isfinite(positions).all(axis=1) & np.isfinite(gradients).all(axis=1)
+    x, g = positions[usable], gradients[usable]
+    if not LEAST_MEMBERS < x.shape[1] <= MOST_COORDINATES or len(x) < 3 * x.shape[1]:
+        return None
+    with one_blas_thread(), np.errstate(all="ignore"):
+        rows = Rows.standardize(x, g, hints)
+        functions = search_functions(rows)
+        if functions == [()]:
+            return None
+        fitted = _fit(rows, functions)
+        if fitted is None:
+            return None
+        block = Block(_assemble(rows, functions, fitted), functions)
+        return block if _is_definite(block.map, x) else None
+
+
+# --- regressions without noise --------------------------------------------------------------------
+
+
+class _Members(NamedTuple):
+    """Members of the block, free coordinates, and A, h and R of each function, in raw units."""
+
+    members: np.ndarray
+    free: np.ndarray
+    precisions: np.ndarray  # shape (function, member, member)
+    shifts: np.ndarray  # shape (function, member)
+    couplings: np.ndarray  # shape (function, member, free)
+
+
+def _fit(rows: Rows, functions: list[Function]) -> _Members | None:
+    dim, count = rows.positions.shape[1], len(functions)
+    columns = np.setdiff1d(np.arange(dim), hubs_of(functions))
+    design = np.concatenate([rows.design(f, columns) for f in functions], axis=1)
+    y = rows.gradients[:, columns] * rows.weights[:, None]
+    first, left = _least_squares(design, y)
+    exact = np.flatnonzero(left < NEARLY_EXACT)
+    slopes = np.zeros((len(exact), design.shape[1]))
+    size = np.sqrt(np.mean(design**2, axis=0))
+    remains = np.zeros(len(exact))
+    for row, i in enumerate(exact):
+        size_of_y = np.sqrt(np.mean(y[:, i] ** 2))
+        slope: np.ndarray = first[:, i]
+        for _ in range(2):
+            kept = np.abs(slope) * size > NEGLIGIBLE * size_of_y
+            slope = np.zeros(len(slope))
+            slope[kept], remains[row] = _least_squares(design[:, kept], y[:, i])
+        slopes[row] = slope
+    exact, slopes = exact[remains < EXACT], slopes[remains < EXACT]
+    if len(exact) < LEAST_MEMBERS:
+        return None
+    by_function = slopes.reshape(len(exact), count, len(columns) + 1).transpose(1, 0, 2)
+    # from standardized units, with exponentials that are 1 at the mean, to those of the program
+    unit = [np.prod([np.exp(-c * rows.mean[h]) for h, e, c in f if e]) for f in functions]
+    raw = by_function * np.array(unit)[:, None, None] / rows.sd[columns[exact]][:, None]
+    whole = -raw[:, :, :-1] / rows.sd[columns]
+    shifts = raw[:, :, -1] + whole @ rows.mean[columns]
+    noise = np.abs(whole) @ np.abs(rows.mean[columns]) + np.abs(raw[:, :, -1])
+    shifts = np.where(np.abs(shifts) < WHOLE * noise, 0.0, shifts)
+    others = np.setdiff1d(np.arange(len(columns)), exact)
+    precisions = _symmetric(whole[:, :, exact], functions)
+    if precisions is None:
+        return None
+    return _Members(columns[exact], columns[others], precisions, shifts, whole[:, :, others])
+
+
+def _least_squares(design: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the slopes, and the root mean square of the residual over that of y."""
+    size = np.sqrt(np.mean(design**2, axis=0))
+    size[size == 0.0] = 1.0
+    slopes = np.linalg.lstsq(design / size, y, rcond=1e-12)[0]
+    left = y - (design / size) @ slopes
+    size = size[:, None] if y.ndim > 1 else size
+    whole = np.maximum(np.sqrt(np.mean(y**2, axis=0)), 1e-300)
+    return slopes / size, np.sqrt(np.mean(left**2, axis=0)) / whole
+
+
+def _symmetric(precisions: np.ndarray, functions: list[Function]) -> np.ndarray | None:
+    """Return symmetric matrices, whole numbers to the bit, semidefinite if the form implies it."""
+    out = (precisions + precisions.transpose(0, 2, 1)) / 2.0
+    scale = np.abs(out).max(axis=(1, 2), keepdims=True)
+    if np.any(np.abs(precisions - out) > ASYMMETRY * scale):
+        return None
+    near = np.rint(out)
+    varies = np.array([f != () for f in functions])[:, None, None]
+    out = np.where(varies & (np.abs(out - near) < WHOLE * np.maximum(1.0, np.abs(near)))
+                   & (near != 0.0), near, out)  # fmt: skip
+    for matrix, function in zip(out, functions, strict=True):
+        on = np.flatnonzero(matrix.any(axis=1))
+        if len(on) and all(exponential for _, exponential, _ in function):
+            values = np.linalg.eigvalsh(matrix[np.ix_(on, on)])
+            if NEGATIVE[0] * values[-1] < values[0] < NEGATIVE[1] * values[-1]:
+                matrix[on, on] -= values[0]
+    return out
+
+
+# --- the map --------------------------------------------------------------------------------------
+
+
+def _assemble(rows: Rows, functions: list[Function], parts: _Members) -> BlockMap:
+    """Return the map, with members in an order that keeps the envelope small."""
+    members, free, precisions, shifts, couplings = parts
+    pattern = precisions.any(axis=0) | np.eye(len(members), dtype=bool)
+    order = _order(pattern)
+    pattern = pattern[np.ix_(order, order)]
+    first = pattern.argmax(axis=1)
+    lengths = np.arange(len(order)) - first + 1
+    start = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    lower = precisions[:, order][:, :, order]
+    envelope = np.concatenate([lower[:, i, first[i] : i + 1] for i in range(len(order))], axis=1)
+    hubs = hubs_of(functions)
+    exponents, powers = (np.zeros((len(functions), len(hubs))) for _ in range(2))
+    for k, function in enumerate(functions):
+        for hub, exponential, number in function:
+            (exponents if exponential else powers)[k, hubs.index(hub)] = number
+    bounds = [rows.hints.get(hub) or (0.0, 0.0, 0.0) for hub in hubs]
+    return BlockMap(
+        np.array(hubs), members[order], free, exponents, powers, np.array(bounds, float),
+        start, first, envelope, shifts[:, order],
+        couplings[:, order].reshape(len(functions) * len(order), len(free)),
+        1.0 / rows.sd[members[order]],
+        np.zeros(size_of_work(len(functions), len(hubs), len(order), envelope.shape[1])),
+    )  # fmt: skip
+
+
+def _order(pattern: np.ndarray) -> np.ndarray:
+    """Return reverse Cuthill-McKee order, but nodes with many neighbors, such as means, last."""
+    degree = pattern.sum(axis=1)
+    heavy = degree > max(HEAVY, HEAVY_TIMES * float(np.median(degree)))
+    light = np.flatnonzero(~heavy)
+    graph = sparse.csr_matrix(pattern[np.ix_(light, light)].astype(float))
+    ordered = sparse.csgraph.reverse_cuthill_mckee(graph, symmetric_mode=True)
+    last = np.flatnonzero(heavy)
+    return np.concatenate([light[ordered], last[np.argsort(degree[heavy], kind="stable")]])
+
+
+def _is_definite(block: BlockMap, x: np.ndarray) -> bool:
+    """Whether the precision is positive definite at the rows, and at hubs far beyond."""
+    hubs = x[:, block.hubs]
+    low, high, sd = hubs.min(axis=0), hubs.max(axis=0), hubs.std(axis=0)
+    far = np.repeat(x[:1], POSITIONS, axis=0)
+    uniform = np.random.default_rng(0).uniform(size=(POSITIONS, len(block.hubs)))
+    far[:, block.hubs] = low - BEYOND * sd + uniform * (high - low + 2.0 * BEYOND * sd)
+    shares = []
+    for rows in (far, x.copy()):
+        definite = block_map.enter_rows(block, rows, np.zeros_like(rows), np.empty(len(rows)))
+        shares.append(definite / len(rows))
+    return bool(shares[0] >= DEFINITE and shares[1] >= DEFINITE_ROWS)
+
+
+def apply_block(
+    block: BlockMap, positions: np.ndarray, gradients: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows of positions and gradients in y, and the log Jacobian of each, shape (row,)."""
+    positions, gradients = np.array(positions, float), np.array(gradients, float)
+    log_jacobians = np.empty(len(positions))
+    block_map.enter_rows(block, positions, gradients, log_jacobians)
+    return positions, gradients, log_jacobians

@@ -1,0 +1,251 @@
+"""Search for the functions of a few hubs that make all gradients of a block linear in the rest.
+
+In a conditionally Gaussian model, the gradient by each coordinate of the block is a sum of
+
+    f_k(hubs) (h_k - A_k x),     f_k = a product of exp(c p) or of powers of a bounded value
+
+(see `engine.block_map`): linear in A and h once the functions are known. Functions are added
+greedily, each one of those there times one factor, as long as the share of the gradients that a
+regression leaves on held-out rows falls. Regressions share their first part, so that a candidate
+costs the orthogonal complement of its own columns only.
+"""
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from stanadapt.engine.block_map import (
+    INVERSE,
+    LINEAR,
+    LOWER,
+    RATIO,
+    SLOPE,
+    SQUARE,
+    WIDTH,
+)
+
+# A factor: a hub, whether it is an exponential, and its exponent, or the code of a power.
+# A function is a product of factors, in order; () is 1.
+Factor = tuple[int, bool, int]
+Function = tuple[Factor, ...]
+# hubs that the program declares with bounds: (slope, lower, width) of those with two, else None
+Hints = Mapping[int, tuple[float, float, float] | None]
+
+EXPONENTS, POWERS = (-2, -1, 1, 2), (LINEAR, SQUARE, INVERSE, RATIO)
+MOST_FUNCTIONS = 9
+# coordinates tried as hubs: declared with bounds, and others
+MOST_DECLARED, MOST_OTHERS = 8, 3
+# the score is the mean log share of the gradients that is left; what a function must gain, what
+# one may cost that is left out, and below which all is explained
+GAIN, NEEDLESS, EXACT_SCORE = 0.05, 0.02, -18.0
+SMALLEST_SHARE, LARGEST_SHARE = 1e-9, 1.5
+# rows of a regression per column; relative size of a column below which it is not independent
+ROWS_PER_COLUMN, DEPENDENT = 1.25, 1e-11
+RIDGE = 1e-12
+
+
+class Rows(NamedTuple):
+    """Positions and gradients in units of standard deviations, shape (row, dim)."""
+
+    mean: np.ndarray
+    sd: np.ndarray
+    positions: np.ndarray
+    gradients: np.ndarray
+    weights: np.ndarray  # shape (row,)
+    hints: Hints
+
+    @classmethod
+    def standardize(cls, positions: np.ndarray, gradients: np.ndarray, hints: Hints) -> "Rows":
+        """Return rows in these units, each weighted by the size of its gradient."""
+        mean, sd = positions.mean(axis=0), positions.std(axis=0)
+        sd = np.where(sd > 0.0, sd, 1.0)
+        g = gradients * sd
+        size = np.sqrt(np.mean(g**2, axis=1))
+        weights = 1.0 / np.maximum(np.maximum(size, 0.1 * np.median(size)), 1e-300)
+        return cls(mean, sd, (positions - mean) / sd, g, weights, hints)
+
+    def function(self, factors: Function) -> np.ndarray:
+        """Return a function at all rows; exponentials are 1 at the mean of their hubs."""
+        values = np.ones(len(self.positions))
+        for hub, exponential, number in factors:
+            if exponential:
+                away = self.sd[hub] * self.positions[:, hub]
+                values = values * np.exp(np.clip(number * away, -60.0, 60.0))
+            else:
+                position = self.mean[hub] + self.sd[hub] * self.positions[:, hub]
+                values = values * _power(self.hints[hub], number, position)
+        return values
+
+    def design(self, factors: Function, columns: np.ndarray) -> np.ndarray:
+        """Return the weighted columns of a function: times each coordinate, and alone."""
+        linear = np.column_stack([self.positions[:, columns], np.ones(len(self.positions))])
+        return linear * (self.function(factors) * self.weights)[:, None]
+
+
+def _power(
+    bounds: tuple[float, float, float] | None, code: int, position: np.ndarray
+) -> np.ndarray:
+    assert bounds is not None
+    v = bounds[LOWER] + bounds[WIDTH] / (1.0 + np.exp(-bounds[SLOPE] * position))
+    inverse = 1.0 / np.maximum(1.0 - v * v, 1e-14)
+    return {LINEAR: v, SQUARE: v * v, INVERSE: inverse, RATIO: v * inverse}[code]
+
+
+def hubs_of(functions: list[Function]) -> list[int]:
+    """Return the hubs of some functions, in order."""
+    return sorted({hub for function in functions for hub, _, _ in function})
+
+
+class _Regression:
+    """The regression of all gradients but those of hubs on some functions, and what it leaves."""
+
+    def __init__(self, rows: Rows, functions: list[Function]) -> None:
+        self.rows, self.functions = rows, functions
+        dim = rows.positions.shape[1]
+        self.columns = np.setdiff1d(np.arange(dim), hubs_of(functions))
+        self.learned = np.arange(len(rows.positions)) % 3 < 2
+        design = np.concatenate([rows.design(f, self.columns) for f in functions], axis=1)
+        y = rows.gradients[:, self.columns] * rows.weights[:, None]
+        x, self.judged = design[self.learned], design[~self.learned]
+        self.possible = self.allows(0)
+        if not self.possible:
+            self.score, self.logs = np.inf, np.full(len(self.columns), np.inf)
+            return
+        size = np.sqrt(np.mean(x**2, axis=0))
+        size[size == 0.0] = 1.0
+        self.judged = self.judged / size
+        self.basis, self.triangle = np.linalg.qr(x / size)
+        diagonal = np.abs(np.diagonal(self.triangle))
+        dependent = diagonal < DEPENDENT * diagonal.max()
+        self.basis[:, dependent], self.triangle[dependent] = 0.0, 0.0
+        self.triangle[dependent, dependent] = 1.0
+        onto = self.basis.T @ y[self.learned]
+        self.left = y[self.learned] - self.basis @ onto
+        self.left_judged = y[~self.learned] - self.judged @ self._solve(onto)
+        self.whole = np.maximum(np.mean(y[~self.learned] ** 2, axis=0), 1e-300)
+        self.logs = self._logs(self.left_judged)
+        self.score = float(self.logs.mean()) if len(self.logs) else np.inf
+
+    def _solve(self, values: np.ndarray) -> np.ndarray:
+        return linalg.solve_triangular(self.triangle, values, check_finite=False)
+
+    def _logs(self, left: np.ndarray) -> np.ndarray:
+        shares = np.mean(left**2, axis=0) / self.whole
+        return np.log(np.clip(np.nan_to_num(shares, nan=np.inf), SMALLEST_SHARE, LARGEST_SHARE))
+
+    def allows(self, more: int) -> bool:
+        """Whether there are rows enough for some more functions."""
+        needed = (len(self.functions) + more) * (len(self.columns) + 1) * ROWS_PER_COLUMN
+        return len(self.columns) > 0 and self.learned.sum() >= needed
+
+    def gain(self, function: Function) -> float:
+        """Return by how much the score would fall with one more function."""
+        if not self.allows(1):
+            return -np.inf
+        x = self.rows.design(function, self.columns)
+        x, judged = x[self.learned], x[~self.learned]
+        size = np.sqrt(np.mean(x**2, axis=0))
+        size[size == 0.0] = 1.0
+        x, judged = x / size, judged / size
+        shared = self.basis.T @ x
+        x = x - self.basis @ shared
+        judged = judged - self.judged @ self._solve(shared)
+        gram = x.T @ x
+        gram[np.diag_indices_from(gram)] += RIDGE * len(x)
+        try:
+            factor = linalg.cho_factor(gram, check_finite=False)
+        except linalg.LinAlgError:
+            return -np.inf
+        slope = linalg.cho_solve(factor, x.T @ self.left, check_finite=False)
+        # the hubs of the new function will not be members of the block
+        kept = ~np.isin(self.columns, hubs_of([function]))
+        logs = self._logs(self.left_judged - judged @ slope)
+        return float(np.mean((self.logs - logs)[kept])) if kept.any() else -np.inf
+
+    def likely_hubs(self) -> np.ndarray:
+        """Return all coordinates, those first whose position goes with the size of gradients."""
+        left = np.empty((len(self.learned), len(self.columns)))
+        left[self.learned], left[~self.learned] = self.left, self.left_judged
+        score = np.zeros(self.rows.positions.shape[1])
+        for values, floor in ((left, 1e-12), (self.rows.gradients[:, self.columns], 1e-6)):
+            sizes = np.log(values**2 + floor * np.mean(values**2, axis=0) + 1e-300)
+            sizes = (sizes - sizes.mean(axis=0)) / np.maximum(sizes.std(axis=0), 1e-12)
+            found = np.square(sizes.T @ self.rows.positions / len(values))
+            found[np.arange(len(self.columns)), self.columns] = 0.0
+            score += found.mean(axis=0)
+        return np.argsort(-score, kind="stable")
+
+
+def search_functions(rows: Rows) -> list[Function]:
+    """Return the functions that explain the gradients; [()] if none beyond a constant does."""
+    now = _Regression(rows, [()])
+    while now.possible and len(now.functions) < MOST_FUNCTIONS and now.score > EXACT_SCORE:
+        tried = _candidates(rows, now)
+        gains = [now.gain(function) for function in tried]
+        if not gains or not max(gains) > GAIN:
+            break
+        now = _without_needless(_Regression(rows, [*now.functions, tried[int(np.argmax(gains))]]))
+        now = _with_correlations(rows, now)
+    return _without_needless(now).functions
+
+
+def _candidates(rows: Rows, now: _Regression) -> list[Function]:
+    order = [int(k) for k in now.likely_hubs()]
+    declared = [k for k in order if k in rows.hints][:MOST_DECLARED]
+    others = [k for k in order if k not in rows.hints][:MOST_OTHERS]
+    tried: dict[Function, None] = {}
+    for hub in dict.fromkeys([*hubs_of(now.functions), *declared, *others]):
+        exponential = rows.hints.get(hub) is None
+        for number in EXPONENTS if exponential else POWERS:
+            for function in now.functions:
+                product = _times(function, (hub, exponential, number))
+                if product is not None and product not in now.functions:
+                    tried[product] = None
+    return list(tried)
+
+
+def _times(function: Function, factor: Factor) -> Function | None:
+    """Return a function times a factor; None for exponents beyond 2, and powers of powers."""
+    hub, exponential, number = factor
+    there = {other: (kind, value) for other, kind, value in function}
+    if hub in there:
+        number += there[hub][1]
+        if not exponential or abs(number) > max(EXPONENTS):
+            return None
+    there[hub] = exponential, number
+    return tuple(sorted((h, kind, value) for h, (kind, value) in there.items() if value))
+
+
+def _without_needless(now: _Regression) -> _Regression:
+    """Drop functions, one after the other, that explain almost nothing."""
+    for old in now.functions:
+        if len(now.functions) > 1:
+            kept = _Regression(now.rows, [f for f in now.functions if f != old])
+            new = np.isin(kept.columns, now.columns)
+            if kept.possible and kept.logs[new].mean() <= now.score + NEEDLESS:
+                return _without_needless(kept)
+    return now
+
+
+def _with_correlations(rows: Rows, now: _Regression) -> _Regression:
+    """Offer the three functions of a pair of scales with an unknown correlation, for two of them.
+
+    One at a time, they would not be found.
+    """
+    single = [f for f in now.functions if len(f) == 1 and f[0][1:] == (True, -2)]
+    for hub in (hub for hub, bounds in rows.hints.items() if bounds is not None):
+        for first, second in combinations(single, 2):
+            one, other = first[0][0], second[0][0]
+            ratio = [(one, True, -1), (other, True, -1), (hub, False, RATIO)]
+            three = [
+                *(tuple(sorted([*f, (hub, False, INVERSE)])) for f in (first, second)),
+                tuple(sorted(ratio)),
+            ]
+            kept = [f for f in now.functions if f not in (first, second)]
+            tried = _Regression(rows, [*kept, *(f for f in three if f not in kept)])
+            if tried.score < now.score - GAIN:
+                return tried
+    return now

@@ -1,0 +1,235 @@
+"""Find tails of scales that the draws of a fit lack, by the gradients at its draws.
+
+Where many states collapse together, a neck, trajectories do not enter, and no statistic of the
+draws shows what is missing: R-hat, effective sample sizes and E-BFMI agree with chains that all
+lack the same. But given the exact block of a posterior (`block_structure`), the gradient by a hub p
+is the score s of its marginal density, and for any bounded f
+
+    E[f'(p) + f(p) s] = 0      (Stein's identity: integration by parts)
+
+Let f be a ramp from 1 at the lower 0.5 % of the draws to 0 at their 5 %. If the draws thin out
+toward the tail faster than the density, the mean is negative. It uses the slope of the density,
+where a comparison of shares has their binomial noise. On gradients without the block, the
+same means have no power: most of their variance is that of the gradient given the hub.
+
+The two ramps, their limits and the use of an exact block are ours; see Gorham and Mackey (2015),
+Measuring sample quality with Stein's method, for the identity as a test of draws.
+
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stanadapt import results
+from stanadapt.diagnostics import reasons
+from stanadapt.diagnostics.modes import parameter_rows
+from stanadapt.diagnostics.verdict import BY_DENSITY
+from stanadapt.engine.triangular_map import no_map
+from stanadapt.errors import Message
+from stanadapt.results import Fit, arviz_module
+from stanadapt.samplers.whitened.block_structure import (
+    MOST_COORDINATES,
+    Block,
+    apply_block,
+    find_block,
+    rows_needed,
+)
+from stanadapt.samplers.whitened.block_terms import Hints
+from stanadapt.samplers.whitened.findings import listed
+from stanadapt.samplers.whitened.straighten import distances
+from stanadapt.targets.target import Target
+
+# ramps: between these quantiles of the draws, from either end
+RAMPS = ((0.005, 0.05), (0.01, 0.1))
+# a mean below zero by as many Monte Carlo errors is a reason against the fit, or a remark
+MISSING, DOUBTFUL = 4.0, 3.0
+# draws per chain below which quantiles mean nothing
+LEAST_DRAWS = 200
+# largest share of the gradients of a run that are evaluated to judge it, and number in any case
+SHARE_OF_RUN, MOST_GRADIENTS = 0.2, 8000
+# posteriors closer to a Gaussian than this, on average and in each coordinate, are not looked at
+NEAR_GAUSSIAN, PART = 0.03, 1.0
+# how Stan transforms coordinates: (slope, lower bound, width) of a correlation, and the distance
+# at which a bounded coordinate has reached its bound
+CORRELATION, AT_BOUND = (2.0, -1.0, 2.0), 37.0
+SIDES = ("small", "large")
+
+
+class Tail(NamedTuple):
+    """A tail of a hub, and the smaller z of its ramps; far below 0 if draws are missing there."""
+
+    coordinate: int
+    side: str  # one of `SIDES`
+    z: float
+
+
+class Found(NamedTuple):
+    """The exact block of a posterior, and the tails of its hubs."""
+
+    block: Block
+    tails: list[Tail]
+
+
+def declared_bounds(target: Target) -> Hints:
+    """Return the coordinates that are declared with bounds: those with two have numbers."""
+    names, zero = target.model.param_unc_names(), np.zeros(target.dim)
+    columns = {name: i for i, name in enumerate(target.model.param_names())}
+    declared = {one.name: one for one in target.declared_parameters}
+    hints: dict[int, tuple[float, float, float] | None] = {}
+    for i, name in enumerate(names):
+        one = declared.get(results.variable_name(name))
+        if one is None:
+            continue
+        if one.lower is not None and one.upper is not None and name in columns:
+            ends = []
+            for at in (-AT_BOUND, AT_BOUND):
+                position = zero.copy()
+                position[i] = at
+                ends.append(float(target.model.param_constrain(position)[columns[name]]))
+            hints[i] = (1.0, ends[0], ends[1] - ends[0])
+        elif one.lower is not None or one.upper is not None:
+            hints[i] = None
+        elif one.base in ("cholesky_factor_corr", "corr_matrix") and tuple(
+            target.parameters[one.name].dimensions[-2:]
+        ) == (2, 2):
+            hints[i] = CORRELATION
+    return hints
+
+
+def find_tails(target: Target, fit: Fit, most: float = np.inf) -> Found | None:
+    """Return the exact block of a target and the tails of its hubs in a fit; None without a block.
+
+    `most` is the largest number of gradients that may be evaluated.
+    """
+    needed, most = rows_needed(target.dim), min(most, MOST_GRADIENTS)
+    if target.noise_size or target.dim > MOST_COORDINATES or most < needed:
+        return None
+    sizes = results.dataset(fit, "posterior").sizes
+    if sizes["draw"] < LEAST_DRAWS or _is_near(results.attribute(fit, "distance_from_gaussian")):
+        return None
+    rows, _ = parameter_rows(target, fit)
+    chains = sizes["chain"]
+    few = np.linspace(0, len(rows) - 1, min(needed, len(rows))).round().astype(int)
+    positions, gradients = _evaluated(target, rows[few])
+    finite = np.isfinite(positions).all(axis=1) & np.isfinite(gradients).all(axis=1)
+    if finite.mean() < 0.9 or _is_gaussian(positions[finite], gradients[finite]):
+        return None
+    try:
+        block = find_block(positions[finite], gradients[finite], declared_bounds(target))
+    except (np.linalg.LinAlgError, RuntimeError):  # no convergence, or Stan refuses a bound
+        return None
+    if block is None:
+        return None
+    most_rows = int(min(most, len(rows))) // chains
+    per_chain = len(rows) // chains
+    kept = np.linspace(0, per_chain - 1, min(most_rows, per_chain)).round().astype(int)
+    chosen = (np.arange(0, len(rows), per_chain)[:, None] + kept).ravel()
+    positions, gradients = _evaluated(target, rows[chosen])
+    if not (np.isfinite(positions).all() and np.isfinite(gradients).all()):
+        return Found(block, [])
+    y, slopes, _ = apply_block(block.map, positions, gradients)
+    tails = []
+    for hub in block.map.hubs:
+        z = _ramps(y[:, hub].reshape(chains, -1), slopes[:, hub].reshape(chains, -1))
+        tails += [Tail(int(hub), side, one) for side, one in zip(SIDES, z, strict=True)]
+    return Found(block, tails)
+
+
+def _is_near(distance: Any) -> bool:
+    return distance is not None and bool(distance < NEAR_GAUSSIAN)
+
+
+def _evaluated(target: Target, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    positions = target.unconstrain_rows(rows)
+    gradients = np.full(positions.shape, np.nan)
+    for i in np.flatnonzero(np.isfinite(positions).all(axis=1)):
+        gradients[i] = target.evaluate(positions[i])[1]
+    return positions, gradients
+
+
+def _is_gaussian(x: np.ndarray, g: np.ndarray) -> bool:
+    judged = np.arange(len(x)) % 3 == 2
+    parts = distances(no_map(), (x[~judged], g[~judged]), (x[judged], g[judged]))
+    return bool(parts.mean() < NEAR_GAUSSIAN and parts.max() < PART)
+
+
+def _ramps(draws: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
+    """Return the smaller z of the ramps at the lower and at the upper end; shape (chain, draw)."""
+    sd = max(float(draws.std()), 1e-300)
+    found = []
+    for sign in (1.0, -1.0):
+        x, s, z = sign * draws / sd, sign * sd * scores, []
+        for outer, inner in RAMPS:
+            low, high = np.quantile(x, (outer, inner))
+            width = max(high - low, 1e-12)
+            ramp = np.clip((high - x) / width, 0.0, 1.0)
+            values = ramp * s - ((x > low) & (x < high)) / width
+            z.append(_z(values))
+        found.append(float(np.min(z)))
+    return found[0], found[1]
+
+
+def _z(values: np.ndarray) -> float:
+    """Return the mean in units of its Monte Carlo error."""
+    size, sd = float(arviz_module().ess(values)), float(values.std())
+    return float(values.mean()) * np.sqrt(size) / sd if size > 0.0 and sd > 0.0 else 0.0
+
+
+# --- what a user is told --------------------------------------------------------------------------
+
+
+def missing_tails(target: Any, fit: Fit) -> Iterator[reasons.Reason]:
+    """Yield reasons against a fit whose draws lack a tail of a hub."""
+    if not isinstance(target, Target):
+        return
+    calls = results.attribute(fit, "n_gradients")
+    most = np.inf if calls is None else SHARE_OF_RUN * float(calls)
+    yield from reasons_of(target, find_tails(target, fit, most))
+
+
+def reasons_of(target: Target, found: Found | None) -> Iterator[reasons.Reason]:
+    """Yield a reason for each tail that is missing, or a remark for one that may be."""
+    if found is None:
+        return
+    names = target.coordinate_names
+    for tail in found.tails:
+        if not tail.z < -DOUBTFUL:
+            continue
+        missing = tail.z < -MISSING
+        text = (
+            f"The draws {'lack' if missing else 'may lack'} {tail.side} values of "
+            f"{names[tail.coordinate]}: toward that tail they thin out faster than the density "
+            f"(z = {tail.z:.1f}). {in_words(target, found)}: {_remedy(target, found.block)}"
+        )
+        if missing:
+            yield reasons.Reason(BY_DENSITY["tail_missing"], Message("tail_missing", text))
+        else:
+            yield reasons.Reason(BY_DENSITY["tail_doubtful"], Message("tail_doubtful", text))
+
+
+def in_words(target: Target, found: Found) -> str:
+    """Return which coordinates are normal given which hubs."""
+    names = np.array(target.coordinate_names)
+    members, hubs = (
+        listed(list(names[np.sort(part)])) for part in (found.block.map.block, found.block.map.hubs)
+    )
+    return f"Given {hubs}, {members} are exactly normal"
+
+
+def _remedy(target: Target, block: Block) -> str:
+    """Name the statements in which members of the block have a scale among the hubs."""
+    names = target.coordinate_names
+    members, hubs = (
+        {results.variable_of(names[int(j)]) for j in numbers}
+        for numbers in (block.map.block, block.map.hubs)
+    )
+    lines = []
+    for number, line in enumerate(target.program.code.splitlines(), 1):
+        for left, right in re.findall(r"(\w+)[^;~{}]*~([^;]*);", line):
+            if left in members and hubs & set(re.findall(r"\w+", right)):
+                lines.append(number)
+    where = f"the priors in line {', '.join(map(str, dict.fromkeys(lines)))}" if lines else "them"
+    return f"write {where} with standard normal residuals in place of parameters, and sample again."

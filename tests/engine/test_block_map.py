@@ -1,0 +1,86 @@
+"""The map of a Gaussian block: its gradient by differences, with each kind of function."""
+
+import numpy as np
+import pytest
+
+from stanadapt.engine import block_map
+from stanadapt.engine.block_map import BlockMap, size_of_work
+
+DIM, MEMBERS, TERMS = 8, 4, 4
+
+
+def made_up(rng, definite=True):
+    """A map with two hubs, one of them a correlation, two free coordinates, and an envelope."""
+    first = np.array([0, 0, 2, 0])
+    lengths = np.arange(MEMBERS) - first + 1
+    start = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    envelope = int(lengths.sum())
+    exponents = np.array([[0.0, 0.0], [-2.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
+    powers = np.array([[0.0, 0.0], [0.0, 1.0], [0.0, 4.0], [0.0, 3.0]])
+    precisions = 0.1 * rng.standard_normal((TERMS, envelope))
+    precisions[0, start + np.arange(MEMBERS) - first] += 4.0 if definite else -40.0
+    return BlockMap(
+        np.array([6, 2]), np.array([0, 3, 1, 7]), np.array([4, 5]), exponents, powers,
+        np.array([[0.0, 0.0, 0.0], [2.0, -1.0, 2.0]]), start, first, precisions,
+        rng.standard_normal((TERMS, MEMBERS)), rng.standard_normal((TERMS * MEMBERS, 2)),
+        np.full(MEMBERS, 2.0), np.zeros(size_of_work(TERMS, 2, MEMBERS, envelope)),
+    )  # fmt: skip
+
+
+def log_density(x):
+    """No Gaussian, and no coordinate is independent of the others."""
+    return -np.sum(np.cosh(x - np.roll(x, 1))) - 0.1 * np.sum(x**4)
+
+
+def slope(x):
+    """Return its gradient."""
+    return -np.sinh(x - np.roll(x, 1)) + np.sinh(np.roll(x, -1) - x) - 0.4 * x**3
+
+
+@pytest.mark.parametrize("code", [1, 2, 3, 4])
+def test_the_gradient_is_that_of_the_density_of_y(code):
+    rng = np.random.default_rng(code)
+    block = made_up(rng)
+    block.powers[1, 1] = code
+    for _ in range(5):
+        y = 0.5 * rng.standard_normal(DIM)
+        x, gradient = np.empty(DIM), np.empty(DIM)
+
+        def density(y, x=x):
+            log_jacobian = block_map.place(block, y, x)
+            return log_density(x) + log_jacobian
+
+        for j in range(DIM):
+            step = 1e-5 * np.eye(DIM)[j]
+            gradient[j] = (density(y + step) - density(y - step)) / 2e-5
+        density(y)
+        found = slope(x)
+        block_map.pull_back(block, x, found)
+        np.testing.assert_allclose(found, gradient, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("definite", [True, False])
+def test_rows_go_there_and_back(definite):
+    """Also where Q is not positive definite, so that no draw is lost or counted twice."""
+    rng = np.random.default_rng(3)
+    block, x = made_up(rng, definite), 0.5 * rng.standard_normal((20, DIM))
+    y, back, logs = x.copy(), np.empty_like(x), np.empty((2, 20))
+    count = block_map.enter_rows(block, y, np.zeros_like(x), logs[0])
+    assert count == (20 if definite else 0)
+    for i in range(20):
+        logs[1, i] = block_map.place(block, y[i], back[i])
+    np.testing.assert_allclose(back, x, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(logs[0], logs[1], rtol=1e-12)
+    assert not np.allclose(x[:, block.block], y[:, block.block])
+
+
+def test_the_jacobian_is_that_of_the_map():
+    rng = np.random.default_rng(4)
+    block, y = made_up(rng), 0.3 * rng.standard_normal(DIM)
+    jacobian, x = np.empty((DIM, DIM)), np.empty((2, DIM))
+    for j in range(DIM):
+        for side, sign in enumerate((1e-5, -1e-5)):
+            block_map.place(block, y + sign * np.eye(DIM)[j], x[side])
+        jacobian[:, j] = (x[0] - x[1]) / 2e-5
+    log_jacobian = block_map.place(block, y, x[0])
+    assert log_jacobian == pytest.approx(np.linalg.slogdet(jacobian)[1], abs=1e-8)

@@ -1,0 +1,132 @@
+"""The structure of Gaussian blocks is read from gradients to rounding error, or not at all."""
+
+import numpy as np
+import pytest
+
+from stanadapt.engine.block_map import INVERSE, RATIO
+from stanadapt.samplers.whitened.block_structure import apply_block, find_block
+from stanadapt.samplers.whitened.missing_tails import CORRELATION
+from tests.helpers.gaussian_blocks import LEVELS, STEP, LocalLevel, anywhere
+
+SCALES = {LEVELS: None, LEVELS + 1: None}
+
+
+def rows(count=300, seed=1, model=None):
+    x = anywhere(np.random.default_rng(seed), count)
+    model = model or LocalLevel()
+    return x, np.array([model.gradient(row) for row in x])
+
+
+def dense(block, k):
+    """Return a matrix of a map as it is, in the order of the coordinates."""
+    n = len(block.block)
+    out = np.zeros((n, n))
+    for i in range(n):
+        begin, width = block.start[i], i - block.first[i] + 1
+        out[i, block.first[i] : i + 1] = block.precisions[k, begin : begin + width]
+    out = out + np.tril(out, -1).T
+    back = np.argsort(block.block)
+    return out[np.ix_(back, back)]
+
+
+def test_the_local_level_is_read_from_few_rows_far_from_the_posterior():
+    x, g = rows()
+    block = find_block(x, g, SCALES)
+    u, s = ((LEVELS, True, -2),), ((LEVELS + 1, True, -2),)
+    assert sorted(block.functions) == [(), u, s]
+    assert sorted(block.map.block) == list(range(LEVELS))
+    # whole numbers are read to the bit, so that the neck is exact at any depth
+    np.testing.assert_array_equal(dense(block.map, block.functions.index(u)), STEP.T @ STEP)
+    np.testing.assert_array_equal(dense(block.map, block.functions.index(s)), np.eye(LEVELS))
+    # a chain with its neighbors: 2 n - 1 entries
+    assert block.map.precisions.shape[1] == 2 * LEVELS - 1
+    y, slopes, _ = apply_block(block.map, x, g)
+    np.testing.assert_allclose(slopes[:, :LEVELS], -y[:, :LEVELS], atol=1e-9)
+    # what is left of the hubs' gradients is the marginal score: the same whatever the states are
+    other = x.copy()
+    other[:, :LEVELS] += np.random.default_rng(2).standard_normal((len(x), LEVELS))
+    gradients = np.array([LocalLevel().gradient(row) for row in other])
+    again = apply_block(block.map, other, gradients)[1]
+    np.testing.assert_allclose(again[:, LEVELS:], slopes[:, LEVELS:], rtol=1e-7, atol=1e-7)
+
+
+def test_scales_without_declared_bounds_are_found_too():
+    block = find_block(*rows(400), {})
+    assert block.map.hubs.tolist() == [LEVELS, LEVELS + 1]
+
+
+def test_the_marginal_score_is_that_of_the_scales():
+    model, (x, g) = LocalLevel(), rows()
+    block = find_block(x, g, SCALES)
+    _, slopes, _ = apply_block(block.map, x[:5], g[:5])
+    for row, found in zip(x[:5], slopes, strict=True):
+        for j, step in ((0, [1e-5, 0.0]), (1, [0.0, 1e-5])):
+            up, down = (model.marginal(*(row[LEVELS:] + s * np.array(step))) for s in (1, -1))
+            assert found[LEVELS + j] == pytest.approx((up - down) / 2e-5, rel=1e-5, abs=1e-5)
+
+
+def pairs(rng, count):
+    """Rows of pairs of effects with an unknown correlation: log scales, atanh of it, 6 pairs."""
+    x = rng.standard_normal((count, 15)) * 0.5
+    g = np.zeros_like(x)
+    for row, out in zip(x, g, strict=True):
+        r, scales = np.tanh(row[2]), np.exp(row[:2])
+        inverse = np.array([[1.0, -r], [-r, 1.0]]) / (1.0 - r * r)
+        precision = inverse / np.outer(scales, scales)
+        effects = row[3:].reshape(6, 2)
+        out[3:] = (-effects @ precision + 2.0 * (1.0 - effects)).ravel()
+        out[:3] = -row[:3]  # something: hubs are not members
+    return x, g
+
+
+def test_an_unknown_correlation_is_exact():
+    x, g = pairs(np.random.default_rng(3), 400)
+    block = find_block(x, g, {0: None, 1: None, 2: CORRELATION})
+    assert {f for f in block.functions if f} == {
+        ((0, True, -2), (2, False, INVERSE)), ((1, True, -2), (2, False, INVERSE)),
+        ((0, True, -1), (1, True, -1), (2, False, RATIO)),
+    }  # fmt: skip
+    y, slopes, _ = apply_block(block.map, x, g)
+    np.testing.assert_allclose(slopes[:, 3:], -y[:, 3:], atol=1e-8)
+
+
+def test_a_free_coordinate_moves_the_mean():
+    """Beside a block there may be others, of which its mean is a linear function."""
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((300, 8))
+    precision = np.exp(-2.0 * x[:, :1])
+    away = x[:, 2:] - 0.5 * x[:, 1:2]
+    g = np.column_stack([rng.standard_normal((300, 1)), -(x[:, 1] ** 3), -precision * away])
+    block = find_block(x, g, {0: None})
+    assert block.map.free.tolist() == [1]
+    y, slopes, _ = apply_block(block.map, x, g)
+    np.testing.assert_allclose(y[:, 2:], away * np.sqrt(precision), atol=1e-9)
+    np.testing.assert_allclose(slopes[:, 2:], -y[:, 2:], atol=1e-9)
+
+
+@pytest.mark.parametrize("spoil", ["noise", "poisson", "improper", "fixed"])
+def test_what_is_not_exact_is_not_taken(spoil):
+    x, g = rows(600)
+    if spoil == "noise":
+        g = g * (1.0 + 1e-4 * np.random.default_rng(1).standard_normal(g.shape))
+    elif spoil == "poisson":
+        g[:, :LEVELS] -= np.exp(np.clip(x[:, :LEVELS], -5, 5))
+    elif spoil == "improper":  # linear in the states, but no density
+        g[:, :LEVELS] *= -1.0
+    else:  # hubs that never vary are no hubs
+        x[:, LEVELS:] = 0.0
+        g = np.array([LocalLevel().gradient(row) for row in x])
+    assert find_block(x, g, SCALES) is None
+
+
+@pytest.mark.parametrize("count", [0, 1, 20, 60])
+def test_too_few_rows_show_nothing(count):
+    x, g = rows()
+    assert find_block(x[:count], g[:count], SCALES) is None
+
+
+def test_rows_without_a_gradient_are_left_out():
+    x, g = rows(600)
+    g[::10, 3] = np.nan
+    x[1::10, 5] = np.inf
+    assert len(find_block(x, g, SCALES).map.block) == LEVELS

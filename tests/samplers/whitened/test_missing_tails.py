@@ -1,0 +1,79 @@
+"""Tails that draws lack are found by gradients; those of right fits are not called missing."""
+
+import json
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt.diagnostics.verdict import judge
+from stanadapt.samplers.whitened.missing_tails import find_tails, missing_tails
+from tests.helpers import funnel_fits
+from tests.helpers.gaussian_blocks import LocalLevel
+
+
+@pytest.fixture(scope="module")
+def level():
+    return LocalLevel()
+
+
+def test_a_neck_that_draws_lack_is_named_with_its_lines(level):
+    """Half of the mass below the 5 % point of s_x is missing: independent draws, and no sign."""
+    target, made = level.target(), level.fit(1, least=-1.6)
+    assert sa.diagnose(made).verdict == "fine"
+    diagnosis = sa.diagnose(made, target)
+    assert diagnosis.verdict == "suspect"
+    (reason,) = diagnosis.reasons
+    assert reason.code == "tail_missing"
+    assert "lack small values of s_x" in reason
+    assert "Given s_u and s_x, u[1..25] are exactly normal" in reason
+    assert "in line 6" in reason
+    assert "gaussian_block" in diagnosis.codes
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_right_fit_lacks_nothing(level, seed):
+    found = find_tails(level.target(), level.fit(seed))
+    # of normal numbers, the smallest of 8 is below -3.5 in one of 500
+    assert len(found.tails) == 4
+    assert min(tail.z for tail in found.tails) > -3.5
+
+
+def test_the_upper_tail_is_a_tail_too(level):
+    whole = level.fit(1)
+    few = whole.posterior["s_u"].values.ravel()
+    order = np.argsort(few)[: int(0.93 * few.size)]
+    order = order[: order.size // 4 * 4].reshape(4, -1)
+    order = np.random.default_rng(1).permutation(order.ravel()).reshape(order.shape)
+    cut = {
+        name: v.values.reshape(few.size, *v.shape[2:])[order]
+        for name, v in whole.posterior.data_vars.items()
+    }
+    reasons = list(missing_tails(level.target(), funnel_fits.foreign(cut)))
+    assert [r.message.code for r in reasons] == ["tail_missing"]
+    assert "lack large values of s_u" in reasons[0].message
+
+
+def test_a_fit_keeps_the_reason(level):
+    """It was found with the density, which is not there when the fit is judged again."""
+    made = level.fit(1, least=-1.6)
+    with pytest.warns(match="lack small values of s_x"):
+        judge(made, missing_tails(level.target(), made))
+    assert made.attrs["verdict"] == "suspect"
+    again = sa.diagnose(made)
+    assert again.verdict == "suspect"
+    assert again.codes == json.loads(made.attrs["verdict_codes"]) == ["tail_missing"]
+
+
+def test_few_draws_and_other_shapes_claim_nothing(level):
+    target = level.target()
+    assert find_tails(target, level.fit(1, shape=(4, 50))) is None
+    assert find_tails(target, level.fit(1), most=100) is None
+    code = "parameters { vector[4] x; } model { x ~ student_t(5, 0, 1); }"
+    heavy = sa.Target(code, backend="stanli", show_progress=False)
+    draws = np.random.default_rng(1).standard_t(5, (4, 500, 4))
+    assert find_tails(heavy, funnel_fits.foreign({"x": draws})) is None
+
+
+def test_one_chain_is_judged(level):
+    assert len(find_tails(level.target(), level.fit(1, shape=(1, 1000))).tails) == 4
