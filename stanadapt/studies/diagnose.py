@@ -10,6 +10,7 @@ import pandas as pd
 from stanadapt import results
 from stanadapt.diagnostics.importance import is_approximation
 from stanadapt.diagnostics.mixing import Efficiency, efficiency
+from stanadapt.diagnostics.modes import require_fit_of
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import verdict
 from stanadapt.errors import Message, codes_of
@@ -81,7 +82,9 @@ def diagnose(fit: Fit, target: Target | None = None) -> Diagnosis:
     target : Target, optional
         The target of the fit. With it, gradients at 600 draws show how far the posterior is from a
         Gaussian, on which parameters the scales and locations of others depend, and whether the
-        fit lacks a tail of such a parameter, which no check of draws alone can show.
+        fit lacks a tail of such a parameter, which no check of draws alone can show. If parameters
+        are exactly normal given a few others, it is also tested whether draws thin out toward a
+        tail of these: reason `tail_missing`, or the remark `tail_doubtful`.
 
     Returns
     -------
@@ -105,9 +108,12 @@ def diagnose(fit: Fit, target: Target | None = None) -> Diagnosis:
     ('fine', [])
 
     """
-    notes = with_shape([*_interruption(fit), *results.notes(fit)], target, fit)
-    found = None if target is None else find_tails(target, fit)
+    found = None
+    if target is not None:
+        require_fit_of(target, fit, "diagnose")
+        found = find_tails(target, fit)
     judgment = verdict(fit, None if target is None else reasons_of(target, found))
+    notes = with_shape([*_interruption(fit), *results.notes(fit)], target, fit)
     if target is not None and found is not None:
         notes.append(Message("gaussian_block", f"{in_words(target, found)}."))
     columns = results.columns(fit, wanted=results.parameters(fit))

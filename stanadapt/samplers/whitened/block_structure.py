@@ -48,12 +48,12 @@ class Block(NamedTuple):
 
 
 def rows_needed(dim: int) -> int:
-    """Return how many rows show a structure of up to four functions, or say that there is none."""
+    """Return how many rows show a structure of up to four functions."""
     return max(600, 8 * (dim + 1))
 
 
 def find_block(positions: np.ndarray, gradients: np.ndarray, hints: Hints) -> Block | None:
-    """Return the exact block of a posterior, or None if there is none.
+    """Return the exact block of a posterior, if it has one.
 
     Parameters
     ----------

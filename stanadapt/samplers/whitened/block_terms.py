@@ -36,8 +36,8 @@ Hints = Mapping[int, tuple[float, float, float] | None]
 
 EXPONENTS, POWERS = (-2, -1, 1, 2), (LINEAR, SQUARE, INVERSE, RATIO)
 MOST_FUNCTIONS = 9
-# coordinates tried as hubs: declared with bounds, and others
-MOST_DECLARED, MOST_OTHERS = 8, 3
+# coordinates tried as hubs: declared with bounds, others, and scales that a correlation may join
+MOST_DECLARED, MOST_OTHERS, MOST_PAIRED = 8, 3, 5
 # the score is the mean log share of the gradients that is left; what a function must gain, what
 # one may cost that is left out, and below which all is explained
 GAIN, NEEDLESS, EXACT_SCORE = 0.05, 0.02, -18.0
@@ -113,6 +113,7 @@ class _Regression:
         self.possible = self.allows(0)
         if not self.possible:
             self.score, self.logs = np.inf, np.full(len(self.columns), np.inf)
+            self.left, self.left_judged = y[self.learned], y[~self.learned]
             return
         size = np.sqrt(np.mean(x**2, axis=0))
         size[size == 0.0] = 1.0
@@ -231,21 +232,19 @@ def _without_needless(now: _Regression) -> _Regression:
 
 
 def _with_correlations(rows: Rows, now: _Regression) -> _Regression:
-    """Offer the three functions of a pair of scales with an unknown correlation, for two of them.
+    """Offer the three functions of a pair of scales with an unknown correlation.
 
     One at a time, they would not be found.
     """
-    single = [f for f in now.functions if len(f) == 1 and f[0][1:] == (True, -2)]
+    scales = [k for k in now.likely_hubs() if rows.hints.get(int(k), ()) is None][:MOST_PAIRED]
+    best = now
     for hub in (hub for hub, bounds in rows.hints.items() if bounds is not None):
-        for first, second in combinations(single, 2):
-            one, other = first[0][0], second[0][0]
-            ratio = [(one, True, -1), (other, True, -1), (hub, False, RATIO)]
-            three = [
-                *(tuple(sorted([*f, (hub, False, INVERSE)])) for f in (first, second)),
-                tuple(sorted(ratio)),
-            ]
-            kept = [f for f in now.functions if f not in (first, second)]
-            tried = _Regression(rows, [*kept, *(f for f in three if f not in kept)])
-            if tried.score < now.score - GAIN:
-                return tried
-    return now
+        for one, other in combinations(sorted(map(int, scales)), 2):
+            single = [((k, True, -2),) for k in (one, other)]
+            factors: list[Function] = [((k, True, -2), (hub, False, INVERSE)) for k in (one, other)]
+            factors.append(((one, True, -1), (other, True, -1), (hub, False, RATIO)))
+            kept = [f for f in now.functions if f not in single and hub not in hubs_of([f])]
+            tried = _Regression(rows, [*kept, *(tuple(sorted(f)) for f in factors)])
+            if tried.score < best.score - GAIN:
+                best = tried
+    return best

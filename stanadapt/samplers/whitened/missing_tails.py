@@ -183,7 +183,7 @@ def _z(values: np.ndarray) -> float:
 
 def missing_tails(target: Any, fit: Fit) -> Iterator[reasons.Reason]:
     """Yield reasons against a fit whose draws lack a tail of a hub."""
-    if not isinstance(target, Target):
+    if target.target is not target:  # a distribution that is built from a program
         return
     calls = results.attribute(fit, "n_gradients")
     most = np.inf if calls is None else SHARE_OF_RUN * float(calls)

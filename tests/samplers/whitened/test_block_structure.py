@@ -66,32 +66,32 @@ def test_the_marginal_score_is_that_of_the_scales():
 
 
 def pairs(rng, count):
-    """Rows of pairs of effects with an unknown correlation: log scales, atanh of it, 6 pairs."""
-    x = rng.standard_normal((count, 15)) * 0.5
+    """Rows of six pairs of effects: log scales, atanh of their correlation, log noise, effects."""
+    x = rng.standard_normal((count, 16)) * 0.5
     g = np.zeros_like(x)
     for row, out in zip(x, g, strict=True):
         r, scales = np.tanh(row[2]), np.exp(row[:2])
         inverse = np.array([[1.0, -r], [-r, 1.0]]) / (1.0 - r * r)
         precision = inverse / np.outer(scales, scales)
-        effects = row[3:].reshape(6, 2)
-        out[3:] = (-effects @ precision + 2.0 * (1.0 - effects)).ravel()
-        out[:3] = -row[:3]  # something: hubs are not members
+        effects = row[4:].reshape(6, 2)
+        out[4:] = (-effects @ precision + np.exp(-2.0 * row[3]) * (1.0 - effects)).ravel()
+        out[:4] = -row[:4]  # something: hubs are not members
     return x, g
 
 
 def test_an_unknown_correlation_is_exact():
     x, g = pairs(np.random.default_rng(3), 400)
-    block = find_block(x, g, {0: None, 1: None, 2: CORRELATION})
+    block = find_block(x, g, {0: None, 1: None, 2: CORRELATION, 3: None})
     assert {f for f in block.functions if f} == {
         ((0, True, -2), (2, False, INVERSE)), ((1, True, -2), (2, False, INVERSE)),
-        ((0, True, -1), (1, True, -1), (2, False, RATIO)),
+        ((0, True, -1), (1, True, -1), (2, False, RATIO)), ((3, True, -2),),
     }  # fmt: skip
     y, slopes, _ = apply_block(block.map, x, g)
-    np.testing.assert_allclose(slopes[:, 3:], -y[:, 3:], atol=1e-8)
+    np.testing.assert_allclose(slopes[:, 4:], -y[:, 4:], atol=1e-8)
 
 
 def test_a_free_coordinate_moves_the_mean():
-    """Beside a block there may be others, of which its mean is a linear function."""
+    """Beside a block there may be others, and its mean is linear in these."""
     rng = np.random.default_rng(5)
     x = rng.standard_normal((300, 8))
     precision = np.exp(-2.0 * x[:, :1])
