@@ -178,7 +178,7 @@ def _z(values: np.ndarray) -> float:
     return float(values.mean()) * np.sqrt(size) / sd if size > 0.0 and sd > 0.0 else 0.0
 
 
-# --- what a user is told --------------------------------------------------------------------------
+# --- reasons and remedies --------------------------------------------------------------------------
 
 
 def missing_tails(target: Any, fit: Fit) -> Iterator[reasons.Reason]:
