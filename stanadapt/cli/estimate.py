@@ -152,7 +152,7 @@ def _as_json(table: pd.DataFrame) -> str:
     """Return JSON with all digits; null for what cannot be computed."""
     rows: dict[str, Any] = {}
     for name, row in table.astype(float).iterrows():
-        values = {column: None if np.isnan(value) else value for column, value in row.items()}
+        values = {column: value if np.isfinite(value) else None for column, value in row.items()}
         if isinstance(name, tuple):  # of several fits
             rows.setdefault(str(name[0]), {})[str(name[1])] = values
         else:

@@ -26,6 +26,9 @@ from stanadapt.results import Fit
 
 LONGEST_STAY = 0.5  # share of its length for which a chain may repeat one draw
 FIXED_PARAM = "fixed_param"  # of fits without chains, CmdStan's and ours: draws are independent
+# a run may be advised to be so many times as long; chains that need more hardly move between
+# regions, for whatever reason
+MOST_TIMES = 5
 NAMED = 3  # variables that a message lists
 
 Found = Mapping[str, Any]
@@ -135,10 +138,14 @@ def _lacking_draws(fit: Drawn) -> Found:
     enough = ESS_PER_CHAIN * fit.chains
     times = int(np.ceil(enough / max(ess, 1.0)))
     length = times * fit.draws * int(fit.attribute("thin", 1))
-    return {
-        "value": enough - ess, "ess": ess, "name": name, "kind": kind, "times": times,
-        "length": length,
-    }  # fmt: skip
+    remedy = f"Draw {times} times as many (iter_sampling={length})."
+    if times > MOST_TIMES or any(one.r_hat > R_HAT_UNUSABLE for one in fit.mixed.values()):
+        remedy = (
+            "A longer run is no remedy: the chains hardly move from one region to another, such as "
+            "separate modes, or parameters that can exchange their roles (`stanadapt modes` lists "
+            f"modes). Order or inform these parameters, or use {fit.other}."
+        )
+    return {"value": enough - ess, "ess": ess, "name": name, "kind": kind, "remedy": remedy}
 
 
 def _constant(fit: Drawn) -> Found:
@@ -211,7 +218,7 @@ CONVERGENCE = (
     Check(
         "low_ess", _lacking_draws, TOO_SHORT,
         f"The {{kind}} effective sample size of {{name}} is {{ess:.0f}}, below {ESS_PER_CHAIN} per "
-        "chain. Draw {times} times as many (iter_sampling={length}).",
+        "chain. {remedy}",
     ),
 )  # fmt: skip
 CONSTANT = (

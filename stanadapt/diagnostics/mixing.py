@@ -27,6 +27,8 @@ from stanadapt.results import arviz_module
 
 # chains have converged up to the first limit of R-hat; above the second, the draws are unusable
 R_HAT, R_HAT_UNUSABLE = 1.01, 1.05
+# of chains that do not overlap, R-hat is a ratio of rounding errors: infinite
+LARGEST_R_HAT = 1000.0
 ESS_PER_CHAIN = 100  # smallest effective sample size, in the bulk and in the tails
 TAILS = (0.05, 0.95)  # as in ArviZ 0.23; 1.x uses 5.5 % and 94.5 %
 CACHED = 2000  # columns in the cache, a hundred bytes each
@@ -52,6 +54,7 @@ def _compute(draws: np.ndarray) -> Mixing:
             return _as_arviz(draws)
         ranked = Ranked(draws)
         r_hat = ranked.r_hat() if len(draws) > 1 else np.nan
+        r_hat = np.inf if r_hat > LARGEST_R_HAT else r_hat
         return Mixing(r_hat, ranked.ess_bulk(), ranked.ess_tail(TAILS))
 
 

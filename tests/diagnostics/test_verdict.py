@@ -12,7 +12,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics import draw_checks, reasons
 from stanadapt.diagnostics.comparison_table import remarks
-from stanadapt.diagnostics.mixing import Mixing
+from stanadapt.diagnostics.mixing import Mixing, measure_mixing
 from stanadapt.diagnostics.sampler_checks import divergent_share
 from stanadapt.diagnostics.screening import screen
 from stanadapt.diagnostics.verdict import judge, skip_judging, verdict
@@ -290,6 +290,19 @@ def test_the_advised_length_counts_iterations_that_thinning_drops():
     one, ten = (int(re.search(r"iter_sampling=(\d+)", message(fit, "low_ess"))[1]) for fit in fits)
     assert one % DRAWS == 0
     assert ten == 10 * one
+
+
+def test_no_longer_run_is_advised_where_chains_lie_in_separate_modes():
+    columns = (shifted(9.0), shifted(0.13) + walk(0.02), walk(0.02))
+    for fit in (made(sigma=column) for column in columns):
+        text = message(fit, "low_ess")
+        assert "iter_sampling" not in text
+        assert "stanadapt modes" in text
+
+
+def test_chains_that_do_not_overlap_have_an_infinite_r_hat():
+    assert measure_mixing({"mu": APART})["mu"].r_hat == np.inf
+    assert "R-hat of sigma is inf" in message(made(sigma=APART), "high_r_hat")
 
 
 @pytest.mark.parametrize("draws", [1, 3])
