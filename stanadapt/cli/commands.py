@@ -102,7 +102,6 @@ app = typer.Typer(
     cls=LazyGroup,
     help="Adaptive MCMC for Stan programs, side by side with Stan's NUTS, read in ArviZ.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings=HELP_OPTIONS,
 )

@@ -92,6 +92,7 @@ def compare(
         ),
     ] = None,
     measured: Given,
+    sampler_file: options.SamplerFile = None,
     target: Given,
     posteriordb: options.Posteriordb = None,
     float32: options.Float32 = False,

@@ -72,6 +72,7 @@ def sample(
         ),
     ] = False,
     settings: options.Settings = None,
+    sampler_file: options.SamplerFile = None,
     target: Given,
     posteriordb: options.Posteriordb = None,
     float32: options.Float32 = False,
@@ -201,6 +202,7 @@ Folder = Annotated[Path, typer.Argument(help="The folder that `sample --run` wro
 def resume(
     run: Folder,
     *,
+    sampler_file: options.SamplerFile = None,
     out: options.Out = None,
     format: options.Format = "netcdf",
     plan: Given,

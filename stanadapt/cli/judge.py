@@ -138,6 +138,7 @@ def sbc(
         Path | None, typer.Option("--out", "-o", help="Picture of the ranks: .png, .pdf or .svg.")
     ] = None,
     settings: options.Settings = None,
+    sampler_file: options.SamplerFile = None,
     force: options.Force = False,
 ) -> None:
     path = None

@@ -1,6 +1,8 @@
 """Options that several commands share, and functions that convert their values."""
 
+import sys
 from collections.abc import Collection
+from importlib.util import module_from_spec, spec_from_file_location
 from operator import not_
 from pathlib import Path
 from typing import Annotated, Any
@@ -54,6 +56,33 @@ Format = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
+
+
+def load_sampler(path: Path | None) -> Path | None:
+    """Import a file that registers samplers, under the name of the file."""
+    if path is None:
+        return None
+    if not path.is_file():
+        raise typer.BadParameter(f"there is no file {path}.")
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[path.stem] = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        text = f"{path} cannot be imported: {type(error).__name__}: {error}"
+        raise typer.BadParameter(text) from None
+    return path
+
+
+SamplerFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--sampler-file", callback=load_sampler, is_eager=True,
+        help="A Python file that registers a sampler of your own.",
+    ),
+]  # fmt: skip
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", help="A setting of the sampler, NAME=VALUE; repeatable."),

@@ -1,10 +1,11 @@
-"""The command `paper`: the experiments of the papers, one by name, or all one after another."""
+"""The commands `paper`, experiments of the papers, one or all, and `bench`, benchmarks."""
 
+import ast
 import importlib
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -56,15 +57,50 @@ def paper(
         _list(catalogue)
         return
     names = {experiment.name: experiment for experiment in catalogue}
-    experiment = names.get(name.replace("_", "-").replace(".", "-"))
-    if experiment is None:
-        listed = ", ".join(names)
+    name = name.replace("_", "-").replace(".", "-")
+    _require_known(name, names, "experiment")
+    _start("paper", name, names[name].module, context.args)
+
+
+@command()
+def bench(
+    context: typer.Context,
+    name: Annotated[
+        str | None, typer.Argument(help="A benchmark; if omitted, all are listed.")
+    ] = None,
+) -> None:
+    _catalogue()
+    folder = Path(str(importlib.import_module(f"{ALL}.benchmarks").__file__)).parent
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py"))}
+    about = {
+        stem.replace("_", "-"): str(ast.get_docstring(ast.parse(text))).split("\n\n")[0]
+        for stem, text in texts.items()
+        if "\ndef main(" in text
+    }
+    if name is None or name in context.help_option_names:
+        console = Console(soft_wrap=True)
+        for each, text in about.items():
+            console.print(f"[bold]{each}[/bold]  {plain(' '.join(text.split()))}", highlight=False)
+        console.print("`stanadapt bench NAME --help` lists the options of one.", highlight=False)
+        return
+    name = name.replace("_", "-")
+    _require_known(name, about, "benchmark")
+    _start("bench", name, f"benchmarks.{name.replace('-', '_')}", context.args)
+
+
+def _require_known(name: str, names: Collection[str], kind: str) -> None:
+    if name not in names:
         raise StanadaptError(
             "unknown_experiment",
-            f"there is no experiment {name!r}.{did_you_mean(name, names)} There are {listed}.",
+            f"there is no {kind} {name!r}.{did_you_mean(name, names)} "
+            f"There are {', '.join(names)}.",
         )
-    sys.argv = [f"stanadapt paper {experiment.name}", *context.args]
-    importlib.import_module(f"{ALL}.{experiment.module}").main()
+
+
+def _start(command: str, name: str, module: str, words: Sequence[str]) -> None:
+    """Run a module, which parses its own options."""
+    sys.argv = [f"stanadapt {command} {name}", *words]
+    importlib.import_module(f"{ALL}.{module}").main()
 
 
 def _catalogue(package: Path = PACKAGE) -> Any:

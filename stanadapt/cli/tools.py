@@ -1,6 +1,7 @@
 """Commands around a fit: lists and explanations, and installation."""
 
 import inspect
+import json
 import os
 import textwrap
 from pathlib import Path
@@ -11,9 +12,11 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from stanadapt.cli.options import Quiet
+from stanadapt.cli.options import Quiet, SamplerFile, Settings, read_settings
 from stanadapt.cli.signature import command
 from stanadapt.cli.terminal import plain
+from stanadapt.diagnostics.printed_tables import show_columns
+from stanadapt.engine.checks import check_sampler as check
 from stanadapt.engine.compiled.cache_folder import cache_root
 from stanadapt.engine.console import status
 from stanadapt.engine.registry import ABOUT_PRESETS, find, registered, shown_preset
@@ -36,6 +39,7 @@ from stanadapt.targets.stan.backends import cmdstan
 from stanadapt.targets.stan.install_cmdstan import install_cmdstan as install
 
 TEXT_WIDTH = 92
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @command()
@@ -43,8 +47,14 @@ def samplers(
     name: Annotated[
         str | None, typer.Argument(help="The sampler to explain; if omitted, all.")
     ] = None,
+    sampler_file: SamplerFile = None,
+    as_json: AsJson = False,
 ) -> None:
     console = Console(soft_wrap=True)
+    if as_json:
+        wanted = registered().values() if name is None else [find(name)[0]]
+        print(json.dumps({sampler.name: _as_plain(sampler) for sampler in wanted}, indent=2))
+        return
     if name is None:
         console.print(f"[bold]{AUTO}[/bold]  {ABOUT_AUTO}", highlight=False)
         for sampler in registered().values():
@@ -66,6 +76,29 @@ def samplers(
     for title in sampler.presets:
         console.print(f"\n[bold]{title}[/bold]", highlight=False)
         console.print(f"    {plain(shown_preset(sampler, title))}", highlight=False)
+
+
+def _as_plain(sampler: Any) -> dict[str, Any]:
+    """Return what the list says of a sampler, as plain values."""
+    chosen = as_chosen(sampler.settings())
+    return {
+        "about": " ".join(sampler.documentation.split("\n\n")[0].split()),
+        "exact": find(sampler.name)[0].exact,
+        "iter_warmup": sampler.iter_warmup, "iter_sampling": sampler.iter_sampling,
+        "settings": {k: v if isinstance(v, int | float) else str(v) for k, v in chosen.items()},
+    }  # fmt: skip
+
+
+@command()
+def check_sampler(
+    name: Annotated[str, typer.Argument(help="The sampler to check.")],
+    sampler_file: SamplerFile = None,
+    settings: Settings = None,
+) -> None:
+    report = check(name, **read_settings(settings))
+    print(report)
+    if not report.passed:
+        raise typer.Exit(1)
 
 
 def _show_sampler(console: Console, sampler: Any) -> None:
@@ -119,14 +152,21 @@ def models(
         Path | None,
         typer.Option("--posteriordb", help="Folder of a posteriordb: list its posteriors instead."),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     if posteriordb is not None:
-        table = Table(box=None, header_style="bold")
-        for column in ("posterior", "components", "reference"):
-            table.add_column(column)
-        for row in list_posteriors(PosteriorDatabase(posteriordb)):
-            table.add_row(*map(plain, row))
-        Console().print(table)
+        titles = ("posterior", "components", "reference")
+        rows = list_posteriors(PosteriorDatabase(posteriordb))
+        if as_json:
+            print(json.dumps([dict(zip(titles, row, strict=True)) for row in rows], indent=2))
+            return
+        names = [row[0] for row in rows]
+        shown = {titles[i]: [row[i] for row in rows] for i in (1, 2)}
+        show_columns("posterior", names, shown, {}, Console(), justify="left")
+        return
+    if as_json:
+        found = bundled.available().values()
+        print(json.dumps({p.name: {"data": [*p.data], "about": p.description} for p in found}))
         return
     console = Console()
     for program in bundled.available().values():

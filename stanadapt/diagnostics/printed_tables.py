@@ -24,6 +24,7 @@ def show_columns(
     shown: dict[str, list[str]],
     ranks: dict[str, int],
     console: Console,
+    justify: Any = "right",
 ) -> None:
     """Print rows by name, under the title `head` of the column of names.
 
@@ -40,7 +41,7 @@ def show_columns(
         return
     printed = Table(box=None, header_style="bold", padding=(0, GAP, 0, 0), pad_edge=False)
     for title in (head, *selected):
-        printed.add_column(Text(title), justify="left" if title == head else "right")
+        printed.add_column(Text(title), justify="left" if title == head else justify)
     for name, row in zip(names, zip(*selected.values(), strict=True), strict=True):
         printed.add_row(*(Text(cell) for cell in (name, *row)))
     console.print(printed)

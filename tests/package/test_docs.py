@@ -38,8 +38,8 @@ OF_THE_README = set(commands_of((ROOT / "README.md").read_text()))
 # reasons not to run a command here, by its beginning
 NOT_RUN = {
     "make ": "the script of all checks runs it",
-    "python -m workflows.benchmarks.posterior_grid": "tests/workflows runs it on a small database",
-    "python -m workflows.benchmarks.": "takes minutes; the same script runs it with --quick",
+    "stanadapt bench posterior-grid": "tests/workflows runs it on a small database",
+    "stanadapt bench ": "takes minutes; the same script runs it with --quick",
 }
 # pages with Python outside cells, and the reason not to run it
 FRAGMENTS = {"runs": "each line is a separate call, which tests/runs/kept makes"}
@@ -190,9 +190,22 @@ def test_workflows_that_the_gallery_lists_exist():
     assert all((ROOT / f"{name.replace('.', '/')}.py").is_file() for name in listed)
 
 
+def is_run(command):
+    return command.startswith("stanadapt ") and not command.startswith(tuple(NOT_RUN))
+
+
+def test_pages_name_experiments_and_benchmarks_that_exist():
+    text = "".join(PAGES.values()) + (ROOT / "README.md").read_text()
+    assert "python -m workflows.benchmarks" not in re.sub("Made by.*", "", text)
+    for command, listed in (("paper", call("paper")), ("bench", call("bench"))):
+        named = set(re.findall(rf"stanadapt {command} ([a-z][\w-]+)", text))
+        assert len(named) > 2
+        assert all(name in listed for name in named), named
+
+
 def test_commands_that_are_not_run_are_run_by_ci():
     script = (ROOT / ".ci" / "run").read_text()
-    others = [c for _, c in COMMANDS if not c.startswith("stanadapt ")]
+    others = [c for _, c in COMMANDS if not is_run(c)]
     assert others
     assert all(c.startswith(tuple(NOT_RUN)) for c in others), others
     assert all(c in script.splitlines() for c in others if c.startswith("make "))
@@ -226,7 +239,7 @@ def test_commands(folder, page, monkeypatch):
     """
     monkeypatch.chdir(folder)
     monkeypatch.setenv("MPLBACKEND", "Agg")
-    commands = [c for name, c in COMMANDS if name == page and c.startswith("stanadapt ")]
+    commands = [c for name, c in COMMANDS if name == page and is_run(c)]
     others = [c for c in commands if c not in OF_THE_README]
     needed = {each for command in others for each in with_earlier(command, commands)}
     for command in (c for c in commands if c in needed):
@@ -239,13 +252,19 @@ def test_commands(folder, page, monkeypatch):
 @pytest.mark.slow
 def test_command_of_the_page_for_authors(folder):
     (command,) = re.findall(
-        r"^ +(python -c .*)$", (DOCS / "writing_a_sampler.rst").read_text(), re.M
+        r"^ +(stanadapt check-sampler .*)$", (DOCS / "writing_a_sampler.rst").read_text(), re.M
     )
     (folder / "barker.py").write_text(SAMPLER_OF_THE_PAGE)
-    printed = run([sys.executable, *shlex.split(command)[1:]], folder)
+    script = [sys.executable, "-m", "stanadapt"]
+    printed = run([*script, *shlex.split(command)[1:]], folder)
     assert "8 of 8 checks passed" in printed
     assert "FAILED" not in printed
-    assert "FAILED" not in printed
+    own = ["--sampler-file", "barker.py", "--seed", "1", "--quiet"]
+    printed = run(
+        [*script, "compare", "neal", "-s", "barker,rwm", "--stan-nuts", "none", *own], folder
+    )
+    assert "barker" in printed
+    assert '"barker"' in run([*script, "samplers", "barker", *own[:2], "--json"], folder)
 
 
 # `make docs` executes all pages on this Python; those of six others are tested on the newest one
