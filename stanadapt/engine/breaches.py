@@ -28,8 +28,8 @@ SETTING_TYPES = "float, int, bool, Numbers or an IntEnum"
 # what `sample` takes besides settings and the names in START_OPTIONS; it is out of reach from here
 ARGUMENTS = frozenset({
     "target", "sampler", "chains", "iter_warmup", "iter_sampling", "seed", "inits", "warm_start",
-    "until_ess", "max_minutes", "thin", "parallel_chains", "standardize", "save_warmup", "save",
-    "run", "executor", "show_progress", "threads_per_chain",
+    "until_ess", "until_mcse", "max_minutes", "thin", "parallel_chains", "standardize",
+    "save_warmup", "save", "run", "executor", "show_progress", "threads_per_chain",
 })  # fmt: skip
 # statistics that a result has of every sampler, and names of its dimensions
 STATISTICS = {

@@ -22,7 +22,8 @@ class Plan(NamedTuple):
     """Numbers and flags that determine a run, checked. Names are CmdStanPy's.
 
     A run continues until its draws suffice: until_ess is the smallest effective sample size to
-    reach, 0 for none; most_iterations is the largest that iter_sampling may become, 0 for any.
+    reach, until_mcse the largest standard error of a mean with control variates, in standard
+    deviations, 0 for none; most_iterations is the largest that iter_sampling may become, 0 for any.
     """
 
     chains: int
@@ -36,6 +37,7 @@ class Plan(NamedTuple):
     show_progress: bool
     until_ess: float = 0.0
     most_iterations: int = 0
+    until_mcse: float = 0.0
 
     @property
     def draws(self) -> int:

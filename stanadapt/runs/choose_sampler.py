@@ -241,7 +241,7 @@ def require_suitable(
     require_names(target.target)
 
 
-def require_gradients(sampler: Sampler, of_program: bool) -> None:
+def require_gradients(sampler: Sampler, of_program: bool, request: str) -> None:
     """Raise StanadaptError unless the sampler has gradients of the density of the program."""
     if sampler.extra_output is not KEEP_GRADIENT:
         problem = f"{sampler.name} has none that it could keep"
@@ -251,8 +251,8 @@ def require_gradients(sampler: Sampler, of_program: bool) -> None:
         return
     raise StanadaptError(
         "option_not_used",
-        f"save='gradient' keeps gradients at the draws, but {problem}: leave it out, and "
-        "`expectations` evaluates them.",
+        f"{request} needs the gradients that a sampler has at its draws, but {problem}: leave it "
+        "out; `expectations` evaluates them after the run.",
     )
 
 

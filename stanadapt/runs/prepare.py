@@ -23,7 +23,7 @@ from stanadapt.runs.coordinates import NO, Coordinates, choose_coordinates
 from stanadapt.runs.progress import Watch
 from stanadapt.runs.result import SavedGroups, rehearse_result
 from stanadapt.runs.spec import RunSpec
-from stanadapt.runs.stopping_rule import require_limits, with_stopping_rule
+from stanadapt.runs.stopping_rule import FIRST_LENGTH, require_limits, with_stopping_rule
 from stanadapt.runs.warm_start import choose_chain_init, read_start, starting_values
 from stanadapt.runs.workers import SLICES, RunOnWorkers
 from stanadapt.samplers import resolve
@@ -68,6 +68,7 @@ def prepare(
     inits: Any,
     warm_start: Any,
     until_ess: Any,
+    until_mcse: Any,
     max_minutes: Any,
     thin: Any,
     parallel_chains: Any,
@@ -83,9 +84,11 @@ def prepare(
     Raises StanadaptError if an argument is wrong; nothing has been sampled.
     """
     program = require_samplable(target).target
-    require_limits(until_ess, max_minutes, executor)
+    require_limits(until_ess, until_mcse, max_minutes, executor)
     folder = None if run is None else as_path(run)
     saved = _saved_groups(save)
+    if until_mcse is not None:
+        saved = saved._replace(gradient=True)
     own_options = {name: settings[name] for name in family_options() if name in settings}
     chosen = {name: value for name, value in settings.items() if name not in own_options}
     threads = own_options.pop("threads_per_chain", 1)
@@ -94,19 +97,23 @@ def prepare(
     moved, size = program.dim - program.noise_size, target.dim - program.noise_size
     found, typed, standardized = resolve(choice.sampler, chosen, size, moved)
     given = read_start(target, found, warm_start, own_options)
+    length = found.iter_sampling if until_mcse is None else max(FIRST_LENGTH, thin)
     plan = make_plan(
         chains=chains, parallel_chains=parallel_chains, thin=thin, seed=seed,
         threads_per_chain=threads,
         iter_warmup=found.iter_warmup if iter_warmup is None else iter_warmup,
-        iter_sampling=found.iter_sampling if iter_sampling is None else iter_sampling,
+        iter_sampling=length if iter_sampling is None else iter_sampling,
         save_warmup=save_warmup, show_progress=shows(show_progress),
     )  # fmt: skip
-    plan = with_stopping_rule(plan, until_ess, found if iter_sampling is None else None)
+    plan = with_stopping_rule(plan, until_ess, until_mcse, found if iter_sampling is None else None)
     require_suitable(target, found, typed, plan, saved.pseudo)
     begin = choose_chain_init(target, found, typed, plan, given)
     coordinates = choose_coordinates(standardize, target, found, plan, given)
     if saved.gradient:
-        require_gradients(found, target is program and coordinates.kind == NO)
+        require_gradients(
+            found, target is program and coordinates.kind == NO,
+            "save='gradient'" if until_mcse is None else "until_mcse",
+        )  # fmt: skip
     found.check_run(typed, size, coordinates.kind != NO)
     columns = len(program.column_names)
     design = ChainDesign(

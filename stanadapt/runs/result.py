@@ -39,7 +39,7 @@ class SavedGroups(NamedTuple):
     @property
     def positions(self) -> bool:
         """Whether unconstrained draws are kept."""
-        return self.unconstrained or self.pseudo
+        return self.unconstrained or self.pseudo or self.gradient
 
 
 @dataclass

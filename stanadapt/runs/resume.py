@@ -22,7 +22,7 @@ from stanadapt.runs.spec import (
     record_changes,
     target_for,
 )
-from stanadapt.runs.stopping_rule import require_limits
+from stanadapt.runs.stopping_rule import require_limits, with_stopping_rule
 from stanadapt.targets.target import Samplable
 
 
@@ -32,6 +32,7 @@ def resume(
     *,
     iter_sampling: int | None = None,
     until_ess: float | None = None,
+    until_mcse: float | None = None,
     max_minutes: float | None = None,
     parallel_chains: int | None = None,
     executor: Any = None,
@@ -55,6 +56,8 @@ def resume(
     until_ess : float, optional
         Sample until the smallest bulk and tail ESS of the parameters is at least this, and R-hat
         below 1.01. A run that comes no closer in three extensions ends with a note.
+    until_mcse : float, optional
+        As for `sample`; the run must have kept gradients (until_mcse or save="gradient").
     max_minutes : float, optional
         Stop after this many minutes, and return the draws so far.
     parallel_chains, executor, show_progress
@@ -89,8 +92,8 @@ def resume(
     with folder.lock():
         setup, start, record = prepare_again(
             folder, target, iter_sampling=iter_sampling, until_ess=until_ess,
-            max_minutes=max_minutes, parallel_chains=parallel_chains, executor=executor,
-            show_progress=show_progress,
+            until_mcse=until_mcse, max_minutes=max_minutes, parallel_chains=parallel_chains,
+            executor=executor, show_progress=show_progress,
         )  # fmt: skip
         return Run.reopen(setup, folder, start, record).finish()
 
@@ -101,6 +104,7 @@ def prepare_again(
     *,
     iter_sampling: Any,
     until_ess: Any,
+    until_mcse: Any,
     max_minutes: Any,
     parallel_chains: Any,
     executor: Any,
@@ -110,9 +114,17 @@ def prepare_again(
 
     Raises StanadaptError: as `resume`; nothing has been sampled.
     """
-    require_limits(until_ess, max_minutes, executor)
+    require_limits(until_ess, until_mcse, max_minutes, executor)
     spec, begun = read_spec(folder)
-    plan = _changed(spec.plan, iter_sampling, until_ess, parallel_chains)
+    if until_mcse is not None and not spec.save.gradient:
+        raise StanadaptError(
+            "option_not_used",
+            "until_mcse needs gradients at all draws, which this run has not kept: begin one with "
+            "until_mcse or save='gradient'.",
+        )
+    plan = _changed(spec.plan, iter_sampling, parallel_chains)
+    if until_ess is not None or until_mcse is not None:
+        plan = with_stopping_rule(plan, until_ess, until_mcse or plan.until_mcse or None, None)
     shown = shows(show_progress)
     spec = spec._replace(plan=plan._replace(show_progress=shown))
     made = target_for(spec, folder, target, shown)
@@ -133,7 +145,7 @@ def prepare_again(
     return setup, Start.free(made, begun["positions"], {}), record
 
 
-def _changed(plan: Plan, iter_sampling: Any, until_ess: Any, parallel_chains: Any) -> Plan:
+def _changed(plan: Plan, iter_sampling: Any, parallel_chains: Any) -> Plan:
     """Return the plan with the lengths that may differ from those of the run."""
     if iter_sampling is not None:
         least = plan.iter_sampling
@@ -143,9 +155,9 @@ def _changed(plan: Plan, iter_sampling: Any, until_ess: Any, parallel_chains: An
                 f"iter_sampling counts all sampling iterations, and {least} are already planned "
                 f"for this run: give {least} or more, got {iter_sampling}.",
             )
-        plan = plan._replace(iter_sampling=int(iter_sampling), until_ess=0.0, most_iterations=0)
-    if until_ess is not None:
-        plan = plan._replace(until_ess=float(until_ess), most_iterations=0)
+        plan = plan._replace(
+            iter_sampling=int(iter_sampling), until_ess=0.0, until_mcse=0.0, most_iterations=0
+        )
     if parallel_chains is not None:
         parallel = require_whole("parallel_chains", parallel_chains, 1)
         plan = plan._replace(parallel_chains=min(parallel, plan.chains))

@@ -259,7 +259,7 @@ def judge_unless_interrupted(fit: Any, target: Any) -> Any:
 
 def _out_of_reach(missing: Shortfall) -> Message:
     text = (
-        "until_ess seems out of reach: the run came no closer in its last extensions, so it was "
-        f"not extended again; {missing.reason}."
+        "until_ess or until_mcse seems out of reach: the run came no closer in its last "
+        f"extensions, so it was not extended again; {missing.reason}."
     )
     return Message("out_of_reach", text)

@@ -24,6 +24,7 @@ def sample(
     inits: Any = None,
     warm_start: Any = None,
     until_ess: float | None = None,
+    until_mcse: float | None = None,
     max_minutes: float | None = None,
     thin: int = 1,
     parallel_chains: int | None = None,
@@ -81,6 +82,12 @@ def sample(
     until_ess : float, optional
         Sample until the smallest bulk and tail ESS of the parameters is at least this, and R-hat
         below 1.01. A run that comes no closer in three extensions ends with a note.
+    until_mcse : float, optional
+        Sample until the mean of every parameter, estimated with control variates (`expectations`),
+        has a standard error below this share of its standard deviation: 0.01, for example; and, as
+        for `until_ess`, until R-hat is below 1.01, and bulk and tail ESS above 100 per chain. The
+        run begins with 100 iterations per chain unless iter_sampling is given, and keeps gradients
+        (save="gradient").
     max_minutes : float, optional
         Stop after this many minutes of pre-run, warm-up and sampling, not counting compilation, and
         return the draws so far, about the same number from each chain. If there are no draws yet,
@@ -158,8 +165,8 @@ def sample(
     setup = prepare(
         target, sampler, settings, chains=chains, iter_warmup=iter_warmup,
         iter_sampling=iter_sampling, seed=seed, inits=inits, warm_start=warm_start,
-        until_ess=until_ess, max_minutes=max_minutes, thin=thin, parallel_chains=parallel_chains,
-        standardize=standardize, save_warmup=save_warmup, save=save, run=run, executor=executor,
-        show_progress=show_progress,
+        until_ess=until_ess, until_mcse=until_mcse, max_minutes=max_minutes, thin=thin,
+        parallel_chains=parallel_chains, standardize=standardize, save_warmup=save_warmup,
+        save=save, run=run, executor=executor, show_progress=show_progress,
     )  # fmt: skip
     return Run.begin(setup).finish()

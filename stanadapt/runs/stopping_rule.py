@@ -1,7 +1,8 @@
 """When a run has enough draws, and how many iterations it needs otherwise.
 
 A run of default length continues until its fit is usable, if that is within reach; a run with
-`until_ess` until the smallest effective sample size is reached and R-hat is below its limit.
+`until_ess` until the smallest effective sample size is reached and R-hat is below its limit, one
+with `until_mcse` until means with control variates are precise as well.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,6 +23,7 @@ from stanadapt.engine.chain import Chain
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import Sampler
 from stanadapt.errors import StanadaptError, is_real
+from stanadapt.runs.controlled import worst_mean
 from stanadapt.runs.progress import parameters_so_far
 from stanadapt.runs.workers import require_executor
 from stanadapt.targets.target import Target
@@ -33,6 +35,8 @@ MOST_BY_DEFAULT = 4
 # a run comes no closer to its target if after so many extensions it still lacks more than this
 # share of the draws that it lacked before them
 STALLED_AFTER, LEFT = 3, 0.9
+# iterations with which a run with `until_mcse` begins, unless a number is given
+FIRST_LENGTH = 100
 
 
 class Shortfall(NamedTuple):
@@ -46,21 +50,23 @@ class Shortfall(NamedTuple):
 
 
 def with_stopping_rule(
-    plan: Plan, until_ess: float | None, of_default_length: Sampler | None
+    plan: Plan, until_ess: float | None, until_mcse: float | None, of_default_length: Sampler | None
 ) -> Plan:
-    """Return the plan with a target for the effective sample size.
+    """Return the plan with a target for the effective sample size, and for the errors of means.
 
     It is the one that the user gave, if any. Otherwise a run `of_default_length`, of which the user
     left the number of iterations to this sampler, grows until the verdict finds enough draws, or is
     too far from that.
     """
-    if until_ess is not None:
-        return plan._replace(until_ess=float(until_ess))
+    usable = float(ESS_PER_CHAIN * plan.chains)
+    if until_ess is not None or until_mcse is not None:
+        size, error = float(until_ess or usable), float(until_mcse or 0.0)
+        return plan._replace(until_ess=size, until_mcse=error, most_iterations=0)
     sampler = of_default_length
     if not (sampler and sampler.exact and sampler.extends):
         return plan
     most = MOST_BY_DEFAULT * plan.iter_sampling
-    return plan._replace(until_ess=float(ESS_PER_CHAIN * plan.chains), most_iterations=most)
+    return plan._replace(until_ess=usable, most_iterations=most)
 
 
 def shortfall(target: Target, chains: list[Chain]) -> Shortfall:
@@ -68,7 +74,30 @@ def shortfall(target: Target, chains: list[Chain]) -> Shortfall:
     plan, running = chains[0].plan, [chain for chain in chains if not chain.stopped]
     if not plan.until_ess or not running:
         return Shortfall(plan.iter_sampling, "")
-    return lacking(plan, parameters_so_far(target, running))
+    draws = parameters_so_far(target, running)
+    found = lacking(plan, draws)
+    if not plan.until_mcse or found.iter_sampling > plan.iter_sampling:
+        return found
+    return lacking_precision(plan, draws, running)
+
+
+def lacking_precision(
+    plan: Plan, draws: Mapping[str, np.ndarray], chains: list[Chain]
+) -> Shortfall:
+    """Compare the errors of means with control variates with the plan's target."""
+    moving = {name: x for name, x in draws.items() if not is_constant(x)}
+    if not moving:
+        return Shortfall(plan.iter_sampling, "")
+    rows = next(iter(moving.values())).shape[1]
+    positions = np.stack([np.asarray(chain.sampling.unconstrained)[:rows] for chain in chains])
+    gradients = np.stack([chain.sampling.extra[:rows] for chain in chains])
+    name, error = worst_mean(positions, gradients, moving)
+    if error <= plan.until_mcse:
+        return Shortfall(plan.iter_sampling, "")
+    missing = MARGIN * (error / plan.until_mcse) ** 2
+    reason = f"the standard error of the mean of {name} was {error:.2g} standard deviations"
+    growth = float(np.clip(missing, LEAST_GROWTH, MOST_GROWTH))
+    return Shortfall(_rounded(plan, growth), reason, float(missing))
 
 
 def lacking(
@@ -121,9 +150,10 @@ def _rounded(plan: Plan, growth: float) -> int:
     return min(longer, plan.most_iterations) if plan.most_iterations else longer
 
 
-def require_limits(until_ess: Any, max_minutes: Any, executor: Any) -> None:
+def require_limits(until_ess: Any, until_mcse: Any, max_minutes: Any, executor: Any) -> None:
     """Raise StanadaptError unless the arguments that end a run, or run it, are of their kinds."""
-    for name, value in (("until_ess", until_ess), ("max_minutes", max_minutes)):
+    limits = {"until_ess": until_ess, "until_mcse": until_mcse, "max_minutes": max_minutes}
+    for name, value in limits.items():
         if value is not None and not (is_real(value) and 0 < value < np.inf):
             raise StanadaptError(
                 "out_of_range", f"{name} must be a positive number, got {value!r}."

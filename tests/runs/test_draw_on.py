@@ -185,7 +185,7 @@ class TestWithoutALength:
             setup = setup_of(target, sampler, **{**SHORT, **length, **changes})
             design = setup.design
             plan = design.plan._replace(iter_sampling=150, until_ess=0.0, most_iterations=0)
-            plan = with_stopping_rule(plan, None, None if asked else design.sampler)
+            plan = with_stopping_rule(plan, None, None, None if asked else design.sampler)
             return Run.begin(setup._replace(design=design._replace(plan=plan))).finish()
 
     @pytest.mark.parametrize("sampler", ["auto", "gad_hmc"])
@@ -229,7 +229,7 @@ class TestShortfall:
     @pytest.fixture
     def missing(self, target, plan):
         def found(draws, until_ess=0.0):
-            own = with_stopping_rule(plan, until_ess or None, find("nuts")[0])
+            own = with_stopping_rule(plan, until_ess or None, None, find("nuts")[0])
             return shortfall(target, [Stub(chain, own) for chain in draws])
 
         return found
@@ -263,7 +263,7 @@ class TestShortfall:
 
         def measured(until_ess):
             calls = []
-            own = with_stopping_rule(plan, until_ess, find("nuts")[0])
+            own = with_stopping_rule(plan, until_ess, None, find("nuts")[0])
             found = lacking(own, columns, lambda x: calls.append(1) or mixing(x))
             return found, len(calls)
 

@@ -8,6 +8,7 @@ import pandas as pd
 import xarray as xr
 
 from stanadapt import results
+from stanadapt.diagnostics.control_variates.estimates import Draws
 from stanadapt.diagnostics.importance import is_approximation, is_exact
 from stanadapt.diagnostics.modes import require_fit_of
 from stanadapt.diagnostics.screening import is_constant
@@ -18,14 +19,10 @@ from stanadapt.engine.interrupts import in_threads
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.plan import usable_cores
 from stanadapt.errors import Message, StanadaptError, is_real
-from stanadapt.samplers.whitened.straighten import UNCHANGED, apply_map, straighten
-from stanadapt.studies.expectations.estimates import Draws
+from stanadapt.runs.controlled import controlled_draws
 from stanadapt.studies.expectations.table import Expectations, column_names, kinds
 from stanadapt.targets.target import Target, parameter_draws
 
-# draws from which a map is learned that straightens the posterior, and the distance from a Gaussian
-# from which one is looked for: as in `diagnose`
-MAP_DRAWS, FAR = 600, 0.3
 # log densities at these draws must agree with those of the fit, up to a constant, relative to their
 # size: those of a small file have four bytes
 COMPARED, LARGEST_DIFFERENCE, GRADIENT_DIFFERENCE = 50, 1e-5, 1e-3
@@ -104,11 +101,8 @@ def expectations(
     positions = _positions(fit, target)
     gradients, evaluated = _gradients(fit, target, positions, show_progress)
     shape = results.dataset(fit, "posterior").sizes["chain"], -1, positions.shape[1]
-    with one_blas_thread(), np.errstate(all="ignore"):  # sums do not depend on the threads
-        positions, gradients, remarks = _straightened(positions, gradients)
-        draws = Draws(positions.reshape(shape), gradients.reshape(shape))
-        if not draws.usable:
-            remarks.append(Message("no_control", f"no control variates: {draws.doubt}."))
+    draws, remarks = controlled_draws(positions.reshape(shape), gradients.reshape(shape))
+    with one_blas_thread(), np.errstate(all="ignore"):
         table = _table(draws, quantities, levels)
     table.attrs[IN_FULL] = of is not None
     return Expectations(table, draws, quantities, evaluated, [*doubts, *remarks])
@@ -279,22 +273,6 @@ def _require_same_density(target: Target, values: np.ndarray, log_density: np.nd
             f"than a constant (by {difference.min():.6g} to {difference.max():.6g}). Give the "
             "target that was sampled, with its data.",
         )
-
-
-def _straightened(
-    positions: np.ndarray, gradients: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, list[Message]]:
-    """Return positions and gradients in straightened coordinates, if a map is found for them."""
-    rows = np.linspace(0, len(positions) - 1, min(len(positions), MAP_DRAWS)).round().astype(int)
-    found = straighten(positions[rows], gradients[rows], UNCHANGED, FAR)
-    if not found.map_is_used:
-        return positions, gradients, []
-    positions, gradients, _ = apply_map(found.straightening, positions, gradients)
-    text = (
-        "in coordinates of a map that straightens the posterior: its distance from a Gaussian is "
-        f"{found.distance_before:.2g} without it and {found.distance:.2g} with it."
-    )
-    return positions, gradients, [Message("straightened_expectations", text)]
 
 
 def _table(

@@ -12,9 +12,9 @@ from rich.console import Console
 from stanadapt import results
 from stanadapt.diagnostics import printed_tables as tables
 from stanadapt.diagnostics import summary
+from stanadapt.diagnostics.control_variates.estimates import Draws, expectations_of
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.errors import Message, StanadaptError, did_you_mean, is_real, require_names
-from stanadapt.studies.expectations.estimates import Draws, expectations_of
 
 LARGEST_SHOWN = 10_000  # a larger gain cannot be told from its uncertainty
 GROUP = "expectations"

@@ -6,8 +6,8 @@ from scipy.stats import beta, expon, norm
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.studies.expectations.control import asymptotic_variance
-from stanadapt.studies.expectations.estimates import Draws
+from stanadapt.diagnostics.control_variates.control import asymptotic_variance
+from stanadapt.diagnostics.control_variates.estimates import Draws
 from tests.helpers.codes import raises
 
 QUIET = {"show_progress": False}

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.studies.expectations.tail_shape import NO_VARIANCE, tail_shape
+from stanadapt.diagnostics.control_variates.tail_shape import NO_VARIANCE, tail_shape
 
 # draws for learning, per column
 DRAWS_PER_COLUMN = 5

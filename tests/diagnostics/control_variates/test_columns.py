@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from stanadapt.studies.expectations import direction
-from stanadapt.studies.expectations.direction import (
+from stanadapt.diagnostics.control_variates import direction
+from stanadapt.diagnostics.control_variates.direction import (
     Along,
     Moments,
     StepParts,
     along,
     followed_coordinates,
 )
-from stanadapt.studies.expectations.stein_columns import (
+from stanadapt.diagnostics.control_variates.stein_columns import (
     all_triples,
     moments,
     second_order,
@@ -20,7 +20,7 @@ from stanadapt.studies.expectations.stein_columns import (
     third_order,
     whitened,
 )
-from stanadapt.studies.expectations.tail_shape import tail_shape
+from stanadapt.diagnostics.control_variates.tail_shape import tail_shape
 
 MEAN = np.array([3.0, -200.0, 1e-3])
 FACTOR = np.array([[2.0, 0.0, 0.0], [30.0, 40.0, 0.0], [1e-4, -2e-4, 5e-4]])

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import cholesky, lapack, solve_triangular
 
-from stanadapt.studies.expectations.stein_columns import DRAWS_PER_COLUMN, Columns
-from stanadapt.studies.expectations.tail_shape import HEAVY, NO_VARIANCE, tail_shape
+from stanadapt.diagnostics.control_variates.stein_columns import DRAWS_PER_COLUMN, Columns
+from stanadapt.diagnostics.control_variates.tail_shape import HEAVY, NO_VARIANCE, tail_shape
 
 # ridge on columns of unit variance; if there are too many columns for the draws, one of these,
 # chosen by the residuals of a few coordinates

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.studies.expectations import direction
-from stanadapt.studies.expectations.control import (
+from stanadapt.diagnostics.control_variates import direction
+from stanadapt.diagnostics.control_variates.control import (
     PROBES,
     Controlled,
     Controls,
@@ -15,13 +15,13 @@ from stanadapt.studies.expectations.control import (
     asymptotic_variance,
     folds_of,
 )
-from stanadapt.studies.expectations.stein_columns import (
+from stanadapt.diagnostics.control_variates.stein_columns import (
     Columns,
     moments,
     stein_columns,
     whitened,
 )
-from stanadapt.studies.expectations.tail_shape import NO_VARIANCE, tail_shape
+from stanadapt.diagnostics.control_variates.tail_shape import NO_VARIANCE, tail_shape
 
 # quantities that are worked on together: memory stays linear in their number
 BATCH = 100
