@@ -17,6 +17,7 @@ from stanadapt.diagnostics.missed_modes import (
     separate_regions,
 )
 from stanadapt.diagnostics.mixing import R_HAT_UNUSABLE, Efficiency, efficiency
+from stanadapt.diagnostics.summary import controlled
 from stanadapt.diagnostics.verdict import Verdict, verdict
 from stanadapt.errors import Message, StanadaptError, is_one_of, require_names
 from stanadapt.results import Fit
@@ -185,6 +186,7 @@ def compare(
     measured = {name: efficiency(values) for name, values in columns.items()}
     judgments = {name: verdict(fit) for name, fit in fits.items()}
     measured = {n: _independent(m) if is_approximation(fits[n]) else m for n, m in measured.items()}
+    precise = {name: _with_controlled(fits[name], one) for name, one in measured.items()}
     rows = {name: _row(fit, measured[name], judgments[name]) for name, fit in fits.items()}
     unlike: dict[Any, list[Message]] = {}
     for name, row in rows.items():
@@ -195,7 +197,7 @@ def compare(
         # 0 and "" are names
         if baseline is None or name == baseline or not has_same_data(fits[name], fits[baseline]):
             continue
-        own, reference = measured[name], measured[baseline]
+        own, reference = precise[name], precise[baseline]
         row["z_mean"], row["z_sd"] = disagreement(own, reference)
         if not row["exact"]:
             row["bias_mean"], row["bias_sd"] = _bias(own, reference)
@@ -203,6 +205,9 @@ def compare(
             unlike[name] = [_why_unlike(own, reference, baseline)]
     table = Comparison(pd.DataFrame.from_dict(rows, orient="index"))
     table.attrs |= {"baseline": baseline, "density": density_remarks(fits), "unlike": unlike}
+    table.attrs["controlled"] = [
+        str(name) for name in fits if baseline is not None and precise[name] is not measured[name]
+    ]
     table.attrs["baseline_is_ours"] = baseline is not None and shares_our_density(fits[baseline])
     trajectories = [_describe_trajectory(name, fit) for name, fit in fits.items()]
     table.attrs["trajectories"] = [message for message in trajectories if message is not None]
@@ -211,6 +216,17 @@ def compare(
         _add_budget(table, budget)
     _add_missed(table, columns, fits)
     return table
+
+
+def _with_controlled(fit: Fit, measured: Efficiency) -> Efficiency:
+    """Replace means, sds and their errors by those with control variates, as far as there are."""
+    kept = controlled(fit)
+    if kept is None:
+        return measured
+    kept = kept.reindex(measured.names)
+    known = kept[["mcse_mean", "mcse_sd"]].notna().all(axis=1).to_numpy()
+    better = {name: np.where(known, kept[name], getattr(measured, name)) for name in kept}
+    return measured._replace(**better)
 
 
 def _independent(measured: Efficiency) -> Efficiency:

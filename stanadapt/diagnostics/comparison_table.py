@@ -121,6 +121,8 @@ def remarks(table: pd.DataFrame) -> list[Message]:
             f"z: largest difference from {baseline} ({engine}{shared}) in joint Monte Carlo "
             "standard errors."
         )
+        if attrs.get("controlled"):
+            text += f" With control variates: {', '.join(attrs['controlled'])}."
         code = "shared_density" if shared else "how_to_read"
         every.append(Message(code, text))
     every += _describe_bias(table, baseline)

@@ -18,6 +18,7 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.diagnostics import mixing, reasons
+from stanadapt.diagnostics.control_variates.agreement import disagreement
 from stanadapt.diagnostics.mixing import ESS_PER_CHAIN, R_HAT, R_HAT_UNUSABLE
 from stanadapt.diagnostics.outlying_chain import describe_outlying_chain
 from stanadapt.diagnostics.reasons import DO_NOT_USE, FINE, TOO_SHORT, Check, Worse, count_draws
@@ -29,6 +30,7 @@ FIXED_PARAM = "fixed_param"  # of fits without chains, CmdStan's and ours: draws
 # a run may be advised to be so many times as long; chains that need more hardly move between
 # regions, for whatever reason
 MOST_TIMES = 5
+LEAST_P = 1e-3  # of all quantities, below which chains differ after control variates
 NAMED = 3  # variables that a message lists
 
 Found = Mapping[str, Any]
@@ -148,6 +150,19 @@ def _lacking_draws(fit: Drawn) -> Found:
     return {"value": enough - ess, "ess": ess, "name": name, "kind": kind, "remedy": remedy}
 
 
+def _chains_differ(fit: Drawn) -> Found:
+    """Compare the means of chains with control variates, if the fit has gradients."""
+    if not fit.columns or results.UNCONSTRAINED not in results.group_names(fit.fit):
+        return {}
+    kept = results.dataset(fit.fit, results.UNCONSTRAINED)
+    if not {"position", results.GRADIENT} <= {*kept} or fit.attribute("hard_edges") is not None:
+        return {}
+    at = (kept[name].transpose("chain", "draw", ...).values for name in ("position", "gradient"))
+    moving = {name: x for name, x in fit.columns.items() if not is_constant(x)}
+    name, errors, p = disagreement(*at, moving)
+    return {"value": p < LEAST_P, "name": name, "errors": errors}
+
+
 def _constant(fit: Drawn) -> Found:
     names, more = ", ".join(fit.constant[:NAMED]), len(fit.constant) - NAMED
     names += f" and {more} more" if more > 0 else ""
@@ -219,6 +234,12 @@ CONVERGENCE = (
         "low_ess", _lacking_draws, TOO_SHORT,
         f"The {{kind}} effective sample size of {{name}} is {{ess:.0f}}, below {ESS_PER_CHAIN} per "
         "chain. {remedy}",
+    ),
+    Check(
+        "chains_differ", _chains_differ, FINE,
+        "With control variates, which remove most of the noise, the mean of {name} in one chain is "
+        "{errors:.1f} standard errors from that in all: chains have not quite forgotten where they "
+        "started. Lengthen warm-up (iter_warmup), or run longer (iter_sampling).",
     ),
 )  # fmt: skip
 CONSTANT = (

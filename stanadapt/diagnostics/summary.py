@@ -23,6 +23,8 @@ TITLES = {
     "q95": ("95%", 0), "mcse_mean": ("MCSE", 3), "ess_bulk": ("bulk ESS", 1),
     "ess_tail": ("tail ESS", 4), "r_hat": ("R-hat", 1),
 }  # fmt: skip
+# likewise, of means with control variates, if the fit has them
+CONTROLLED = {"controlled": ("controlled mean", 2), "mcse_controlled": ("its MCSE", 3)}
 LONGEST = 8  # elements of an array that are printed one by one
 IN_FULL = "in_full"  # attribute of a table: whether each element is printed
 DIGITS = 7  # significant, of an estimate without a Monte Carlo error
@@ -51,7 +53,9 @@ def summary(
         its index has two levels, element and fit. Its columns are
         those of `arviz.summary` under names that do not depend on ArviZ's version: mean, sd;
         quantiles q5, median, q95; Monte Carlo standard errors mcse_mean, mcse_sd; rank-normalized
-        effective sample sizes ess_bulk, ess_tail; r_hat. What cannot be computed is NaN: all but
+        effective sample sizes ess_bulk, ess_tail; r_hat. If the fit has the group `expectations`,
+        `controlled` is the mean with control variates, and `mcse_controlled` its standard error.
+        What cannot be computed is NaN: all but
         mean and quantiles of a constant, r_hat of a single chain, everything of draws that are not
         finite.
 
@@ -77,13 +81,29 @@ def summary(
     if isinstance(fit, Mapping) and not hasattr(fit, "attrs"):
         return _side_by_side(fit, var_names)
     columns = ordered_columns(fit, var_names)  # type: ignore[arg-type]
-    return _table(columns, in_full=var_names is not None)
+    return _table(fit, columns, in_full=var_names is not None)
 
 
-def _table(columns: dict[str, np.ndarray], in_full: bool) -> "Summary":
+def _table(fit: results.Fit, columns: dict[str, np.ndarray], in_full: bool) -> "Summary":
     table = Summary(_rows(columns), index=list(columns), columns=list(COLUMNS))
     table.attrs[IN_FULL] = in_full
+    kept = controlled(fit)
+    if kept is not None:
+        table["controlled"] = kept["mean"].reindex(table.index)
+        table["mcse_controlled"] = kept["mcse_mean"].reindex(table.index)
     return table
+
+
+def controlled(fit: results.Fit) -> pd.DataFrame | None:
+    """Return the estimates with control variates that a fit has, by the name of the quantity."""
+    if results.EXPECTATIONS not in results.group_names(fit):
+        return None
+    kept = results.dataset(fit, results.EXPECTATIONS)
+    names = ["mean", "mcse_mean", "sd", "mcse_sd"]
+    if "quantity" not in kept.coords or not {*names} <= {*kept}:
+        return None
+    index = kept["quantity"].values.astype(str)
+    return pd.DataFrame({name: kept[name].values for name in names}, index=index)
 
 
 def _side_by_side(
@@ -95,9 +115,10 @@ def _side_by_side(
     tables = {name: summary(fit, var_names) for name, fit in fits.items()}
     elements = dict.fromkeys(element for table in tables.values() for element in table.index)
     rows = [(e, name) for e in elements for name, table in tables.items() if e in table.index]
-    numbers = [tables[name].loc[element].to_numpy() for element, name in rows]
+    titles = dict.fromkeys(title for table in tables.values() for title in table)
+    numbers = [tables[name].loc[element].reindex(titles) for element, name in rows]
     index = pd.MultiIndex.from_tuples(rows, names=["element", "fit"])
-    table = Summary(np.array(numbers), index=index, columns=list(COLUMNS))
+    table = Summary(np.array(numbers), index=index, columns=list(titles))
     table.attrs[IN_FULL] = var_names is not None
     return table
 
@@ -133,7 +154,7 @@ def first_rows(fit: results.Fit, count: int) -> "tuple[Summary, int]":
     columns = ordered_columns(fit)
     names = list(columns)[:count]
     # a part of an array is not called by its whole range
-    return _table({name: columns[name] for name in names}, True), len(columns) - len(names)
+    return _table(fit, {name: columns[name] for name in names}, True), len(columns) - len(names)
 
 
 def whole_variables(fit: results.Fit, most: int) -> "tuple[Summary, int]":
@@ -144,7 +165,7 @@ def whole_variables(fit: results.Fit, most: int) -> "tuple[Summary, int]":
         part = {name: x for name, x in columns.items() if results.variable_of(name) == variable}
         if len(shown) + len(part) <= most:
             shown |= part
-    return _table(shown, False), len(columns) - len(shown)
+    return _table(fit, shown, False), len(columns) - len(shown)
 
 
 def _rows(columns: dict[str, np.ndarray]) -> np.ndarray:
@@ -183,7 +204,8 @@ class Summary(tables.PrintedFrame):
 def show(table: pd.DataFrame, console: Console) -> None:
     """Print a summary, as wide as the console is."""
     names, shown = cells(table)
-    tables.show_columns("", names, shown, dict(TITLES.values()), console)
+    ranks = dict([*TITLES.values(), *CONTROLLED.values()])
+    tables.show_columns("", names, shown, ranks, console)
 
 
 def cells(table: pd.DataFrame) -> tuple[list[str], dict[str, list[str]]]:
@@ -192,15 +214,21 @@ def cells(table: pd.DataFrame) -> tuple[list[str], dict[str, list[str]]]:
     Such a row has the range of each estimate, the largest error, the smallest effective sample size
     and the largest R-hat of its elements.
     """
-    names, shown = [], {title: [] for title, _ in TITLES.values()}  # type: ignore[var-annotated]
+    titles = printed_titles(table)
+    names, shown = [], {title: [] for title, _ in titles.values()}  # type: ignore[var-annotated]
     for name, part in printed_rows(table):
         names.append(name)
-        places = decimals(part["mcse_mean"])
-        for column, (title, _) in TITLES.items():
+        for column, (title, _) in titles.items():
+            places = decimals(part["mcse_controlled" if column in CONTROLLED else "mcse_mean"])
             values = part[column].to_numpy(float)
             values = values[~np.isnan(values)]
             shown[title].append(_cell(column, values, places) if len(values) else "")
     return names, shown
+
+
+def printed_titles(table: pd.DataFrame) -> dict[str, tuple[str, int]]:
+    """Return title and rank of each printed column."""
+    return TITLES | {name: titled for name, titled in CONTROLLED.items() if name in table}
 
 
 def printed_rows(table: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:
@@ -250,7 +278,7 @@ def _cell(column: str, values: np.ndarray, places: int | None) -> str:
         return f"{values.max():.3f}"
     if column in ("ess_bulk", "ess_tail"):
         return f"{values.min():,.0f}"
-    if column == "mcse_mean":
+    if column in ("mcse_mean", "mcse_controlled"):
         return f"{values.max():.2g}"
     return span(values, places)
 

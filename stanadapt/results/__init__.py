@@ -5,6 +5,7 @@ depends on which one is installed.
 """
 
 from stanadapt.results.arviz_object import (
+    EXPECTATIONS,
     GRADIENT,
     PSEUDO,
     UNCONSTRAINED,
@@ -47,6 +48,7 @@ from stanadapt.results.files import (
 from stanadapt.results.formats import FORMATS, require_format, save
 
 __all__ = [
+    "EXPECTATIONS",
     "FORMATS",
     "GRADIENT",
     "PSEUDO",

@@ -25,6 +25,7 @@ from stanadapt.results.datasets import draws_dataset
 PSEUDO = "pseudo"
 # the group of draws on the unconstrained scale, and its variable of gradients at these
 UNCONSTRAINED, GRADIENT = "unconstrained_posterior", "gradient"
+EXPECTATIONS = "expectations"  # the group of estimates with control variates
 # a log weight this far below the smallest one is negligible
 ZERO_WEIGHT = 700.0
 Groups = dict[str, dict[str, np.ndarray] | xr.Dataset]

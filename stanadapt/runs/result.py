@@ -147,13 +147,13 @@ def _groups(
     positions = [chain.sampling.unconstrained for chain in chains]
     if positions[0] is not None:
         raw = _stacked([p for p in positions if p is not None], length)
-        if save.unconstrained:
+        if save.unconstrained or save.gradient:
             groups[results.UNCONSTRAINED] = {"position": target.original(raw)}
         if save.pseudo and target.has_pseudo_samples:  # those of a sampler: `after_run`
             groups[results.PSEUDO] = pseudo_group(program, *target.split_positions(raw))
     if save.gradient:
         gradients = _stacked([chain.sampling.extra for chain in chains], length)
-        groups.setdefault(results.UNCONSTRAINED, {})[results.GRADIENT] = gradients
+        groups[results.UNCONSTRAINED][results.GRADIENT] = gradients
     return groups
 
 
@@ -196,7 +196,7 @@ def rehearse_result(target: Samplable, design: ChainDesign, save: SavedGroups) -
         design.plan,
         [name for name, _, _ in stat_labels(target, design.sampler)],
         attributes_at_start(target, design.sampler, design.settings, design.plan),
-        ["position"] * save.unconstrained + [results.GRADIENT] * save.gradient,
+        ["position"] * (save.unconstrained or save.gradient) + [results.GRADIENT] * save.gradient,
         {results.PSEUDO: empty_group(program) if save.pseudo else {}},
     )
 

@@ -151,7 +151,9 @@ class Controls:
         cross = sum(self.values[p].T @ (values[p] - mean).astype(exact, copy=False) for p in parts)
         return Reduced(values, mean, self._factors[fold].reduce(cross / count))
 
-    def control(self, functions: np.ndarray, make_own: MakeOwn, smooth: bool) -> Controlled:
+    def control(
+        self, functions: np.ndarray, make_own: MakeOwn, smooth: bool, apart: bool = False
+    ) -> Controlled:
         """Estimate the expectations of functions of the draws.
 
         Parameters
@@ -162,6 +164,8 @@ class Controls:
             Makes own columns.
         smooth
             Whether the functions are unbounded, so that tails may be too heavy for a variance.
+        apart
+            Whether differences between chains do not count as variance.
 
         """
         residuals = [np.empty_like(functions) for _ in self.candidates]
@@ -196,15 +200,15 @@ class Controls:
                         rest -= column.values[held] * b
                 rest -= self.values[held, :end] @ factor.restore(left)
                 residuals[at][held] = rest
-        return self._choose(functions, residuals, sizes, single, smooth)
+        return self._choose(functions, residuals, sizes, single, smooth, apart)
 
     def _choose(
         self, functions: np.ndarray, residuals: list[np.ndarray], sizes: list[float],
-        single: np.ndarray, smooth: bool,
+        single: np.ndarray, smooth: bool, apart: bool,
     ) -> Controlled:  # fmt: skip
         """Choose the candidate with the smallest asymptotic variance, by function."""
         shape, count = (self.chains, -1, functions.shape[1]), functions.shape[1]
-        crude = asymptotic_variance(functions.reshape(shape))
+        crude = asymptotic_variance(functions.reshape(shape), apart)
         crude_mean = functions.mean(axis=0)
         # effective draws that learn: the noise of coefficients is shared between chains
         ess = functions.var(axis=0) / np.maximum(crude, 1e-300)
@@ -213,7 +217,7 @@ class Controls:
         table[0] = crude
         for at, (rest, size) in enumerate(zip(residuals, sizes, strict=True), 1):
             inflation = 1.0 + size / np.maximum(ess, DRAWS_PER_COLUMN * size)
-            table[at] = asymptotic_variance(rest.reshape(shape)) * inflation
+            table[at] = asymptotic_variance(rest.reshape(shape), apart) * inflation
         # heavy residuals hide a part of their variance: judge those of the best, until they stay so
         judged, every = np.zeros(table.shape, bool), np.arange(count)
         while True:
@@ -333,13 +337,14 @@ def folds_of(draws: int, chains: int) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(edges)]
 
 
-def asymptotic_variance(values: np.ndarray) -> np.ndarray:
+def asymptotic_variance(values: np.ndarray, apart: bool = False) -> np.ndarray:
     """Return the variance of the mean of values, shape (chain, draw, function), by function.
 
-    Autocovariances are about the mean of all chains, so that chains that disagree raise them.
+    Autocovariances are about the mean of all chains, so that chains that disagree raise them;
+    `apart`: about that of each chain.
     """
     chains, draws, count = values.shape
-    centered = values - values.mean(axis=(0, 1))
+    centered = values - (values.mean(axis=1, keepdims=True) if apart else values.mean(axis=(0, 1)))
     length = 1 << (2 * draws - 1).bit_length()
     covariance = np.zeros((count, draws))
     for chain in centered:

@@ -165,8 +165,11 @@ class Batch:
         steps = direction.StepParts.of(at._replace(s=np.where(_bounded(at.s), at.s, np.nan)))
         return _Fold(at, shared, by_y, sorted_x, ~other, steps)
 
-    def expectations(self, functions: np.ndarray) -> Controlled:
-        """Estimate the expectation of one function of each quantity, shape (draw, quantity)."""
+    def expectations(self, functions: np.ndarray, apart: bool = False) -> Controlled:
+        """Estimate the expectation of one function of each quantity, shape (draw, quantity).
+
+        `apart`: see `Controls.control`.
+        """
 
         def own(fold: int) -> Own:
             seen = self._folds[fold]
@@ -175,7 +178,7 @@ class Batch:
                 columns[:, j] = direction.smooth_column(seen.at, j, f, seen.by_y[:, j])
             return Own(columns * _bounded(columns), seen.shared)
 
-        return self._draws.controls.control(functions, own, smooth=True)
+        return self._draws.controls.control(functions, own, smooth=True, apart=apart)
 
     def probabilities(self, thresholds: np.ndarray) -> Controlled:
         """Estimate P(x <= threshold), for one threshold of each quantity."""

@@ -17,7 +17,6 @@ from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.errors import Message, StanadaptError, did_you_mean, is_real, require_names
 
 LARGEST_SHOWN = 10_000  # a larger gain cannot be told from its uncertainty
-GROUP = "expectations"
 FEWEST_BEYOND = 10  # draws on each side of a number, for the error of a probability
 # of printed columns, by which narrow terminals leave them out; others: 2
 RANKS = {"mean": 0, "sd": 0, "MCSE mean": 1, "gain mean": 1, "MCSE sd": 3, "gain sd": 4}
@@ -133,7 +132,7 @@ class Expectations:
         """Add the table to a fit, as its group `expectations`, which files keep."""
         dims = {str(name): ("quantity", self.table[name].to_numpy(float)) for name in self.table}
         data = xr.Dataset(dims, coords={"quantity": self.table.index.astype(str).to_numpy(object)})
-        results.add_groups(fit, {GROUP: data})
+        results.add_groups(fit, {results.EXPECTATIONS: data})
 
     def __repr__(self) -> str:
         console, stream = tables.plain_console()

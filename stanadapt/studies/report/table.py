@@ -106,5 +106,5 @@ def estimates(fits: Repeats, run: ReportedFit) -> Estimates:
     table, others = summary.whole_variables(fits[run.name][run.repeat], MOST_ESTIMATED)
     names, shown = summary.cells(table)
     rows = zip(names, zip(*shown.values(), strict=True), strict=True)
-    ranks = summary.TITLES.values()
+    ranks = summary.printed_titles(table).values()
     return Estimates(run.label, [(t, rank > 0) for t, rank in ranks], list(rows), others)
