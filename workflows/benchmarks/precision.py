@@ -1,14 +1,15 @@
 """Expectations with control variates: what is gained over seeds, and are the errors honest?
 
     python -m workflows.benchmarks.precision                          # 30 seeds of bundled programs
-    python -m workflows.benchmarks.precision --programs logistic/pima,galaxies --sampler nuts
+    python -m workflows.benchmarks.precision --programs logistic/pima,rats --sampler nuts
     python -m workflows.benchmarks.precision --quick                  # does it run?
 
 For means, standard deviations and two quantiles of up to 24 quantities: the variance over seeds of
 the crude estimates over that of the controlled ones, the median and the lowest over quantities; and
-the share of controlled, and of crude, estimates within two of their errors of the mean of all
-controlled ones, which has an error itself: errors are widened by 1 / sqrt(1 - 1 / seeds). `bias` is
-the largest difference between the mean of all controlled and that of all crude estimates, in
+the share of controlled, and of crude, estimates within two of their errors of the truth. For it
+stands the mean of the controlled estimates of the other seeds, weighted by their precision: a seed
+that stays with its crude estimate would otherwise be taken for an error of the rest. `bias` is the
+largest difference between the mean of all controlled and that of all crude estimates, in
 standard errors of the latter. `gradients` is the median number that a fit takes, with warm-up and
 those of the control variates, and `to 1 %` how many it would take until the standard error of the
 worst mean is 1 % of its standard deviation, crude and controlled.
@@ -23,6 +24,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.targets.stan import bundled
 from workflows import record, terminal
+from workflows.benchmarks import precision_programs
 from workflows.benchmarks.samplers import show
 
 PROGRAMS = (
@@ -30,7 +32,7 @@ PROGRAMS = (
     "weibull", "ordered_logistic", "gaussian_process", "garch", "autoregressive", "galaxies",
     "lotka_volterra", "item_response",
     "eight_schools_noncentered", "eight_schools_centered", "varying_intercepts", "varying_slopes",
-    "neal/known_moments",
+    *precision_programs.PROGRAMS,
 )  # fmt: skip
 KINDS = ("mean", "sd", "q5", "q95")
 MOST = 24  # quantities of a program
@@ -76,18 +78,25 @@ def summarize(name, rows):
     line = {"program": name, "fits": len(usable), "refused": len(rows) - len(usable)}
     if len(usable) < 2:
         return line
-    widened = 1.0 / np.sqrt(1.0 - 1.0 / len(usable))
     for kind in KINDS:
         values, errors = (np.array([row[kind][i] for row in usable]) for i in (0, 1))
         crude, crude_errors = (
             np.array([row[f"crude {kind}"][i] for row in usable]) for i in (0, 1)
         )
-        truth = values.mean(axis=0)
+        known = np.isfinite(errors).all(axis=0)
+        values, errors, crude, crude_errors = (
+            x[:, known] for x in (values, errors, crude, crude_errors)
+        )
+        if not known.any():
+            continue
         with np.errstate(all="ignore"):
             ratio = crude.var(axis=0, ddof=1) / values.var(axis=0, ddof=1)
-            z = np.abs(values - truth) / errors * widened
-            crude_z = np.abs(crude - truth) / crude_errors * widened
-            bias = np.abs(truth - crude.mean(axis=0)) / crude.std(axis=0, ddof=1)
+            weight = errors**-2.0
+            others = weight.sum(axis=0) - weight
+            truth = ((weight * values).sum(axis=0) - weight * values) / others
+            z = np.abs(values - truth) / np.sqrt(errors**2 + 1.0 / others)
+            crude_z = np.abs(crude - truth) / np.sqrt(crude_errors**2 + 1.0 / others)
+            bias = np.abs((values - crude).mean(axis=0)) / crude.std(axis=0, ddof=1)
         line |= {
             f"{kind}": f"{np.median(ratio):,.3g} ({ratio.min():.2g})",
             f"{kind} < 2": f"{np.mean(z < 2):.0%} ({np.mean(crude_z < 2):.0%})",
@@ -119,7 +128,9 @@ def main():
         task = bar.add_task("", total=seeds * len(programs))
         for name in programs:
             bar.update(task, description=name)
-            target = sa.Target(*bundled.find(*name.split("/")), show_progress=False)
+            own = name in precision_programs.PROGRAMS
+            found = precision_programs.find(name) if own else bundled.find(*name.split("/"))
+            target = sa.Target(*found, show_progress=False)
             rows = []
             for seed in range(1, seeds + 1):
                 rows.append(of_fit(target, args.sampler, seed))

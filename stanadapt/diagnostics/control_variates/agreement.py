@@ -46,7 +46,7 @@ def disagreement(
         means = found.residuals.reshape(chains, -1, len(names)).mean(axis=1)
         differences = (means - found.mean) / np.sqrt(chains * found.variance)
         p = chi2.sf((differences**2).sum(axis=0), chains - 1)
-    p = np.where((found.order > 0) & np.isfinite(p), p, 1.0)
+    p = np.where((found.order > 0) & np.isfinite(p), p, np.inf)
     worst = int(np.argmin(p))
-    count = max(int((found.order > 0).sum()), 1)
-    return names[worst], float(np.abs(differences[:, worst]).max()), min(float(count * p[worst]), 1.0)
+    p_value = min(float(p[worst] * (found.order > 0).sum()), 1.0)
+    return names[worst], float(np.abs(differences[:, worst]).max()), p_value
