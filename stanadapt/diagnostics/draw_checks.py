@@ -157,9 +157,9 @@ def _chains_differ(fit: Drawn) -> Found:
     kept = results.dataset(fit.fit, results.UNCONSTRAINED)
     if not {"position", results.GRADIENT} <= {*kept} or fit.attribute("hard_edges") is not None:
         return {}
-    at = (kept[name].transpose("chain", "draw", ...).values for name in ("position", "gradient"))
+    x, g = (kept[name].transpose("chain", "draw", ...).values for name in ("position", "gradient"))
     moving = {name: x for name, x in fit.columns.items() if not is_constant(x)}
-    name, errors, p = disagreement(*at, moving)
+    name, errors, p = disagreement(x, g, moving)
     return {"value": p < LEAST_P, "name": name, "errors": errors}
 
 

@@ -81,7 +81,7 @@ def summary(
     if isinstance(fit, Mapping) and not hasattr(fit, "attrs"):
         return _side_by_side(fit, var_names)
     columns = ordered_columns(fit, var_names)  # type: ignore[arg-type]
-    return _table(fit, columns, in_full=var_names is not None)
+    return _table(fit, columns, in_full=var_names is not None)  # type: ignore[arg-type]
 
 
 def _table(fit: results.Fit, columns: dict[str, np.ndarray], in_full: bool) -> "Summary":

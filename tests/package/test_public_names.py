@@ -29,7 +29,7 @@ def test_there_are_few():
 def test_sample_has_few_parameters_and_the_common_ones_first():
     names = list(inspect.signature(sa.sample).parameters)
     assert names[:6] == ["target", "sampler", "chains", "iter_warmup", "iter_sampling", "seed"]
-    assert len([name for name in names if name != "settings"]) <= 18
+    assert len([name for name in names if name != "settings"]) <= 19
 
 
 def test_a_sampler_has_few_parts():

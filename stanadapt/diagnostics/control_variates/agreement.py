@@ -3,8 +3,10 @@
 Residuals of a function, whose means estimate its expectation, have a much smaller variance than the
 function; chains that have converged have the same mean of them. The sum of squared differences of
 the chains' means from their common mean, in standard errors, is about chi-squared distributed, with
-one degree of freedom less than there are chains. What gradients tell, such as a chain that has not
-quite reached its mode, is corrected, and not seen; other weights of modes are.
+one degree of freedom less than there are chains. What gradients correct, such as a chain that has
+not quite reached its mode, is not seen; other weights of modes are.
+
+A file of its own, since the checks of draws know nothing of control variates.
 """
 
 from collections.abc import Mapping
