@@ -49,7 +49,7 @@ class Block(NamedTuple):
 
 def rows_needed(dim: int) -> int:
     """Return how many rows show a structure of up to four functions."""
-    return max(600, 8 * (dim + 1))
+    return max(240, min(14 * (dim + 1), 400 + 4 * (dim + 1)))
 
 
 def find_block(positions: np.ndarray, gradients: np.ndarray, hints: Hints) -> Block | None:

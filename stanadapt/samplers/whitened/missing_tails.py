@@ -49,7 +49,7 @@ MISSING, DOUBTFUL = 4.0, 3.0
 # draws per chain below which quantiles mean nothing
 LEAST_DRAWS = 200
 # largest share of the gradients of a run that are evaluated to judge it, and number in any case
-SHARE_OF_RUN, MOST_GRADIENTS = 0.2, 8000
+SHARE_OF_RUN, MOST_GRADIENTS = 0.1, 8000
 # posteriors closer to a Gaussian than this, on average and in each coordinate, are not looked at
 NEAR_GAUSSIAN, PART = 0.03, 1.0
 # how Stan transforms coordinates: (slope, lower bound, width) of a correlation, and the distance
@@ -178,7 +178,7 @@ def _z(values: np.ndarray) -> float:
     return float(values.mean()) * np.sqrt(size) / sd if size > 0.0 and sd > 0.0 else 0.0
 
 
-# --- reasons and remedies --------------------------------------------------------------------------
+# --- reasons and remedies -------------------------------------------------------------------------
 
 
 def missing_tails(target: Any, fit: Fit) -> Iterator[reasons.Reason]:
