@@ -77,3 +77,14 @@ def test_few_draws_and_other_shapes_claim_nothing(level):
 
 def test_one_chain_is_judged(level):
     assert len(find_tails(level.target(), level.fit(1, shape=(1, 1000))).tails) == 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [14, 19])
+def test_a_fit_that_lacks_half_of_a_tail_is_not_fine(level, seed):
+    """By the exact marginal of both scales; without the test by gradients, such fits are fine."""
+    fit = sa.sample(level.target(), seed=seed, show_progress=False)
+    exact = level.scales(np.random.default_rng(1), (20_000,))
+    points = dict(zip(("s_u", "s_x"), np.quantile(np.exp(exact), 0.05, axis=0), strict=True))
+    shares = [float((fit.posterior[name] < point).mean()) for name, point in points.items()]
+    assert min(shares) > 0.03 or fit.attrs["verdict"] != "fine"
