@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import logsumexp
 
 from stanadapt import results
 from stanadapt.engine.density import Density, value, value_and_gradient
@@ -32,6 +33,8 @@ from stanadapt.samplers.tempering.reference_distribution import (
     recorded_reference,
 )
 from stanadapt.targets.constrainer import TransformedDraws
+from stanadapt.samplers.variational import pathfinder
+from stanadapt.samplers.variational.gaussian import log_densities
 from stanadapt.targets.target import (
     Data,
     Samplable,
@@ -43,6 +46,7 @@ from stanadapt.targets.target import (
 
 MODES = {"free": FREE, "fixed": FIXED, "collapsed": COLLAPSED}
 RADIUS = 2.0  # radius of initial values of u, as for Stan's other unconstrained parameters
+CLIMBS, MASS_DRAWS = 16, 25  # see `log_mass`
 TRIES, AGREEMENT = 100, 1e-9  # see `_calibrate_source`
 
 
@@ -187,7 +191,8 @@ class Extended(Samplable):
         instrumental distribution, up to one common constant, with the target's density as
         `target.evaluate` returns it and p0 normalized. Free temperatures then have g(b) = 1 / Z(b),
         which makes b uniform under the instrumental distribution; log Z is interpolated by monotone
-        cubics. Without a ladder, g is flat.
+        cubics. Without a ladder, g is flat, and the density is divided by an estimate of its
+        integral, so that constants of a program, which `~` drops, change nothing.
     learned : fit, optional
         Instead of reference_distribution and ladder: a fit of the same program by
         parallel_tempering or pseudo_extended, in which the first chain has learned both.
@@ -259,7 +264,13 @@ class Extended(Samplable):
         elif self.pseudo_samples > 1 and self._warns:
             warn(Message("improper_extension", _describe_impropriety(self)))
         self._targets = [t for t in (self._base, self._prior) if t is not None]
-        self._sources = [_calibrate_source(t) for t in self._targets]
+        # log normalizers of a ladder refer to the density as it is, and equal temperatures to none
+        free = self._design.mode == FREE and not self._design.ladder.size
+        compared = free and self.pseudo_samples > 1
+        self._sources = [
+            _calibrate_source(t)._replace(level=log_mass(t) if compared else 0.0)
+            for t in self._targets
+        ]
         self.evaluations_per_call = self.pseudo_samples
         self.description = self._describe(reference_distribution)
 
@@ -507,4 +518,28 @@ def _calibrate_source(target: Target) -> Source:
 
 def _source_of_chain(target: Target, source: Source, chain: int) -> Source:
     chain_source = source_of(target.density(chain), source.offset)
-    return chain_source._replace(value_propto=source.value_propto)
+    return chain_source._replace(value_propto=source.value_propto, level=source.level)
+
+
+def log_mass(target: Target) -> float:
+    """Estimate the log integral of a density, from Gaussians to which a few climbs lead.
+
+    It need not be precise, but grows with a constant that is added to the log density. It is 0 if
+    there is no Gaussian, and always the same for the same target.
+    """
+    density, parts, positions = target.density(), [], []
+    for rng in np.random.default_rng(17).spawn(CLIMBS):
+        start = rng.uniform(-RADIUS, RADIUS, target.dim)
+        z = rng.standard_normal((MASS_DRAWS, target.dim))
+        found = pathfinder.find(
+            density, start, rng, history=6, elbo_draws=4, max_iterations=200
+        ).best
+        if found is not None:
+            parts.append(found)
+            positions.append(found.place(z))
+    if not parts:
+        return 0.0
+    drawn = np.concatenate(positions)
+    weights = log_densities(density, drawn) - pathfinder.mixture_log_density(parts, drawn)
+    mass = logsumexp(weights) - np.log(len(weights))
+    return float(mass) if np.isfinite(mass) else 0.0

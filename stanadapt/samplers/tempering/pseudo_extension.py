@@ -18,8 +18,15 @@ The C functions allow any sampler to use the density; `engine/wrapped_density` k
 
 References
 ----------
+<<<<<<< HEAD
 That of `pseudo_extended`: psi = 0, free or fixed temperatures. Deviations: the reference
 distribution, g = 1 / Z interpolated from a ladder, and collapsed temperatures are ours.
+=======
+Nemeth, Lindsten, Filippone and Hensman (2019), Pseudo-Extended Markov chain Monte Carlo, NeurIPS;
+arXiv 1708.05239: psi = 0, free or fixed temperatures. Deviations: the reference distribution,
+g = 1 / Z interpolated from a ladder, collapsed temperatures, and the estimate of the constant that
+Stan's log densities lack are ours.
+>>>>>>> ec701fcd (Take the constant of a log density off pseudo-extensions without a ladder)
 
 """
 
@@ -55,9 +62,13 @@ class Source(NamedTuple):
     # Excess of value calls over gradient calls, which leave constants out. It is subtracted, so
     # that both calls of the extended density, and its weights, have the same target.
     offset: float
+    # Subtracted from the values of both calls: about the log of the density's integral, since
+    # free temperatures without a ladder compare a density with its powers, and Stan's `~` drops
+    # constants.
+    level: float = 0.0
 
 
-NO_SOURCE = Source(0, 0, 0, 0, 0.0)
+NO_SOURCE = Source(0, 0, 0, 0, 0.0, 0.0)
 
 
 class ExtensionDesign(NamedTuple):
@@ -130,7 +141,7 @@ def extended_gradient(e, position, gradient):
 def _values(e, i, x):
     """Fill l_i and psi_i; return whether both are finite."""
     code, value = call_value(e.base.value_address, e.base.handle, e.base.value_propto, x)
-    e.log_base[i] = value - e.base.offset
+    e.log_base[i] = value - e.base.offset - e.base.level
     fine = code == 0 and np.isfinite(value)
     e.log_reference[i] = 0.0
     if fine and e.reference_kind == DISTRIBUTION:
@@ -138,7 +149,7 @@ def _values(e, i, x):
     if fine and e.reference_kind == PRIOR:
         prior = e.prior
         code, value = call_value(prior.value_address, prior.handle, prior.value_propto, x)
-        e.log_reference[i] = value - prior.offset
+        e.log_reference[i] = value - prior.offset - prior.level
         fine = code == 0
     return fine and np.isfinite(e.log_reference[i])
 
@@ -146,7 +157,8 @@ def _values(e, i, x):
 @jit
 def _gradients(e, i, x, gradient):
     """Fill l_i, psi_i, the gradient of l into `gradient`; return whether both are finite."""
-    code, e.log_base[i] = call_gradient(e.base.gradient_address, e.base.handle, x, gradient)
+    code, value = call_gradient(e.base.gradient_address, e.base.handle, x, gradient)
+    e.log_base[i] = value - e.base.level
     fine = code == 0 and np.isfinite(e.log_base[i])
     slope = e.reference_gradient[i]
     if e.reference_kind == NO_REFERENCE:
@@ -155,7 +167,8 @@ def _gradients(e, i, x, gradient):
     elif e.reference_kind == DISTRIBUTION:
         e.log_reference[i] = reference_distribution.log_density_and_gradient(e.reference, x, slope)
     elif fine:
-        code, e.log_reference[i] = call_gradient(e.prior.gradient_address, e.prior.handle, x, slope)
+        code, value = call_gradient(e.prior.gradient_address, e.prior.handle, x, slope)
+        e.log_reference[i] = value - e.prior.level
         fine = code == 0
     return fine and np.isfinite(e.log_reference[i])
 

@@ -145,7 +145,8 @@ def test_pooled_and_missing_weights_give_other_means(two_modes):
     x, b = pseudo["x"].values, pseudo["temperature"].values
     raw = np.exp((1 - b) * log_mixture(x))
     shares = raw / raw.sum(axis=-1, keepdims=True)
-    np.testing.assert_allclose(shares, pseudo["weight"], rtol=1e-9, atol=1e-12)
+    # the log density minus an estimate of its log integral, which is 0
+    np.testing.assert_allclose(shares, pseudo["weight"], rtol=1e-7, atol=1e-10)
     assert np.sum(raw * x) / raw.sum() > 4.5 * table.loc["x", "mcse"]
     assert np.mean(x**2) > 1.5
 

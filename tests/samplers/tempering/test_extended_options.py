@@ -1,6 +1,7 @@
 """Invalid options of a pseudo-extension are reported; impropriety gives a warning."""
 
 import importlib
+import pickle
 import re
 import subprocess
 import sys
@@ -223,3 +224,24 @@ def test_the_function_that_an_error_recommends_exists(target):
         Extended(target, reference_distribution="pathfinder")
     module, _, name = re.search(r"(stanadapt[\w.]+)", caught.value.message)[1].rpartition(".")
     assert callable(getattr(importlib.import_module(module), name))
+
+
+@pytest.mark.parametrize("prior", [False, True])
+@pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
+def test_constants_of_the_log_density_change_no_weight(prior):
+    """They are those that `~` drops; free temperatures would compare them with powers of others."""
+    program = (
+        "data { real c; real sd; } parameters { vector[2] x; } "
+        "model { target += c + log_sum_exp(normal_lupdf(x | -2, sd), normal_lupdf(x | 3, sd)); }"
+    )
+    position, found = np.array([-2.0, -1.9, 3.1, 3.0, 0.4, -0.3]), []
+    for c in (0.0, 40.0, -40.0):
+        target = sa.Target(program, {"c": c, "sd": 0.5}, backend="stanli", show_progress=False)
+        extended = Extended(target, 2, prior_data={"c": 2 * c, "sd": 3.0} if prior else None)
+        weights = extended.split_positions(position[None, None])[2]
+        assert weights.min() > 0.01
+        found.append(np.append(extended.evaluate(position)[1], weights))
+        copied = pickle.loads(pickle.dumps(extended))
+        np.testing.assert_array_equal(copied.evaluate(position)[1], extended.evaluate(position)[1])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-9)
+    np.testing.assert_allclose(found[2], found[0], rtol=1e-9)
