@@ -56,7 +56,7 @@ OF_WARMUP = {
 }  # fmt: skip
 OF_STAGE = {"set_up": CHANGE, "learn": CHANGE, "length": ("settings", "progress")}
 # those that Python calls, at most once per chain: a plain function will do
-BY_PYTHON = ("init", "freeze", "check")
+BY_PYTHON = ("init", "init_from_draws", "freeze", "check")
 COORDINATES = ("full", "diagonal", "no")
 
 

@@ -77,8 +77,9 @@ def sample(
     warm_start : fit or path, optional
         An earlier fit of the same program by any sampler, with the same or other data; or its file
         or run folder. Chains start at its draws and use its scales instead of a pre-run. If the
-        scales of the posterior have changed, they are learned again, with a warning. kameleon
-        learns from these draws as if they were its own.
+        scales of the posterior have changed, they are learned again, with a warning. The default
+        learns metric and map from these draws first, and judges them on new ones; kameleon learns
+        from them as if they were its own.
     until_ess : float, optional
         Sample until the smallest bulk and tail ESS of the parameters is at least this, and R-hat
         below 1.01. A run that comes no closer in three extensions ends with a note.

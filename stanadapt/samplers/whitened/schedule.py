@@ -3,7 +3,9 @@
 After each block, the function of its stage learns from the states of all chains, in their order,
 and chooses the next one (`engine.warmup`).
 
-FIRST_WINDOW    a few iterations of NUTS, which show whether chains are far away
+EARLIER         with draws of an earlier fit (`warm_start`): a window that judges the metric and map
+                of these; STRAIGHTEN, TUNE_STEP, or the second METRIC follows
+FIRST_WINDOW    otherwise, a few iterations of NUTS, which show whether chains are far away
 CLIMB           if one is: up to four times, a climb by L-BFGS to the height of the typical set, and
                 a metric from the curvature there
 TRAVEL          windows of NUTS, each with the metric of the last, until the log density has settled
@@ -35,7 +37,7 @@ from typing import Any
 import numpy as np
 
 from stanadapt.engine.warmup import END, Progress, Result, Stage, States, Warmup, all_left
-from stanadapt.samplers.whitened import arriving, tuning
+from stanadapt.samplers.whitened import arriving, earlier_draws, tuning
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.block import make_room
 from stanadapt.samplers.whitened.choice import UNDECIDED
@@ -49,6 +51,9 @@ STAGES = {
     parts.FIRST_WINDOW: Stage(
         MOVING, fit(arriving.FIRST_LENGTH), nuts(arriving.FIRST_DEPTH, parts.FAR_CENTER),
         arriving.learn_first_window, parts.TRAVEL,
+    ),
+    parts.EARLIER: Stage(
+        MOVING, fit(earlier_draws.LENGTH), nuts(arriving.DEEPEST), earlier_draws.judge_earlier
     ),
     parts.CLIMB: Stage(
         MOVING, fit(arriving.CLIMB_LENGTH), nuts(arriving.CLIMB_DEPTH), arriving.learn_climb
@@ -97,7 +102,7 @@ STAGES = {
 
 
 def begin(settings: Any, progress: Progress, states: States) -> Result:
-    """Pool the scales that chains found in their gradients."""
+    """Pool the scales that chains found in their gradients; use earlier draws, if there are any."""
     logs = np.log([state.leapfrog.factor[0] for state in states])
     starts = np.array([state.current.position for state in states])
     learned = parts.Learned(
@@ -107,7 +112,9 @@ def begin(settings: Any, progress: Progress, states: States) -> Result:
     )  # fmt: skip
     nowhere, unknown = np.full_like(starts, np.nan), np.full(len(states), np.nan)
     chains = parts.Chains(starts, nowhere, np.full(len(states), -np.inf), unknown)
-    return progress._replace(learned=learned, chains=chains), states
+    return earlier_draws.begin_with_draws(
+        settings, progress._replace(learned=learned, chains=chains), states
+    )
 
 
 def for_scales(settings: Any, before: Progress, progress: Progress, states: States) -> Progress:

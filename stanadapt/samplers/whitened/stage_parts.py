@@ -21,6 +21,7 @@ from stanadapt.samplers.whitened.fisher_metric import FisherMetric, Metric, diag
 from stanadapt.samplers.whitened.straighten import UNCHANGED, Straightened, in_coordinates_of
 
 FIRST_WINDOW, CLIMB, TRAVEL, SURVEY = "first window", "climb", "travel", "survey"
+EARLIER = "earlier"
 FIRST_METRIC, FIND_STEP, METRIC = "first metric", "find step", "metric"
 STRAIGHTEN, JUDGE_MAP = "straighten", "judge map"
 TUNE_STEP, PILOT = "tune step", "pilot"
@@ -91,6 +92,7 @@ class Learned(NamedTuple):
     straightened: Straightened = UNCHANGED  # the map, and the distances from a Gaussian
     attempts: int = 0  # searches for a map that were made without one
     settled: bool = False  # whether TRAVEL ended because the log density had settled
+    earlier: bool = False  # whether metric and map were first learned from draws of an earlier fit
     divergences: int = 0  # in the last window of METRIC, or while a map was judged
     choice: Choice = UNDECIDED  # the kernel, and the reason for it
     unbounded: np.ndarray = np.empty(0, int)  # coordinates that drifted in the last NUTS_METRIC

@@ -69,13 +69,14 @@ set_up_fixed, set_up_metric = (parts.two_stage_block(learns=each) for each in (F
 
 def learn_first_metric(settings: Any, progress: Progress, states: States) -> Result:
     """Learn the metric again, and find the step size, unless NUTS is asked for."""
-    progress = _learn_metric(settings, progress, parts.window_of(progress, states))
+    progress = learn_metric(settings, progress, parts.window_of(progress, states))
     if settings.trajectory == Trajectory.nuts:
         return to_nuts(progress, ASKED_FOR), states
     return progress.to(parts.FIND_STEP), states
 
 
-def _learn_metric(settings: Any, progress: Progress, window: Window) -> Progress:
+def learn_metric(settings: Any, progress: Progress, window: Window) -> Progress:
+    """Learn location and metric from a window at the typical set."""
     progress = parts.learn_metric(settings, progress, window, LATER)
     metric = progress.learned.metric
     if progress.stage == parts.NUTS_METRIC and metric.kind == "diagonal":
@@ -123,25 +124,25 @@ def learn_from_fixed(settings: Any, progress: Progress, states: States) -> Resul
     longer = (*windows, 2 * windows[-1])
     if done == len(windows) and step_size < GOOD_STEP and extra < MOST_EXTRA:
         windows = longer
-    progress = _learn_metric(settings, progress, window)
+    progress = learn_metric(settings, progress, window)
     progress = _fixed(progress, step_size=step_size, windows=windows, done=done)
     progress = progress.learning(divergences=window.divergences)
     if done < len(windows):
         return progress.to(parts.FIND_STEP), states
-    progress = _straighten(settings, progress, states, FAR_FROM_GAUSSIAN)
+    progress = straighten_if(settings, progress, states, FAR_FROM_GAUSSIAN)
     straightened = progress.learned.straightened
     if straightened.map_is_used:
         return _to_straighten(settings, progress, states), states
     # it is infinite if it was not measured
     if not extra and NEARLY_GAUSSIAN < straightened.distance < np.inf:
         return _fixed(progress, windows=longer).to(parts.FIND_STEP), states
-    return _to_tune_step(progress), states
+    return to_tune_step(progress), states
 
 
 # --- the map --------------------------------------------------------------------------------------
 
 
-def _straighten(
+def straighten_if(
     settings: Any, progress: Progress, states: States, least: float = NEAR_GAUSSIAN
 ) -> Progress:
     """Learn a map from the last window; without one the posterior stays as it is.
@@ -171,19 +172,19 @@ def fits_all_chains(straightening: TriangularMap, window: Window) -> bool:
     return not straight.levels_differ(window.positions.shape[2]) and not len(unbounded(straight))
 
 
-def _with_metric_of_map(settings: Any, progress: Progress, states: States) -> Progress:
+def with_metric_of_map(settings: Any, progress: Progress, states: States) -> Progress:
     """Learn a metric for the map that was just found, from the same draws.
 
     Of the former metric only scales remain: its correlations are those of other coordinates.
     """
     former = progress.learned.metric
     progress = progress.learning(metric=scales_alone(former.scales, former.flat))
-    return _learn_metric(settings, progress, parts.window_of(progress, states))
+    return learn_metric(settings, progress, parts.window_of(progress, states))
 
 
 def _to_straighten(settings: Any, progress: Progress, states: States) -> Progress:
     """Run NUTS on the map that was found, with a metric of the same draws."""
-    progress = _with_metric_of_map(settings, progress, states)
+    progress = with_metric_of_map(settings, progress, states)
     # drifts that were seen along a curved ridge are no sign of an improper posterior
     return progress.to(parts.STRAIGHTEN, unbounded=np.empty(0, int))
 
@@ -195,7 +196,7 @@ def learn_survey(settings: Any, progress: Progress, states: States) -> Result:
     """
     level = parts.window_of(progress, states).log_density.mean(axis=1)
     progress = progress.to(parts.TRAVEL)._replace(chains=progress.chains._replace(level=level))
-    found = _straighten(settings, progress, states, FAR_FROM_GAUSSIAN)
+    found = straighten_if(settings, progress, states, FAR_FROM_GAUSSIAN)
     if found.learned.straightened.map_is_used:
         return _to_straighten(settings, found, states), states
     return progress, states
@@ -203,15 +204,15 @@ def learn_survey(settings: Any, progress: Progress, states: States) -> Result:
 
 def learn_map(settings: Any, progress: Progress, states: States) -> Result:
     """Learn the map again from better draws."""
-    progress = _straighten(settings, progress, states)
-    progress = _with_metric_of_map(settings, progress, states)
+    progress = straighten_if(settings, progress, states)
+    progress = with_metric_of_map(settings, progress, states)
     if not progress.learned.straightened.map_is_used:  # better draws do not support it
         if settings.trajectory == Trajectory.nuts:
             return to_nuts(progress, ASKED_FOR), states
         return _fixed(progress, windows=parts.METRIC_WINDOWS, done=0).to(parts.FIND_STEP), states
     draws, dim = np.shape(make_window(states).pooled[0])
     enough = progress.learned.straightened.confirmed and draws >= DRAWS_PER_DIMENSION * dim
-    last = enough or progress.window + 1 == len(STRAIGHTEN_WINDOWS)
+    last = enough or progress.window + 1 == len(STRAIGHTEN_WINDOWS) or progress.learned.earlier
     return progress.to(parts.JUDGE_MAP if last else parts.STRAIGHTEN), states
 
 
@@ -224,7 +225,7 @@ def judge_map(settings: Any, progress: Progress, states: States) -> Result:
     window = parts.window_of(progress, states)
     judged = window.judged(DIVERGING)
     divergences = int(judged.sum()) if judged.mean() > ADAPTING_SHARE else 0
-    progress = _learn_metric(settings, progress, window)
+    progress = learn_metric(settings, progress, window)
     progress = _fixed(progress, step_size=parts.FIRST_STEP, target_accept=settings.target_accept)
     nuts = progress.learned.nuts._replace(steep_share=window.steep_share)
     progress = progress.learning(divergences=divergences, settled=True, nuts=nuts)
@@ -234,13 +235,14 @@ def judge_map(settings: Any, progress: Progress, states: States) -> Result:
     if rest > STRAIGHT_ENOUGH and settings.trajectory == Trajectory.chosen:
         reason = f"a distance from a Gaussian of {rest:.2g}, above {STRAIGHT_ENOUGH:g}, remains"
         return to_nuts(progress, reason), states
-    return _to_tune_step(progress), states
+    return to_tune_step(progress), states
 
 
 # --- steps of fixed trajectories ------------------------------------------------------------------
 
 
-def _to_tune_step(progress: Progress) -> Progress:
+def to_tune_step(progress: Progress) -> Progress:
+    """Find the final step size of fixed trajectories."""
     return _fixed(progress, n_steps=1).to(parts.TUNE_STEP)
 
 
@@ -312,7 +314,8 @@ def learn_from_pilot(settings: Any, progress: Progress, states: States) -> Resul
 
 def to_nuts(progress: Progress, reason: str) -> Progress:
     """Choose NUTS, and continue with its stages."""
-    nuts = progress.learned.nuts._replace(windows=(NUTS_WINDOW,))
+    first = 2 * NUTS_WINDOW if progress.learned.earlier else NUTS_WINDOW
+    nuts = progress.learned.nuts._replace(windows=(first,))
     progress = progress.learning(choice=Choice(False, reason), nuts=nuts)
     # a map was learned in long windows of NUTS
     mapped = progress.learned.straightened.map_is_used
@@ -327,10 +330,10 @@ def learn_from_nuts(settings: Any, progress: Progress, states: States) -> Result
     each chain has its own scales: scales pooled over several modes are too wide for each of them.
     """
     window = parts.window_of(progress, states)
-    progress = _straighten(settings, progress, states)
+    progress = straighten_if(settings, progress, states)
     if progress.learned.straightened.map_is_used:
         return _to_straighten(settings, progress, states), states
-    progress = _learn_metric(settings, progress, window)
+    progress = learn_metric(settings, progress, window)
     nuts = progress.learned.nuts._replace(steep_share=window.steep_share)
     progress = progress.learning(unbounded=unbounded(window))
     last, used = nuts.windows[-1], sum(nuts.windows)

@@ -61,6 +61,7 @@ from stanadapt.samplers.whitened.block import (
 )
 from stanadapt.samplers.whitened.choice import Trajectory
 from stanadapt.samplers.whitened.climb import Climb, no_climb
+from stanadapt.samplers.whitened.earlier_draws import init_from_draws
 from stanadapt.samplers.whitened.fisher_metric import Metric
 from stanadapt.samplers.whitened.stage_parts import NUTS_CENTER
 
@@ -284,6 +285,7 @@ register(
     ),
     iter_warmup=2000, iter_sampling=1000, standardize="no",
     warmup=schedule.WARMUP,
+    init_from={"warm_start": init_from_draws}, starts_at_draws=True,
     in_place_except=("current", "scratch", "tuning", "block"),
     extra_output=KEEP_GRADIENT,
 )  # fmt: skip

@@ -1,0 +1,88 @@
+"""A warm-up that begins with draws of an earlier fit: its metric and map are the first candidates.
+
+Each chain computes gradients at some of the draws, and records them as its first block. Metric and
+map are learned from these blocks, as from those of any window; there are as many draws as in the
+last window of METRIC, and they are independent. The stage EARLIER then judges them on fresh draws.
+If the log density there has the level of the earlier draws, the stages that they replace are left
+out; otherwise, for example under other data, warm-up goes on as if this were its first window.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from stanadapt.engine.density import Density
+from stanadapt.engine.points import start_at
+from stanadapt.engine.warmup import Progress, Result, States
+from stanadapt.samplers.whitened import arriving, tuning
+from stanadapt.samplers.whitened import stage_parts as parts
+from stanadapt.samplers.whitened.block import LOG_DENSITY, Window, make_room, make_window
+from stanadapt.samplers.whitened.choice import ASKED_FOR, Trajectory
+from stanadapt.samplers.whitened.straighten import LEAST_DRAWS, UNCHANGED
+
+# draws of each chain, and the length of the window that judges what was learned from them
+DRAWS, LENGTH = parts.METRIC_WINDOWS[-1], 15
+# times that a metric is learned from them, each in the coordinates of the last
+WINDOWS = 3
+
+
+def init_from_draws(
+    density: Density, settings: Any, state: Any, positions: np.ndarray, rng: np.random.Generator
+) -> Any:
+    """Record some draws of an earlier fit, shape (n, dim), with their gradients."""
+    chosen = rng.choice(len(positions), min(DRAWS, len(positions)), replace=False)
+    points = [start_at(density, np.ascontiguousarray(positions[k])) for k in chosen]
+    points = [p for p in points if np.isfinite(p.log_density) and np.isfinite(p.gradient).all()]
+    state = make_room(state, len(points))
+    for row, point in enumerate(points):
+        state.block.positions[row] = point.position
+        state.block.gradients[row] = point.gradient
+        state.block.numbers[row] = 0.0
+        state.block.numbers[row, LOG_DENSITY] = point.log_density
+    return state._replace(block=state.block._replace(rows=len(points)))
+
+
+def begin_with_draws(settings: Any, progress: Progress, states: States) -> Result:
+    """Learn from the draws, if there are enough of them."""
+    window = make_window(states)
+    if window.log_density.size < LEAST_DRAWS:
+        return progress, states
+    for _ in range(WINDOWS):
+        progress = tuning.learn_metric(settings, progress, window)
+    progress = tuning.straighten_if(settings, progress, states, tuning.FAR_FROM_GAUSSIAN)
+    if progress.learned.straightened.map_is_used:
+        progress = tuning.with_metric_of_map(settings, progress, states)
+    level = np.full(len(states), parts.window_of(progress, states).log_density.mean())
+    progress = progress._replace(chains=progress.chains._replace(level=level))
+    return progress.to(parts.EARLIER, earlier=True), states
+
+
+def judge_earlier(settings: Any, progress: Progress, states: States) -> Result:
+    """Leave out the stages that the earlier draws replace, if fresh ones agree with them."""
+    window = parts.window_of(progress, states)
+    if not window.settled(progress.chains.level, window.positions.shape[2]):
+        forgotten = progress.to(parts.TRAVEL, earlier=False, straightened=UNCHANGED, attempts=0)
+        return arriving.learn_first_window(settings, forgotten, states)
+    progress = progress.learning(settled=True)
+    if progress.learned.straightened.map_is_used:
+        return progress.to(parts.STRAIGHTEN), states
+    if settings.trajectory == Trajectory.nuts:
+        return tuning.to_nuts(progress, ASKED_FOR), states
+    if _is_gaussian(progress, window):
+        return tuning.to_tune_step(progress), states
+    # one window of METRIC, in place of those that the earlier draws replace and of a longer one
+    windows = (*parts.METRIC_WINDOWS, parts.METRIC_WINDOWS[-1])
+    fixed = progress.learned.fixed._replace(windows=windows, done=len(windows) - 1)
+    return progress.to(parts.FIND_STEP, fixed=fixed), states
+
+
+def _is_gaussian(progress: Progress, window: Window) -> bool:
+    """Whether the whitened posterior is nearly a standard normal, by earlier and by fresh draws."""
+    learned, (positions, gradients) = progress.learned, window.pooled
+    z, b = learned.metric.whiten(
+        positions - positions.mean(axis=0), gradients - gradients.mean(axis=0)
+    )
+    distance = float(np.mean((z + b) ** 2))
+    earlier = learned.straightened.distance
+    measured = earlier if np.isfinite(earlier) else 0.0  # one coordinate has none
+    return max(distance, measured) < tuning.NEARLY_GAUSSIAN
