@@ -18,15 +18,9 @@ The C functions allow any sampler to use the density; `engine/wrapped_density` k
 
 References
 ----------
-<<<<<<< HEAD
 That of `pseudo_extended`: psi = 0, free or fixed temperatures. Deviations: the reference
-distribution, g = 1 / Z interpolated from a ladder, and collapsed temperatures are ours.
-=======
-Nemeth, Lindsten, Filippone and Hensman (2019), Pseudo-Extended Markov chain Monte Carlo, NeurIPS;
-arXiv 1708.05239: psi = 0, free or fixed temperatures. Deviations: the reference distribution,
-g = 1 / Z interpolated from a ladder, collapsed temperatures, and the estimate of the constant that
-Stan's log densities lack are ours.
->>>>>>> ec701fcd (Take the constant of a log density off pseudo-extensions without a ladder)
+distribution, g = 1 / Z interpolated from a ladder, collapsed temperatures, and the estimate of the
+constant that Stan's log densities lack are ours.
 
 """
 
