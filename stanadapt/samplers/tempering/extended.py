@@ -32,9 +32,9 @@ from stanadapt.samplers.tempering.reference_distribution import (
     ReferenceDistribution,
     recorded_reference,
 )
-from stanadapt.targets.constrainer import TransformedDraws
 from stanadapt.samplers.variational import pathfinder
 from stanadapt.samplers.variational.gaussian import log_densities
+from stanadapt.targets.constrainer import TransformedDraws
 from stanadapt.targets.target import (
     Data,
     Samplable,
