@@ -81,17 +81,8 @@ def never_adapt(density, settings, state, info, t, iter_warmup):
     return state
 
 
-def no_matrices(settings: Any) -> int:
-    """Return 0: memory does not grow with the square of the dimension."""
-    return 0
-
-
-def accept_settings(settings: Any) -> None:
-    """Accept settings whose values are in their ranges."""
-
-
-def accept_run(settings: Any, dim: int, standardized: bool) -> None:
-    """Accept settings for any number of coordinates, standardized or not."""
+def accept(settings: Any, *run: Any) -> None:
+    """Accept settings whose values are in their ranges, for any run."""
 
 
 def keep(settings, state):
@@ -191,7 +182,7 @@ class Memory(NamedTuple):
 
     """
 
-    dense_matrices: Callable[[Any], int] = no_matrices
+    dense_matrices: Callable[[Any], int] = lambda settings: 0
     storage: Callable[[Any, int], int] | None = None
     name: str = ""
     settings: tuple[str, ...] = ()
@@ -226,10 +217,10 @@ class Sampler(NamedTuple):
     freeze: Callable = keep  # (settings, state) -> state, once, at the end of warm-up
     # raises StanadaptError for settings that do not go together; each range is declared with its
     # setting
-    check: Callable[[Any], None] = accept_settings
+    check: Callable[[Any], None] = accept
     # (settings, dim, standardized), raises StanadaptError for settings that do not fit the number
     # of coordinates, or standardized ones
-    check_run: Callable[[Any, int, bool], None] = accept_run
+    check_run: Callable[[Any, int, bool], None] = accept
     # (view) -> `Findings`: report after a run, given a `RunView`
     after_run: Callable[[Any], Any] | None = None
 

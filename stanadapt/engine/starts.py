@@ -36,11 +36,6 @@ class ChainInit(NamedTuple):
     cost: Cost = Cost()  # of the preparation
 
 
-def never_a_file(given: Any) -> bool:
-    """Return False."""
-    return False
-
-
 class StartOption(NamedTuple):
     """A keyword of `sample` from which chains of some samplers begin."""
 
@@ -50,7 +45,7 @@ class StartOption(NamedTuple):
     used_by: Callable[[Any], Any]  # (sampler) -> whether it can begin from this
     users: str = ""  # what these samplers are called, for messages; "" for their names alone
     # (given) -> whether it is the file or the run folder of a fit, to be read first
-    is_fit_file: Callable[[Any], bool] = never_a_file
+    is_fit_file: Callable[[Any], bool] = lambda given: False
     # whether `warm_start` may be given too: chains then start at its draws
     joins_warm_start: bool = False
     # (fit) -> what the fit in `warm_start` was given under this keyword, to be used again if

@@ -28,24 +28,8 @@ from stanadapt.errors.exceptions import (
 from stanadapt.errors.other_words import in_our_words
 
 __all__ = [
-    "LARGEST_WHOLE",
-    "NOTE",
-    "STAGES",
-    "VERDICT",
-    "Code",
-    "ConvergenceWarning",
-    "Message",
-    "StanadaptError",
-    "StanadaptWarning",
-    "all_codes",
-    "codes_of",
-    "did_you_mean",
-    "in_our_words",
-    "is_one_of",
-    "is_real",
-    "require_between",
-    "require_flag",
-    "require_names",
-    "require_whole",
+    "LARGEST_WHOLE", "NOTE", "STAGES", "VERDICT", "Code", "ConvergenceWarning", "Message",
+    "StanadaptError", "StanadaptWarning", "all_codes", "codes_of", "did_you_mean", "in_our_words",
+    "is_one_of", "is_real", "require_between", "require_flag", "require_names", "require_whole",
     "warn",
-]
+]  # fmt: skip

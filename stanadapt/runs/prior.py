@@ -88,8 +88,7 @@ def add_prior(
     try:
         prior_target = require_target(target).with_prior_data(data)
     except KeyboardInterrupt:  # the fit must not be lost
-        _add_note(fit, "the prior was not sampled: interrupted.")
-        return fit
+        return _with_notes(fit, _not_drawn("the prior was not sampled: interrupted."))
     chains = results.dataset(fit, "posterior").sizes["chain"]
     limits = {
         "max_minutes": max_minutes, "parallel_chains": parallel_chains,
@@ -100,21 +99,17 @@ def add_prior(
         prior = _draw(prior_target, chains, seed, limits)
         groups, notes = _groups(target, prior, _seeds(seed)[1], max_minutes)
     except KeyboardInterrupt:
-        _add_note(fit, "the prior was not sampled: interrupted.")
-        return fit
+        return _with_notes(fit, _not_drawn("the prior was not sampled: interrupted."))
     except StanadaptError as error:
-        _add_note(fit, f"the prior could not be sampled. {error.message}")
-        return fit
+        return _with_notes(fit, _not_drawn(f"the prior could not be sampled. {error.message}"))
     results.add_groups(fit, groups)
     fit.attrs["prior_data_hash"] = prior_target.data_hash
     verdict = results.attribute(prior, "verdict")
     fit.attrs["prior_verdict"] = verdict
     if verdict != FINE:
         reasons = " ".join(results.from_json(prior, "verdict_reasons", []))
-        _add_note(fit, f"the draws in the group prior: {verdict}. {reasons}")
-    for note in notes:
-        _record(fit, note)
-    return fit
+        notes = [_not_drawn(f"the draws in the group prior: {verdict}. {reasons}"), *notes]
+    return _with_notes(fit, *notes)
 
 
 def plan_prior(target: Target, path: Path) -> None:
@@ -189,11 +184,12 @@ def _groups(
     return {GROUPS[name]: group for name, group in groups.items() if name in GROUPS}, notes
 
 
-def _add_note(fit: Any, text: str) -> None:
-    _record(fit, Message("prior_not_drawn", text))
+def _not_drawn(text: str) -> Message:
+    return Message("prior_not_drawn", text)
 
 
-def _record(fit: Any, note: Message) -> None:
-    """Warn, and record the note."""
-    warn(note)
-    results.add_notes(fit, [note])
+def _with_notes(fit: Any, *notes: Message) -> Any:
+    for note in notes:
+        warn(note)
+    results.add_notes(fit, [*notes])
+    return fit

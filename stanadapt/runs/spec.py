@@ -236,11 +236,11 @@ def record_changes(folder: RunFolder, target: Samplable) -> None:
 
 def changed_files(folder: RunFolder, target: Target) -> list[Message]:
     """Return a note for each file of a run, program and data, that has other contents by now."""
-    notes, read_again = [], {"program": _program_hash, "data": _data_hash}
+    notes = []
     for kind, name in folder.manifest.get("files", {}).items():
         path = Path(name)
         then = target.program.hash if kind == "program" else target.data_hash
-        if path.exists() and read_again[kind](path, target.program) != then:
+        if path.exists() and _hash_of_file(kind, path, target.program) != then:
             notes.append(Message(
                 "file_changed_since",
                 f"{path} has changed since the run in {folder.path} began, and the run continues "
@@ -254,19 +254,12 @@ def _digest(names: list[str]) -> str:
     return sha256("\n".join(names).encode()).hexdigest()[:16]
 
 
-def _program_hash(path: Path, old: Program) -> str:
+def _hash_of_file(kind: str, path: Path, old: Program) -> str:
     try:
-        return read(path, old.include_paths).hash
-    except StanadaptError:
-        return ""
-
-
-def _data_hash(path: Path, program: Program) -> str:
-    try:
-        return stan_data.digest(
-            stan_data.to_json(path, program, allow_nonfinite=True, allow_empty_int=True),
-            program.data_names,
-        )
+        if kind == "program":
+            return read(path, old.include_paths).hash
+        text = stan_data.to_json(path, old, allow_nonfinite=True, allow_empty_int=True)
+        return stan_data.digest(text, old.data_names)
     except StanadaptError:
         return ""
 

@@ -15,15 +15,7 @@ from stanadapt.samplers.tempering.reference_distribution import ReferenceDistrib
 from stanadapt.samplers.tempering.weighted_summary import weighted_summary
 
 __all__ = [
-    "Extended",
-    "ReferenceDistribution",
-    "continuous_tempering",
-    "equi_energy",
-    "findings",
-    "parallel_tempering",
-    "pseudo_extended",
-    "simulated_tempering",
-    "smc",
-    "start",
+    "Extended", "ReferenceDistribution", "continuous_tempering", "equi_energy", "findings",
+    "parallel_tempering", "pseudo_extended", "simulated_tempering", "smc", "start",
     "weighted_summary",
-]
+]  # fmt: skip

@@ -79,11 +79,6 @@ def no_climb() -> Climb:
     )  # fmt: skip
 
 
-def returned_to(state: Any, position: np.ndarray) -> Any:
-    """Let a chain return to a position, shape (n,), before its next iteration, without a climb."""
-    return state._replace(climb=no_climb()._replace(begin=position))
-
-
 def climb_if_due(density: Density, state: Any) -> Any:
     """Let a chain climb by its Climb, if that asks for it."""
     plan = state.climb
