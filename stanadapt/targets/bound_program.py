@@ -12,6 +12,7 @@ import stanio
 
 from stanadapt.engine.console import status
 from stanadapt.errors import StanadaptError
+from stanadapt.targets.constrainer import AFTER_PARAMETERS
 from stanadapt.targets.coordinates import Coordinate, coordinates, element_name
 from stanadapt.targets.projection import Violation, project
 from stanadapt.targets.shapes import shapes_of, wrong_shape
@@ -115,8 +116,8 @@ class BoundProgram:
         position = np.ascontiguousarray(position, dtype=float)
         try:
             return self.model.param_constrain(position)
-        except RuntimeError:  # generated quantities threw: the backend stanli runs them too
-            return self.without("generated quantities").param_constrain(position)
+        except RuntimeError:  # later blocks threw: the backend stanli runs them too
+            return self.without(*AFTER_PARAMETERS).param_constrain(position)
 
     @cached_property
     def coordinates(self) -> list[Coordinate]:
