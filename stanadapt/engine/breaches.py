@@ -72,8 +72,11 @@ def breaches(sampler: Sampler, registered: Mapping[str, Sampler]) -> list[Messag
 
     """
     classes = {part: getattr(sampler, part) for part in ("settings", "state", "info")}
+    file = getattr(sampler.settings, "__module__", "a sampler").rpartition(".")[2]
     wrong = [
-        Message("invalid_sampler_tuple", f"{part} must be a NamedTuple class, got {value!r}.")
+        Message(
+            "invalid_sampler_tuple", f"{file}: {part} must be a NamedTuple class, got {value!r}."
+        )
         for part, value in classes.items()
         if not _is_named_tuple(value)
     ]

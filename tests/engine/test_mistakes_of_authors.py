@@ -206,22 +206,6 @@ def test_an_error_of_a_check_is_its_result():
     assert "ZeroDivisionError: by zero" in report.problems["first"]
 
 
-@pytest.mark.parametrize(
-    ("old", "code", "fact"),
-    [
-        ("def init(", "invalid_sampler_function", "define a function init(density, settings, "),
-        ("def step(", "invalid_sampler_function", "define a function step(density, settings, "),
-        ("class Info(", "invalid_sampler_tuple", "info must be a NamedTuple class, got None"),
-    ],
-)
-def test_a_part_that_is_missing_is_named(imported, old, code, fact):
-    source = changed((old, old.replace(" ", " my_")))
-    with pytest.raises(StanadaptError) as caught:
-        imported(source)
-    assert caught.value.code == code
-    assert fact in caught.value.message
-
-
 def test_numbers_of_numpy_are_numbers():
     """What compiled code returns, and what Python's `init` may give, are numbers alike."""
     sampler = registered()["rwm"]
