@@ -5,13 +5,16 @@ draws in between. The executor is one of Python's, or a client of Dask.
 """
 
 import secrets
+import sys
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,6 +165,21 @@ TRIES = 3
 PAUSE = 0.1  # seconds between two looks at what has been done
 
 
+def unguarded_script(main: Any = None) -> str:
+    """Say that the script starts processes when these import it, as they do; "" if it does not."""
+    file = getattr(main or sys.modules["__main__"], "__file__", None)
+    try:
+        text = Path(file).read_text(encoding="utf-8") if file else "__main__"
+    except (OSError, UnicodeError):
+        return ""
+    if "__main__" in text or "ProcessPool" not in text:
+        return ""
+    return (
+        f"each worker imports {Path(str(file)).name}, which then starts workers again: put the "
+        'statements of the script below `if __name__ == "__main__":`.'
+    )
+
+
 class RunOnWorkers:
     """Advances chains by slices of time on an executor's workers.
 
@@ -258,10 +276,12 @@ class RunOnWorkers:
             self._tries[number] += 1
             if not isinstance(error, BrokenExecutor) and self._tries[number] < TRIES:
                 return True
+            why = f"{type(error).__name__}: {str(error).rstrip('.')}"
             self.trouble = StanadaptError(
                 "workers_failed",
-                f"the workers of the executor failed: {type(error).__name__}: {error}. A run "
-                "that is kept in a folder (`run`) can be resumed with other workers.",
+                (isinstance(error, BrokenProcessPool) and unguarded_script())
+                or f"the workers of the executor failed: {why}. A run that is kept in a folder "
+                "(`run`) can be resumed with other workers.",
             )
         else:
             follow(self._chains[number], done, self._reference.handle)

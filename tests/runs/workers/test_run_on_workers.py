@@ -2,6 +2,9 @@
 
 import multiprocessing
 import pickle
+import re
+import subprocess
+import sys
 import threading
 from collections import Counter
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -15,10 +18,12 @@ from stanadapt import results
 from stanadapt.engine.chain import Chain
 from stanadapt.runs import workers
 from stanadapt.runs.spec import require_sendable
+from stanadapt.runs.workers import unguarded_script
 from stanadapt.samplers import registered
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution
 from tests.helpers.codes import raises, warns
 from tests.helpers.driven_runs import sample_with
+from tests.helpers.repository import ROOT
 from tests.helpers.sampler_settings import FASTER, VARIANTS
 from tests.helpers.seldom_parameters import soak_except
 from tests.helpers.short_runs import assert_same_draws, assert_same_fit
@@ -149,6 +154,35 @@ def test_draws_outlive_the_workers(target, error):
     draws = posterior.sizes["draw"]
     whole = results.dataset(draw(target, "nuts", {"iter_sampling": draws}), "posterior")
     np.testing.assert_array_equal(posterior["x"].values, whole["x"].values)
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_script_that_each_worker_would_run_again_is_named(tmp_path, guarded):
+    text = "with ProcessPoolExecutor(2) as executor:\n    fit = 1\n"
+    if guarded:
+        text = f"if __name__ == '__main__':\n    {text}"
+    (tmp_path / "mine.py").write_text(text)
+    found = unguarded_script(SimpleNamespace(__file__=tmp_path / "mine.py"))
+    assert ("mine.py" in found) is not guarded
+    assert ("if __name__" in found) is not guarded
+    assert unguarded_script(SimpleNamespace()) == ""  # a notebook
+
+
+@pytest.mark.slow
+def test_the_example_of_the_page_is_a_script(tmp_path):
+    """As it is on the page; without the guard, the error says just that."""
+    options = {"cwd": tmp_path, "capture_output": True, "text": True}
+    page = (ROOT / "docs" / "runs.md").read_text()
+    (example,) = re.findall(r"```python\n(from concurrent.*?)```", page, re.S)
+    example = example.replace("ProcessPoolExecutor(8", "ProcessPoolExecutor(1")
+    example = example.replace("chains=8", "chains=1, iter_sampling=50, iter_warmup=60")
+    (tmp_path / "right.py").write_text(example)
+    done = subprocess.run([sys.executable, "right.py"], **options)
+    assert done.returncode == 0, done.stderr
+    wrong = example.replace('if __name__ == "__main__":', "if True:")
+    (tmp_path / "wrong.py").write_text(wrong)
+    done = subprocess.run([sys.executable, "wrong.py"], **options)
+    assert "each worker imports wrong.py" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("error", BREAKS, ids=lambda error: type(error).__name__)

@@ -402,3 +402,21 @@ def test_declarations_in_stan_syntax():
     assert s.to_stan((3, 2, 2)) == "array[3] cov_matrix[2] S"
     assert [(y.to_stan(), y.is_int), (z.to_stan(), z.dims)] == [("real y", False), ("real z", ())]
     assert declarations.parse("int 3x; vector[ K; = ; int n;") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "trusted"),
+    [
+        ("if (!prior_only) x ~ normal(0, 1);", True),
+        ("if (prior_only) { } else x ~ normal(0, 1);", True),
+        ("if (x > prior_only) x ~ normal(0, 1);", False),
+        ("if (!prior_only) if (x > 0) x ~ normal(0, 1);", False),
+        ("if (!prior_only && x > 0) x ~ normal(0, 1);", False),
+        ("if (other) x ~ normal(0, 1);", False),
+    ],
+)
+def test_a_whole_number_of_the_data_is_no_branch_on_parameters(line, trusted):
+    code = f"data {{ int<lower=0, upper=1> prior_only; }}\nmodel {{\n{line}\n}}"
+    assert (syntax.branches(code) == []) is trusted
+    inside = f"functions {{ real f(real prior_only) {{ return 1; }} }}\n{code}"
+    assert syntax.branches(inside)  # there, the name may be that of a parameter

@@ -1,11 +1,14 @@
 """Guard 2 of the embedded backend: programs that branch on parameters are refused."""
 
+import json
+
 import numpy as np
 import pytest
 
 import stanadapt as sa
 from stanadapt.targets.stan.backends import stanli
 from tests.helpers.codes import raises, warns
+from tests.helpers.repository import ROOT
 from tests.helpers.stanli_programs import K, X, assert_density, normal_sum
 from tests.helpers.stanli_reproducers import REPRODUCERS
 
@@ -159,3 +162,22 @@ def test_recurrences_without_branches_are_accepted():
 def test_comments_are_not_branches():
     code = "parameters { real x; } model { x ~ normal(0, 1); /* if (x > 0) ? : */ } // while"
     assert_density(sa.Target(code), lambda u: -0.5 * u[0] ** 2)
+
+
+@pytest.mark.cmdstan
+@pytest.mark.slow
+@pytest.mark.parametrize("prior_only", [0, 1])
+def test_a_program_in_the_form_of_brms_is_exact(prior_only):
+    """The one of the page for users of R, with its branch on data."""
+    folder = ROOT / "docs" / "_static"
+    data = json.loads((folder / "pupils.json").read_text()) | {"prior_only": prior_only}
+    ours, stan = (
+        sa.Target(folder / "pupils.stan", data, backend=backend, show_progress=False)
+        for backend in ("stanli", "cmdstan")
+    )
+    rng = np.random.default_rng(1)
+    points = rng.normal(size=(20, ours.dim))
+    found, expected = ([target.evaluate(x)[:2] for x in points] for target in (ours, stan))
+    for (value, gradient), (exact, slope) in zip(found, expected, strict=True):
+        assert value == pytest.approx(exact, rel=1e-10)
+        np.testing.assert_allclose(gradient, slope, rtol=1e-8, atol=1e-8)
