@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from stanadapt.engine import adaptation, nuts_tree
+from stanadapt.engine import adaptation
 from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.leapfrog import Leapfrog, first_step
@@ -48,12 +48,9 @@ def begin(density, settings, leapfrog, phase, point, rng):
     return Tuning(step_size, averaging, welford, False)
 
 
-@inline
-def ready(density, tuning, leapfrog, tree, point, rng):
-    """Return the tuning of the next iteration, with a step size that suits a new metric."""
-    if not tuning.new_metric:
-        return tuning
-    phase = nuts_tree.end_of(tree, 0)
+@jit
+def for_new_metric(density, tuning, leapfrog, phase, point, rng):
+    """Search for a step size that suits a new metric."""
     step_size = first_step(density, leapfrog, phase, point, tuning.step_size, rng)
     averaging = adaptation.start(step_size)
     return replace(tuning, step_size=step_size, averaging=averaging, new_metric=False)

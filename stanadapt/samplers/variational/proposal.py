@@ -76,12 +76,21 @@ def log_approximation(q, degrees, position, work):
 
 
 @jit
-def draw_around(q, center, scale, degrees, rng, work, out):
-    """Fill out with a draw of q, moved to a center and with a scale: N(center, scale^2 L L^T)."""
+def draw(q, degrees, rng, work, out):
+    """Fill out with a draw of q."""
     fill_scaled(rng, degrees, work.noise)
     triangular.times(q.factor, work.noise, out)
     for i in range(out.shape[0]):
-        out[i] = center[i] + scale * out[i]
+        out[i] += q.location[i]
+
+
+@jit
+def draw_local(q, position, scale, rng, work, out):
+    """Fill out with a draw of N(position, scale^2 L L^T)."""
+    fill_normal(rng, work.noise)
+    triangular.times(q.factor, work.noise, out)
+    for i in range(out.shape[0]):
+        out[i] = position[i] + scale * out[i]
 
 
 @jit

@@ -37,8 +37,9 @@ from stanadapt.samplers.variational.advi import Climber, Family, fit_to_draws
 from stanadapt.samplers.variational.proposal import (
     Approximation,
     Workspace,
-    draw_around,
+    draw,
     draw_block,
+    draw_local,
     log_approximation,
     log_local,
     log_mixture,
@@ -162,9 +163,9 @@ def step(density, settings, state, rng):
         if settings.kernel != 0:
             local = rng.random() < settings.local_share
         if local:
-            draw_around(q, x.position, scale, 0.0, rng, work, y.position)
+            draw_local(q, x.position, scale, rng, work, y.position)
         else:
-            draw_around(q, q.location, 1.0, nu, rng, work, y.position)
+            draw(q, nu, rng, work, y.position)
     if state.fitting:
         advi.draw_noise(state.climber, rng)
     log_density = value_and_gradient(density, y.position, state.gradient)
