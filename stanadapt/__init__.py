@@ -28,12 +28,14 @@ if TYPE_CHECKING:
     from stanadapt.studies.optimize import optimize
     from stanadapt.studies.repeats.compare_repeats import compare_repeats
     from stanadapt.studies.report.report import report
+    from stanadapt.targets.python_density import Density
     from stanadapt.targets.stan.tables import stan_data
     from stanadapt.targets.target import Target
 
 # where each name is, within the package
 _PLACES = {
     "ConvergenceWarning": "errors",
+    "Density": "targets.python_density",
     "StanadaptError": "errors",
     "Target": "targets.target",
     "add_prior": "runs.prior",
@@ -77,6 +79,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "ConvergenceWarning",
+    "Density",
     "StanadaptError",
     "Target",
     "add_prior",

@@ -158,7 +158,7 @@ def spec_of(
         options=program.options,
         backend_reason=program.backend_reason,
         remake=base.remake,
-        described="" if base is program else repr(base),
+        described=program.described if base is program else repr(base),
         location=target.location,
         factor=target.factor,
         map_rows=target.map_rows,
@@ -208,7 +208,7 @@ def target_for(spec: RunSpec, folder: RunFolder, given: Any, show_progress: bool
         require_same(f"target's {option}", _shown(now), _shown(then))
     columns = program.column_names, manifest["columns"]
     require_same(f"list of columns{where}", *map(_digest, columns))
-    described = "" if program is given else repr(given)
+    described = program.described if program is given else repr(given)
     require_same(f"pseudo-extension{where}", described, spec.described)
     return spec.in_coordinates(given)
 

@@ -329,6 +329,11 @@ class Target(BoundProgram, Samplable):
         return self
 
     @property
+    def described(self) -> str:
+        """What cannot be made again from program and data; "" if all can."""
+        return ""
+
+    @property
     def coordinate_names(self) -> list[str]:
         """Names of the unconstrained parameters, including noise, such as "theta[1,2]"."""
         return [coordinate.name for coordinate in self.coordinates]

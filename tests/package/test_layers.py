@@ -34,7 +34,7 @@ DOORS = {
     "matplotlib": ["studies.report.canvas", "studies.calibration.ranks"],
     "jinja2": ["studies.report.page"],
     "typer": ["cli"],
-    "jax": ["samplers.nice.adversarial"],
+    "jax": ["samplers.nice.adversarial", "targets.python_density"],
     "optax": ["samplers.nice.adversarial"],
 }
 # cap of a file and of a body; a module below SMALL lines with one importer says why it stands alone

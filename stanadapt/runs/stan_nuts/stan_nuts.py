@@ -117,6 +117,12 @@ def stan_nuts(
 
     """
     target = require_target(target)
+    if target.described:
+        raise StanadaptError(
+            "not_a_stan_program",
+            f"Stan's NUTS runs Stan programs, and not {target.described}. Use sample, for example "
+            "with sampler='nuts'.",
+        )
     plan = make_plan(
         chains=chains, parallel_chains=parallel_chains, iter_warmup=iter_warmup,
         iter_sampling=iter_sampling, thin=thin, seed=seed, save_warmup=save_warmup,

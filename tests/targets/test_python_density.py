@@ -1,0 +1,151 @@
+"""Log densities in Python: with NumPy, Numba and JAX, for every sampler."""
+
+import math
+import warnings
+
+import numba
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt import results
+from tests.helpers.codes import raises
+
+QUIET = {"show_progress": False}
+MEAN, SD = np.array([1.0, -3.0]), np.array([0.5, 4.0])
+
+
+def of_numpy(x):
+    z = (x - MEAN) / SD
+    return -0.5 * z @ z, -z / SD
+
+
+@numba.njit
+def of_numba(x):
+    z = (x - MEAN) / SD
+    return -0.5 * np.sum(z * z), -z / SD
+
+
+def value(x):
+    return of_numpy(x)[0]
+
+
+def slope(x):
+    return of_numpy(x)[1]
+
+
+def with_jax():
+    numpy = pytest.importorskip("jax.numpy")
+
+    def of_jax(x):
+        z = (x - MEAN) / SD
+        return -0.5 * numpy.sum(z * z)
+
+    return sa.Density(of_jax, 2)
+
+
+TARGETS = {
+    "numpy": lambda: sa.Density(of_numpy, 2),
+    "two functions": lambda: sa.Density(value, 2, gradient=slope),
+    "numba": lambda: sa.Density(of_numba, 2),
+    "jax": with_jax,
+}
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_values_and_gradients_reach_compiled_code(kind):
+    target = TARGETS[kind]()
+    point = np.array([0.3, 2.0])
+    found, gradient, message = target.evaluate(point)
+    expected, exact = of_numpy(point)
+    assert message == ""
+    assert found == pytest.approx(expected, rel=1e-12)
+    np.testing.assert_allclose(gradient, exact, rtol=1e-12)
+    assert target.backend == ("numpy" if kind == "two functions" else kind)
+    assert 0.0 < target.seconds_per_call < 1.0
+    assert "per gradient" in repr(target)
+    mode = sa.optimize(target, seed=1, **QUIET)
+    np.testing.assert_allclose(mode["mode"], MEAN, atol=1e-6)
+    np.testing.assert_allclose(mode["sd"], SD, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", TARGETS)
+def test_draws_are_those_of_the_same_program(kind):
+    code = """transformed data { vector[2] m = [1, -3]'; vector[2] s = [0.5, 4]'; }
+    parameters { vector[2] x; } model { x ~ normal(m, s); }"""
+    program = sa.Target(code, backend="stanli", **QUIET)
+    run = {"seed": 1, "chains": 2, "iter_warmup": 200, "iter_sampling": 400, **QUIET}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        ours, theirs = (sa.sample(t, **run) for t in (TARGETS[kind](), program))
+    x, y = (results.dataset(fit, "posterior")["x"].values for fit in (ours, theirs))
+    np.testing.assert_allclose(x, y, atol=1e-6)
+    assert ours.attrs["seconds_per_call"] > 0.0
+
+
+def test_names_labels_files_and_starts(tmp_path):
+    target = sa.Density(of_numpy, 2, names=["a", "b"], name="bell")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        run = {"iter_warmup": 60, "iter_sampling": 60, "seed": 1, **QUIET}
+        fit = sa.sample(target, "am", inits={"a": 1.0, "b": -3.0}, run=tmp_path / "run", **run)
+        again = sa.load(sa.save(fit, tmp_path / "fit.nc"))
+        assert again.attrs["model"] == "bell"
+        assert list(results.dataset(again, "posterior").data_vars) == ["a", "b"]
+        with raises("run_needs_target", "bell"):
+            sa.resume(tmp_path / "run", **QUIET)
+        longer = sa.resume(tmp_path / "run", target, iter_sampling=80, **QUIET)
+    assert results.dataset(longer, "posterior").sizes["draw"] == 80
+    labelled = sa.Density(of_numpy, 2, dims={"x": ["side"]}, coords={"side": ["left", "right"]})
+    assert labelled.labels.dims == {"x": ["side"]}
+    with raises("not_a_stan_program", "bell"):
+        sa.stan_nuts(target, **QUIET)
+    with raises("not_a_stan_program"):
+        target.with_data({})
+
+
+def raising(x):
+    raise KeyError("mu")
+
+
+@numba.njit
+def half_line(x):
+    if x[0] < 0.0:
+        raise ValueError("negative")
+    return -x[0], -np.ones(1)
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "facts"),
+    [
+        (raising, {}, ["raising", "KeyError", "mu"]),
+        (value, {}, ["value", "gradient="]),
+        (lambda x: (0.0, np.zeros(3)), {}, ["(3,)", "(2,)"]),
+        (lambda x: (np.zeros(2), np.zeros(2)), {}, ["shape (2,)"]),
+        (lambda x: ("a", x), {}, ["ValueError"]),
+        (5, {}, ["5", "no function"]),
+        (of_numpy, {"names": ["a"]}, ["2 different names"]),
+    ],
+)
+def test_bad_functions_are_refused_in_words(function, options, facts):
+    with raises("wrong_density", *facts):
+        sa.Density(function, 2, **options)
+
+
+def test_a_wrong_gradient_is_refused():
+    with raises("gradient_mismatch", "differences"):
+        sa.Density(lambda x: (-0.5 * x @ x, x), 2)
+
+
+def test_a_density_that_is_nowhere_finite_cannot_start():
+    target = sa.Density(lambda x: (math.nan, x), 2)
+    with raises("initialization_failed", "-inf"):
+        sa.sample(target, **QUIET)
+
+
+def test_where_a_compiled_function_raises_the_density_is_zero():
+    target = sa.Density(half_line, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = sa.sample(target, "rwm", seed=1, iter_warmup=200, iter_sampling=400, **QUIET)
+    assert results.dataset(fit, "posterior")["x"].min() > 0.0
