@@ -39,6 +39,7 @@ CALLS = {
     sa.sample: lambda known, fits, wrong: sa.sample(known, **wrong),
     sa.stan_nuts: lambda known, fits, wrong: sa.stan_nuts(known, **{"backend": "stanli", **wrong}),
     sa.approximate: lambda known, fits, wrong: sa.approximate(known, **wrong),
+    sa.optimize: lambda known, fits, wrong: sa.optimize(known, **{**QUIET, **wrong}),
     sa.advise: lambda known, fits, wrong: sa.advise(known, **wrong),
     sa.Target: lambda known, fits, wrong: target(**wrong),
     sa.compare: lambda known, fits, wrong: sa.compare(fits, **wrong),

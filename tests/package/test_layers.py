@@ -26,7 +26,7 @@ DEPTH = {room: depth for depth, room in enumerate(ROOMS)}
 # the modules, or folders, where a foreign package may be imported
 DOORS = {
     "llvmlite": ["engine.compiled", "engine.density", "engine.work_queue"],
-    "numba": ["engine", "samplers"],
+    "numba": ["engine", "samplers", "targets.python_density"],
     "bridgestan": ["targets.stan.backends"],
     "stanli": ["targets.stan.backends", "runs.stan_nuts"],
     "cmdstanpy": ["runs.stan_nuts", "targets.stan.install_cmdstan"],
@@ -205,7 +205,8 @@ def test_the_classes_of_targets_are_found():
 def test_isinstance_of_a_target_is_asked_in_targets_alone(path):
     if module_name(path).startswith("targets"):
         return
-    others = {name for name, own in TARGET_CLASSES.items() if own != path}
+    # of the engine there is another `Density`
+    others = {name for name, own in TARGET_CLASSES.items() if own != path and name != "Density"}
     for node in parsed(path):
         if isinstance(node, ast.Call) and words(node.func) & {"isinstance", "issubclass", "type"}:
             asked = words(node) & others
