@@ -86,6 +86,7 @@ class Draws:
                 self.learned.append(direction.Moments(others, mean, covariance))
         self.usable = not self.doubt
         probes = z[:, np.linspace(0, dim - 1, min(dim, PROBES)).astype(int)]
+        self.columns = columns
         self.controls = Controls(columns, self.chains, probes, self.usable)
 
     def batches(self, quantities: Mapping[str, np.ndarray]) -> "Iterator[tuple[list[str], Batch]]":

@@ -9,6 +9,7 @@ import xarray as xr
 
 from stanadapt import results
 from stanadapt.diagnostics.control_variates.estimates import Draws
+from stanadapt.diagnostics.control_variates.weights import LEAST_SHARE, stein_weights
 from stanadapt.diagnostics.importance import is_approximation, is_exact
 from stanadapt.diagnostics.modes import require_fit_of
 from stanadapt.diagnostics.screening import is_constant
@@ -18,7 +19,7 @@ from stanadapt.engine.console import report_if_slow, status
 from stanadapt.engine.interrupts import in_threads
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.plan import usable_cores
-from stanadapt.errors import Message, StanadaptError, is_real
+from stanadapt.errors import Message, StanadaptError, is_real, require_flag
 from stanadapt.runs.controlled import controlled_draws
 from stanadapt.studies.expectations.table import Expectations, column_names, kinds
 from stanadapt.targets.target import Target, parameter_draws
@@ -35,6 +36,7 @@ def expectations(
     of: str | Iterable[str] | Mapping[str, Function] | None = None,
     *,
     probabilities: Sequence[float] = (0.05, 0.5, 0.95),
+    weights: bool = False,
     show_progress: bool = True,
 ) -> Expectations:
     """Estimate posterior means, standard deviations and quantiles, with control variates.
@@ -56,6 +58,9 @@ def expectations(
         (chain, draw, ...).
     probabilities
         Of the quantiles, each strictly between 0 and 1.
+    weights
+        Whether to find one positive weight for each draw as well (`Expectations.weights`), for
+        means of functions that are not in the table.
     show_progress
         Whether to say what takes long.
 
@@ -104,8 +109,22 @@ def expectations(
     draws, remarks = controlled_draws(positions.reshape(shape), gradients.reshape(shape))
     with one_blas_thread(), np.errstate(all="ignore"):
         table = _table(draws, quantities, levels)
+        weight = None
+        if require_flag("weights", weights) and draws.usable:
+            weight, remark = _weights(draws)
+            remarks += remark
     table.attrs[IN_FULL] = of is not None
-    return Expectations(table, draws, quantities, evaluated, [*doubts, *remarks])
+    return Expectations(table, draws, quantities, evaluated, [*doubts, *remarks], weight)
+
+
+def _weights(draws: Draws) -> tuple[np.ndarray | None, list[Message]]:
+    """Return weights of shape (chain, draw), unless they leave few effective draws."""
+    found, share = stein_weights(draws.columns.values, draws.columns.ends)
+    if found is None or share < LEAST_SHARE:
+        reached = f"leave only {share:.0%} of effective draws" if share else "do not exist"
+        text = f"no weights: those that give all columns the mean zero {reached}."
+        return None, [Message("no_weights", text)]
+    return found.reshape(draws.chains, -1), []
 
 
 def _require_probabilities(given: Any) -> list[float]:

@@ -47,15 +47,19 @@ class Expectations:
         Gradients that were evaluated.
     remarks : list of Message
         What limits the estimates, each with a `code`.
+    weights : numpy.ndarray or None
+        With `weights=True`: a positive weight for each draw, with the sum 1, shape (chain, draw).
+        `(weights * x).sum()` estimates the mean of any x of this shape. Without known errors: the
+        table has more precise estimates, with errors.
 
     """
 
     def __init__(
         self, table: pd.DataFrame, draws: Draws, quantities: dict[str, np.ndarray],
-        gradients: int, remarks: list[Message],
+        gradients: int, remarks: list[Message], weights: np.ndarray | None = None,
     ) -> None:  # fmt: skip
         self.table, self.gradients, self.remarks = table, gradients, remarks
-        self._draws, self._quantities = draws, quantities
+        self._draws, self._quantities, self.weights = draws, quantities, weights
 
     def probability(self, name: str, at_most: float) -> tuple[float, float]:
         """Return the probability that an element is at most a number, and its standard error.
@@ -129,10 +133,18 @@ class Expectations:
         return [self._quantities[name] for name in names]
 
     def add_to(self, fit: results.Fit) -> None:
-        """Add the table to a fit, as its group `expectations`, which files keep."""
+        """Add the table to a fit, as its group `expectations`, which files keep.
+
+        Weights become the statistic `stein_weight` of its draws.
+        """
         dims = {str(name): ("quantity", self.table[name].to_numpy(float)) for name in self.table}
         data = xr.Dataset(dims, coords={"quantity": self.table.index.astype(str).to_numpy(object)})
         results.add_groups(fit, {results.EXPECTATIONS: data})
+        if self.weights is not None:
+            kept = "sample_stats" in results.group_names(fit)
+            stats = results.dataset(fit, "sample_stats") if kept else xr.Dataset()
+            stats["stein_weight"] = ("chain", "draw"), self.weights
+            results.add_groups(fit, {} if kept else {"sample_stats": stats})
 
     def __repr__(self) -> str:
         console, stream = tables.plain_console()

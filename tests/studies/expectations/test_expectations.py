@@ -8,6 +8,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.control_variates.control import asymptotic_variance
 from stanadapt.diagnostics.control_variates.estimates import Draws
+from stanadapt.diagnostics.control_variates.weights import stein_weights
 from tests.helpers.codes import raises
 
 QUIET = {"show_progress": False}
@@ -324,3 +325,27 @@ def test_samplers_without_gradients_of_the_program_keep_none(target):
     for sampler, words in (("am", "has none"), ("mala", "standardize")):
         with raises("option_not_used", words):
             sa.sample(target, sampler, save="gradient", **QUIET)
+
+
+def test_weights_balance_all_draws(fit, target):
+    """Means of functions that are in no table gain, and constants stay."""
+    found = sa.expectations(fit, target, "mu", weights=True, **QUIET)
+    w = found.weights
+    assert w.shape == (4, 1000)
+    assert (w > 0).all()
+    assert w.sum() == pytest.approx(1.0)
+    assert 1.0 / (w.size * (w**2).sum()) > 0.9
+    x = fit.posterior["w"].values
+    assert (w * x[..., 0]).sum() == pytest.approx(1e-3, abs=1e-7)
+    assert (w * x[..., 0] * x[..., 1]).sum() == pytest.approx(2e-4 + 5e-3, rel=1e-3)
+    found.add_to(fit)
+    assert np.array_equal(fit.sample_stats["stein_weight"], w)
+
+
+def test_weights_that_leave_few_draws_are_refused(target):
+    shifted = np.random.default_rng(1).normal(size=(4000, 2)) + 5.0
+    assert stein_weights(-shifted, (2,)) == (None, 0.0)
+    uneven = np.random.default_rng(1).normal(size=(4000, 1)) + 1.0
+    weights, share = stein_weights(uneven, (1,))
+    assert (weights * uneven[:, 0]).sum() == pytest.approx(0.0, abs=1e-7)
+    assert share < 0.5
