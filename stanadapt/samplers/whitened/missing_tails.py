@@ -44,8 +44,9 @@ from stanadapt.targets.target import Target
 
 # ramps: between these quantiles of the draws, from either end
 RAMPS = ((0.005, 0.05), (0.01, 0.1))
-# a mean below zero by as many Monte Carlo errors is a reason against the fit, or a remark
-MISSING, DOUBTFUL = 4.0, 3.0
+# a mean below zero by as many Monte Carlo errors is a reason against the fit, also by fewer if this
+# is so in two tails, or a remark
+MISSING, MISSING_TWO, DOUBTFUL = 4.0, 3.5, 3.0
 # draws per chain below which quantiles mean nothing
 LEAST_DRAWS = 200
 # largest share of the gradients of a run that are evaluated to judge it, and number in any case
@@ -195,10 +196,11 @@ def reasons_of(target: Target, found: Found | None) -> Iterator[reasons.Reason]:
     if found is None:
         return
     names = target.coordinate_names
+    two = sum(tail.z < -MISSING_TWO for tail in found.tails) > 1
     for tail in found.tails:
         if not tail.z < -DOUBTFUL:
             continue
-        missing = tail.z < -MISSING
+        missing = tail.z < -(MISSING_TWO if two else MISSING)
         text = (
             f"The draws {'lack' if missing else 'may lack'} {tail.side} values of "
             f"{names[tail.coordinate]}: toward that tail they thin out faster than the density "

@@ -7,7 +7,12 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.diagnostics.verdict import judge
-from stanadapt.samplers.whitened.missing_tails import find_tails, missing_tails
+from stanadapt.samplers.whitened.missing_tails import (
+    Tail,
+    find_tails,
+    missing_tails,
+    reasons_of,
+)
 from tests.helpers import funnel_fits
 from tests.helpers.gaussian_blocks import LocalLevel
 
@@ -73,6 +78,20 @@ def test_few_draws_and_other_shapes_claim_nothing(level):
     heavy = sa.Target(code, backend="stanli", show_progress=False)
     draws = np.random.default_rng(1).standard_t(5, (4, 500, 4))
     assert find_tails(heavy, funnel_fits.foreign({"x": draws})) is None
+
+
+@pytest.mark.parametrize(("z", "codes"), [
+    ((-2.9, -1.0), []),
+    ((-3.9, -1.0), ["tail_doubtful"]),
+    ((-4.1, -3.2), ["tail_missing", "tail_doubtful"]),
+    ((-3.9, -3.6), ["tail_missing", "tail_missing"]),
+])  # fmt: skip
+def test_two_tails_support_each_other(level, z, codes):
+    target = level.target()
+    found = find_tails(target, level.fit(1))
+    tails = [Tail(hub, "small", one) for hub, one in zip(found.block.map.hubs, z, strict=True)]
+    reasons = reasons_of(target, found._replace(tails=tails))
+    assert [reason.message.code for reason in reasons] == codes
 
 
 def test_one_chain_is_judged(level):
