@@ -25,6 +25,7 @@ from tests.helpers.repository import PACKAGE
 CODES = all_codes()
 # the position of the code among the arguments of what every file may call
 TAKE_A_CODE = {"StanadaptError": 0, "Message": 0, "Check": 0, "Note": 0}
+TAKE_A_CODE |= {"require_exact_density": 1}
 # what functions with a parameter `code` return, if that is the code of a message and not a program
 MADE_WITH_A_CODE = ("StanadaptError", "Verification")
 
@@ -94,18 +95,26 @@ def given_codes():
     for path in PACKAGE.rglob("*.py"):
         tree = list(ast.walk(ast.parse(path.read_text())))
         known = takers(tree)
+        passed_on = {
+            id(inner)
+            for node in tree
+            if isinstance(node, ast.FunctionDef) and "code" in [a.arg for a in node.args.args]
+            for inner in ast.walk(node)
+            if isinstance(inner, ast.Name) and inner.id == "code"
+        }
         for node in tree:
             given, made = [], ""
             if isinstance(node, ast.FunctionDef) and node.name in known:
                 names = [argument.arg for argument in node.args.args]
                 backwards = dict(zip(reversed(names), reversed(node.args.defaults), strict=False))
-                given, made = [backwards[n] for n in ("code",) if n in backwards], node.returns.id
+                given = [backwards[name] for name in ("code",) if name in backwards]
+                made = known[node.name][1]
             elif isinstance(node, ast.Call):
                 called = getattr(node.func, "id", getattr(node.func, "attr", ""))
                 position, made = known.get(called, (len(node.args), ""))
                 given = node.args[position:][:1]
                 given += [k.value for k in node.keywords if k.arg == "code" and made]
-            for argument in given:
+            for argument in [each for each in given if id(each) not in passed_on]:
                 place = f"{path.relative_to(PACKAGE)}:{argument.lineno}"
                 found.append((place, made, literals(argument, tree)))
     return found
@@ -113,7 +122,7 @@ def given_codes():
 
 ANY = object()  # in a path: whichever element
 # codes that are read from files
-READ = ("results/arviz_object.py", "runs/tree.py")
+READ = ("results/arviz_object.py", "runs/tree.py", "diagnostics/verdict.py")
 
 
 def literals(node, tree, *path):
@@ -130,7 +139,7 @@ def literals(node, tree, *path):
             return []
         case ast.Name():
             found = assigned(node.id, tree, path)
-            return found or [None] * (node.id != "code")
+            return found or [None]
         case ast.IfExp():
             nodes, rest = [node.body, node.orelse], path
         case ast.BinOp():
