@@ -49,6 +49,9 @@ UNUSABLE = {
         "short": "too short", "walk": "do not use", "funnel_nuts": "suspect",
     },
     "many_modes": {"default": "do not use"},
+    "is_it_right": {
+        "short": "do not use", "funnel": "do not use", "apart": "do not use", "biased": "not exact",
+    },
     "densities": {"fit": "not exact"},
     "calibration": {"right": "calibrated", "wrong": "not calibrated"},
 }  # fmt: skip
