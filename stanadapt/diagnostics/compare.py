@@ -268,6 +268,7 @@ def _row(fit: Fit, measured: Efficiency, judgment: Verdict) -> dict[str, Any]:
 
     warmup, sampling = total("warmup_seconds"), total("sampling_seconds")
     gradients, smallest = total("n_gradients"), _finite(np.nanmin, measured.ess_bulk)
+    gradients = _steps(fit) if np.isnan(gradients) else gradients
     seconds, draws = warmup + sampling, results.dataset(fit, "posterior").sizes
     return {
         "verdict": judgment.verdict,
@@ -289,6 +290,18 @@ def _row(fit: Fit, measured: Efficiency, judgment: Verdict) -> dict[str, Any]:
         "stopped_chains": _counted(total("n_stopped")),
         "interrupted": bool(total("interrupted") == 1),
     }
+
+
+def _steps(fit: Fit) -> float:
+    """Return the steps of trajectories of all iterations, each a gradient; NaN if some are unknown.
+
+    Fits of other libraries record them for each draw, and for warm-up if it was saved.
+    """
+    phases = [results.statistics(fit, f"{prefix}sample_stats") for prefix in ("", "warmup_")]
+    known = all("n_steps" in stats and "diverging" in stats for stats in phases)
+    if not known or results.attribute(fit, "thin", 1) != 1:
+        return np.nan
+    return float(sum(np.sum(stats["n_steps"]) for stats in phases))
 
 
 def _counted(number: float) -> float | int:

@@ -4,7 +4,6 @@ A row states its measure, and from which limit on it is a problem, of which verd
 which text. `sampler_checks` and `draw_checks` hold the rows, and `find_problems` evaluates them.
 """
 
-import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -45,23 +44,8 @@ class Judged:
 
     @cached_property
     def stats(self) -> dict[str, np.ndarray]:
-        """The sampler's statistics with a number for each draw, as floats, shape (chain, draw).
-
-        Those that other libraries leave empty, with NaN throughout, are left out.
-        """
-        if "sample_stats" not in results.group_names(self.fit):
-            return {}
-        found = {}
-        for name, variable in results.dataset(self.fit, "sample_stats").data_vars.items():
-            if set(variable.dims) != {"chain", "draw"}:
-                continue
-            values = variable.transpose("chain", "draw").values  # other libraries use other orders
-            # truth values of which some are missing are objects
-            with contextlib.suppress(TypeError, ValueError):
-                values = values.astype(float)
-                if not np.isnan(values).all():
-                    found[str(name)] = values
-        return found
+        """The sampler's statistics by ArviZ's names, as floats, shape (chain, draw)."""
+        return results.statistics(self.fit)
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """Return an attribute of the fit."""
@@ -110,9 +94,9 @@ def find_problems(checks: Iterable[Check], judged: Judged) -> Iterator[Reason]:
             return
 
 
-def count_draws(share: float, draws: int) -> str:
+def count_draws(share: float, draws: int, noun: str = "draws") -> str:
     """Return the number and the share of some draws, for a message."""
-    return f"{round(share * draws)} of {draws} draws ({share:.2%})"
+    return f"{round(share * draws)} of {draws} {noun} ({share:.2%})"
 
 
 def numbers_of(chains: Any) -> str:

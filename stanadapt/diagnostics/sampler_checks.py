@@ -15,6 +15,7 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.diagnostics import reasons
+from stanadapt.engine.every_iteration import REJECTED
 from stanadapt.results import Fit
 
 # smallest E-BFMI without a warning
@@ -22,9 +23,9 @@ BFMI = 0.3
 # an acceptance rate is off its target a below FAR_BELOW * a and above 1 - FAR_ABOVE * (1 - a): in
 # NUTS, the mean over few leapfrog steps ends well above its target without harm
 FAR_BELOW, FAR_ABOVE = 0.5, 0.125
-# a fixed trajectory with a smaller acceptance probability counts as rejected; shares of these that
-# are worth a remark, and that suggest a region which trajectories enter too rarely
-REJECTED, REMARKABLE, MOST_REJECTED = 0.01, 0.005, 0.025
+# shares of rejected fixed trajectories that are worth a remark, and that suggest a region which
+# trajectories enter too rarely
+REMARKABLE, MOST_REJECTED = 0.005, 0.025
 # a share of divergences up to this is only a remark: no fit with so few was wrong in
 # `workflows.benchmarks.verdict_study`
 FEW_DIVERGENCES = 0.001
@@ -66,7 +67,28 @@ class _Sampled(reasons.Judged):
     @cached_property
     def rates(self) -> np.ndarray:
         """The mean acceptance rate of each chain."""
-        return self.stats["acceptance_rate"].mean(axis=1)
+        return self.of_chains("acceptance_rate", self.stats["acceptance_rate"].mean(axis=1))
+
+    @cached_property
+    def every(self) -> dict[str, np.ndarray]:
+        """What all iterations have shown, by chain, if the draws are not all of them."""
+        recorded = results.from_json(self.fit, "every_iteration", {})
+        return {name: np.asarray(values, float) for name, values in recorded.items()}
+
+    def of_chains(self, name: str, of_draws: np.ndarray) -> np.ndarray:
+        """Return a number of each chain: that of all iterations, or else that of the draws."""
+        values = self.every.get(name, of_draws)
+        return values if len(values) == len(of_draws) else of_draws
+
+    def counted(self, name: str, of_draws: np.ndarray) -> tuple[float, int, str]:
+        """Return the share of iterations for which something is true, their number, and a noun.
+
+        `of_draws` has a truth value for each draw, or NaN; it counts if not all are recorded.
+        """
+        if name in self.every:
+            iterations = int(self.every["iterations"].sum())
+            return float(self.every[name].sum()) / max(iterations, 1), iterations, "iterations"
+        return float(np.nanmean(of_draws)), int(np.isfinite(of_draws).sum()), "draws"
 
     @cached_property
     def hard_edges(self) -> list[str]:
@@ -77,6 +99,13 @@ class _Sampled(reasons.Judged):
         """The share of trajectories that ended at hard edges of the density."""
         return float(self.attribute("share_at_edges", 0.0))
 
+    @property
+    def unseen(self) -> int:
+        """The number of iterations per draw, if nothing is known of those between; otherwise 0."""
+        thin = int(self.attribute("thin", 1))
+        recorded = self.stats.keys() & {"diverging", "energy"}
+        return thin if thin > 1 and recorded and not self.every else 0
+
     def most_at_edges(self, draws: int) -> float:
         """Return the largest share of some draws whose trajectories may have ended at hard edges.
 
@@ -85,7 +114,7 @@ class _Sampled(reasons.Judged):
         difference, which is often far above `FEW_DIVERGENCES`, it would pass for other divergences.
         """
         share = self.share_at_edges
-        if not share or self._has_all_iterations():
+        if not share or self.every or self._has_all_iterations():
             return share
         return share + ALLOWED_ERRORS * float(np.sqrt(max(share * (1.0 - share), 0.0) / draws))
 
@@ -99,6 +128,22 @@ class _Sampled(reasons.Judged):
             and sizes["draw"] >= int(self.attribute("iter_sampling", 0))
             and sizes["chain"] == np.size(kept)
         )
+
+
+def _not_recorded(fit: _Sampled) -> Found:
+    """Name what fits of trajectories by other libraries lack."""
+    library = results.dataset(fit.fit, "posterior").attrs.get("inference_library")
+    ours = "stanadapt" in (library, fit.attribute("inference_library"))
+    if ours or fit.attribute("sampler") or not fit.stats.keys() & {"diverging", "energy"}:
+        return {}
+    known = {
+        "divergences": "diverging" in fit.stats,
+        "energies": "energy" in fit.stats,
+        "which trees reached the maximum depth": "reached_max_treedepth" in fit.stats
+        or "max_treedepth" in fit.settings,
+    }
+    missing = [name for name, present in known.items() if not present]
+    return {"value": len(missing), "names": ", ".join(missing)}
 
 
 def _if_cut_short(fit: _Sampled) -> str:
@@ -115,8 +160,9 @@ def _rejected_trajectories(fit: _Sampled) -> Found:
     rejected = fit.stats["acceptance_rate"] < REJECTED
     if not fit.attribute("fixed_trajectories", False):
         return {}
-    share = rejected.mean() - fit.most_at_edges(rejected.size)
-    return {"value": share, "draws": reasons.count_draws(share, rejected.size)}
+    share, known, noun = fit.counted("rejected", rejected)
+    share -= fit.most_at_edges(rejected.size)
+    return {"value": share, "draws": reasons.count_draws(share, known, noun)}
 
 
 def _rate_off_target(fit: _Sampled) -> Found:
@@ -147,17 +193,17 @@ def _lost(failed: np.ndarray) -> Found:
 
 
 def _at_hard_edges(fit: _Sampled) -> Found:
-    diverged = np.nansum(fit.stats["diverging"])
+    diverged, *_ = fit.counted("diverging", fit.stats["diverging"])
     return {"value": fit.share_at_edges if diverged else 0.0, "edges": "; ".join(fit.hard_edges)}
 
 
 def _divergences(fit: _Sampled) -> Found:
     diverging = fit.stats["diverging"]
-    share = max(float(np.nanmean(diverging)) - fit.most_at_edges(diverging.size), 0.0)
-    known = int(np.isfinite(diverging).sum())
+    share, known, noun = fit.counted("diverging", diverging)
+    share = max(share - fit.most_at_edges(diverging.size), 0.0)
     return {
         "value": share,
-        "draws": reasons.count_draws(share, known),
+        "draws": reasons.count_draws(share, known, noun),
         "setting": _setting_of_steps(fit),
     }
 
@@ -178,8 +224,8 @@ def _cut_trees(fit: _Sampled) -> Found:
         cut = fit.stats["tree_depth"] >= deepest
     if cut is None:
         return {}
-    share = (cut == 1).mean()
-    return {"value": share, "draws": reasons.count_draws(share, cut.size)}
+    share, known, noun = fit.counted("cut_trees", cut == 1)
+    return {"value": share, "draws": reasons.count_draws(share, known, noun)}
 
 
 def _lost_energies(fit: _Sampled) -> Found:
@@ -191,10 +237,11 @@ def _lost_energies(fit: _Sampled) -> Found:
 
 def _low_bfmi(fit: _Sampled) -> Found:
     energy = fit.stats["energy"]
-    if energy.shape[1] <= 2:
+    if energy.shape[1] <= 2 or fit.unseen:
         return {}
     with np.errstate(divide="ignore", invalid="ignore"):
         fraction = np.mean(np.diff(energy, axis=1) ** 2, axis=1) / np.var(energy, axis=1)
+        fraction = fit.of_chains("bfmi", fraction)
     # chains without energies, with those reported above, or with a constant energy
     fraction = np.where(np.isnan(fraction), np.inf, fraction)
     chain = int(np.argmin(fraction))
@@ -295,8 +342,21 @@ ENERGY = (
         "effective draws. Reparameterize the model, or run longer (iter_sampling).",
     ),
 )  # fmt: skip
+RECORD = (
+    reasons.Check(
+        "thinned_statistics",
+        lambda fit: {"value": fit.unseen, "thin": fit.unseen},
+        reasons.FINE,
+        "Only one of {thin} iterations is recorded: divergences, trees of the maximum depth and "
+        "energies between the draws are unknown, and so is E-BFMI. Sample with thin=1 to see them.",
+    ),
+    reasons.Check(
+        "not_recorded", _not_recorded, reasons.FINE,
+        "The fit does not record {names}, so this verdict cannot take them into account.",
+    ),
+)  # fmt: skip
 # lists of rows, with the statistic that they need
 CHECKS = (
-    ("", WARMUP), ("acceptance_rate", ACCEPTANCE), ("diverging", DIVERGENCES), ("", OBSTACLES),
-    ("energy", ENERGY),
+    ("", RECORD), ("", WARMUP), ("acceptance_rate", ACCEPTANCE), ("diverging", DIVERGENCES),
+    ("", OBSTACLES), ("energy", ENERGY),
 )  # fmt: skip

@@ -45,7 +45,8 @@ def verdict(fit: Fit, further: Iterable[reasons.Reason] | None = None) -> Verdic
 
     """
     results.require_draws(fit, "the fit")
-    if results.attribute(fit, "sampler") == draw_checks.FIXED_PARAM:
+    fixed = results.attribute(fit, "sampler") == draw_checks.FIXED_PARAM
+    if fixed or results.is_fixed(results.statistics(fit)):
         found = list(reasons.find_problems(draw_checks.INDEPENDENT, reasons.Judged(fit)))
     elif importance.is_approximation(fit):
         found = list(reasons.find_problems(APPROXIMATION, reasons.Judged(fit)))

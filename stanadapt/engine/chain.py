@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stanadapt.engine import every_iteration
 from stanadapt.engine.breaches import require_state
 from stanadapt.engine.compile_errors import running
 from stanadapt.engine.compiled.jit import jit
@@ -127,9 +128,10 @@ class Span(NamedTuple):
 def _advance(density, settings, owned, rng, span, adapting, out):
     """Run the iterations of a Span.
 
-    `out` is (draws, stats), of shapes (row, size or more) and (row, 2 + fields of Info), filled
-    from row 0 on; without rows, nothing is recorded. Returns the state, the next iteration, which
-    is `stop` unless the density failed too often in a row, and the sum of acceptance rates.
+    `out` is (draws, stats), of shapes (row, size or more) and (iteration, 2 + fields of Info): the
+    first two statistics are those of recorded iterations alone. Without rows, nothing is recorded.
+    Returns the state, the next iteration, which is `stop` unless the density failed too often in a
+    row, and the sum of acceptance rates.
     """
     draws, stats = out
     row, accepted, state = 0, 0.0, state_by_reference(settings, owned)
@@ -140,15 +142,17 @@ def _advance(density, settings, owned, rng, span, adapting, out):
         accepted += info.acceptance_rate
         if adapting:
             state = adapt(density, settings, state, info, i, span.iter_warmup)
+        at = i - span.t
+        if at < stats.shape[0]:
+            write_fields(info, stats, at, 2)
         if row < draws.shape[0] and (i - span.start) % span.thin == 0:
             calls = density.calls[VALUE_CALLS] + density.calls[GRADIENT_CALLS]
             copy(state.current.position, draws[row, : density.size])
             if draws.shape[1] > density.size:
                 write_extra(settings, state, draws[row, density.size :])
-            stats[row, 0] = state.current.log_density
-            stats[row, 1] = calls - density.calls[RECORDED_CALLS]
+            stats[at, 0] = state.current.log_density
+            stats[at, 1] = calls - density.calls[RECORDED_CALLS]
             density.calls[RECORDED_CALLS] = calls
-            write_fields(info, stats, row, 2)
             row += 1
         if density.calls[FAILED_IN_A_ROW] >= FAILURES_BEFORE_STOP:
             return restored_state(settings, state, owned), i + 1, accepted
@@ -238,6 +242,7 @@ class Chain:
         self.warmup_processor_seconds = self.sampling_processor_seconds = 0.0
         self.failed_quantities = 0
         self.warmup_calls = np.zeros(3, np.int64)
+        self.totals = every_iteration.no_iterations()  # of sampling, if it is thinned
         self._chunk = FIRST_CHUNK
         self._width = density.size + n_extra
         self._draws = np.empty((0, self._width))
@@ -268,7 +273,7 @@ class Chain:
     def compile(self) -> float:
         """Compile, or load from the cache, without moving; returns seconds."""
         began = time.perf_counter()
-        self._run(0, 0, 0, True, 0)
+        self._run(0, 0, 0, True, None)
         if self.sampler.freeze in compiled_functions(self.sampler):
             # a state is replaced, not changed: the result is not needed
             self.sampler.freeze(self.compiled_settings, self.state)
@@ -285,9 +290,9 @@ class Chain:
         warming_up, warmup = self.warming_up, self.sampler.warmup
         start, end = (0, self.pause) if warming_up else (self.iter_warmup, self.n_total)
         recording = self.warmup if warming_up else self.sampling
-        stop = min(self.n_done + (chunk or self._chunk), end)
-        first, last = (-(-(i - start) // self.plan.thin) for i in (self.n_done, stop))
-        rows = last - first if len(recording.constrained) else 0
+        stop, thin = min(self.n_done + (chunk or self._chunk), end), self.plan.thin
+        first, last = (-(-(i - start) // thin) for i in (self.n_done, stop))
+        rows = last - first if len(recording.constrained) else None
 
         began, used = time.perf_counter(), self._processor_seconds()
         if warming_up and warmup and warmup.prepare:
@@ -297,9 +302,12 @@ class Chain:
             if self.abandoned:
                 return
             self.stopped = done < stop or self._only_failures()
+            stats, until = stats[: done - self.n_done], start + first * thin - self.n_done
+            if thin > 1 and not warming_up:
+                every_iteration.add(self.totals, stats, self.stat_names, self.settings)
             self.n_done = done
-            count = -(-(done - start) // self.plan.thin) - first if rows else 0
-            self._record(recording, draws[:count], stats[:count])
+            kept = stats[until::thin]
+            self._record(recording, draws[: len(kept)], kept)
             if warming_up and self.n_done == end and warmup is None:
                 self.end_warmup()
             used = self._processor_seconds() - used
@@ -321,11 +329,14 @@ class Chain:
     def _only_failures(self) -> bool:
         return bool(self.density.calls[FAILED_IN_A_ROW] >= FAILURES_BEFORE_STOP)
 
-    def _run(self, start: int, t: int, stop: int, warming_up: bool, rows: int) -> tuple:
+    def _run(self, start: int, t: int, stop: int, warming_up: bool, rows: int | None) -> tuple:
+        """Run iterations and record some rows, and statistics of all; None records nothing."""
+        iterations, rows = 0 if rows is None else stop - t, rows or 0
+        if iterations > len(self._stats):
+            self._stats = np.empty((iterations, len(self.stat_names)))
         if rows > len(self._draws):
             self._draws = np.empty((rows, self._width))
-            self._stats = np.empty((rows, len(self.stat_names)))
-        draws, stats = self._draws[:rows], self._stats[:rows]
+        draws, stats = self._draws[:rows], self._stats[:iterations]
         adapting = warming_up or self.sampler.adapts_forever
         span = Span(start, t, stop, self.iter_warmup, self.plan.thin)
         with running(self.sampler), self.thread_pool.running():

@@ -46,6 +46,7 @@ from stanadapt.results.files import (
     write_text,
 )
 from stanadapt.results.formats import FORMATS, require_format, save
+from stanadapt.results.statistics import is_fixed, standard_names, statistics
 
 __all__ = [
     "EXPECTATIONS",
@@ -68,6 +69,7 @@ __all__ = [
     "from_json",
     "group_names",
     "is_fit",
+    "is_fixed",
     "is_stan_csv",
     "load",
     "notes",
@@ -83,6 +85,8 @@ __all__ = [
     "scalars",
     "shapes",
     "source_name",
+    "standard_names",
+    "statistics",
     "variable_name",
     "variable_of",
     "variables",

@@ -27,6 +27,7 @@ from stanadapt.results.cmdstan_header import (
     is_stan_csv,
 )
 from stanadapt.results.files import as_path, check_writable, replace_file, report_failures
+from stanadapt.results.statistics import standard_names
 
 # attribute of a variable of a group other than posterior: its name in the program
 STAN_VARIABLE = "stan_variable"
@@ -118,7 +119,7 @@ def _require_room(folder: Any, names: Sequence[str], overwrite: bool) -> tuple[P
 def _require_chains(groups: Groups, attributes: Mapping[str, Any]) -> None:
     """Refuse draws that mean something else without the weights or the record that they have."""
     source = attributes.get("sampler") or attributes.get("method") or "This fit"
-    stats: Any = groups.get("sample_stats", {})
+    stats = groups.get("sample_stats", xr.Dataset())
     exact = bool(attributes.get("exact", True))
     weights = [name for name in ("log_weight", "weight") if name in stats]
     if not exact and any(np.ptp(stats[name].values) for name in weights):
@@ -128,7 +129,7 @@ def _require_chains(groups: Groups, attributes: Mapping[str, Any]) -> None:
         )
     if not exact and attributes.get("pareto_k") is not None:
         raise _refused(f"the draws of {source} are from an approximation, and not a chain")
-    if "diverging" not in stats and not attributes.get("sampler"):
+    if "diverging" not in standard_names(stats) and not attributes.get("sampler"):
         raise _refused(
             "the fit does not record divergences (sample_stats has no variable diverging), and "
             "zeros would say that there are none"
@@ -178,7 +179,7 @@ def _aligned(warmup: Table, draws: Table) -> Table:
 
 def _statistics(stats: xr.Dataset, shape: Any) -> tuple[dict[str, np.ndarray], list[str]]:
     """Return the columns of CmdStan's statistics, and the names of those without record."""
-    columns, absent = {}, []
+    columns, absent, stats = {}, [], standard_names(stats)
     for stan, (name, _) in STATISTICS.items():
         source = _leapfrogs(stats) if stan == "n_leapfrog__" else name
         if source in stats:
@@ -186,6 +187,8 @@ def _statistics(stats: xr.Dataset, shape: Any) -> tuple[dict[str, np.ndarray], l
         else:
             absent.append(stan)
             columns[stan] = np.full(shape, 0.0 if stan in ZERO_WITHOUT else np.nan)
+    if "treedepth__" in absent:  # that of a tree with as many steps
+        columns["treedepth__"] = np.ceil(np.log2(columns["n_leapfrog__"] + 1.0))
     return columns, absent
 
 

@@ -9,6 +9,7 @@ from stanadapt.errors import StanadaptError, is_one_of, require_flag
 from stanadapt.results.arviz_object import Fit, dataset, group_names, is_fit, require_draws
 from stanadapt.results.cmdstan_csv import check_folder, save_csv
 from stanadapt.results.files import COMPRESSION, check_writable, save_netcdf, select_draws
+from stanadapt.results.statistics import every_iteration
 from stanadapt.results.zarr_store import check_store, save_store
 
 # formats, with the check of a path before there is a fit to save
@@ -89,7 +90,7 @@ def save(
     require_format(format, float32=float32)
     groups = {group: dataset(fit, group) for group in group_names(fit)}
     groups = select_draws(groups, thin, exclude)
-    attributes: dict[str, Any] = dict(fit.attrs)
+    attributes: dict[str, Any] = {**fit.attrs, **(every_iteration(fit) if thin > 1 else {})}
     if "thin" in attributes:  # the verdict on thinned draws depends on it
         attributes["thin"] = int(attributes["thin"]) * thin
     if format == "cmdstan":

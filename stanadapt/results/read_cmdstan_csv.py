@@ -18,6 +18,7 @@ from stanadapt.results.labels import make_labels, phase_groups
 ADAPTED = "# Adaptation terminated"
 SECONDS = re.compile(r"([\d.]+) seconds \((Warm-up|Sampling)\)")
 # entries in which the files of one run agree
+FIXED = "fixed_param"
 SHARED = ("model", "num_samples", "num_warmup", "save_warmup", "thin")
 
 
@@ -140,6 +141,8 @@ def _phase(prefix: str, chains: Sequence[Chain], parameters: Sequence[str]) -> G
     own = [i for i, name in enumerate(first.names) if not name.endswith("__")]
     names = [first.names[i] for i in own]
     unknown = first.entries.get("not_recorded", "").split()
+    if first.entries.get("algorithm") == FIXED:  # which writes zeros
+        unknown += ["lp__", "accept_stat__"]
     stats = {
         STATISTICS.get(name, (name.removesuffix("__"), float))[0]: rows[..., i].astype(
             STATISTICS.get(name, (name, np.float64))[1]

@@ -22,7 +22,7 @@ from stanadapt.runs.tree import Fresh, packed, unpacked
 COUNTS = (
     "n_done", "stopped", "acceptance_rate", "iter_warmup", "warming_up", "pause",
     "warmup_seconds", "sampling_seconds", "warmup_processor_seconds", "sampling_processor_seconds",
-    "constrain_seconds", "failed_quantities", "warmup_calls",
+    "constrain_seconds", "failed_quantities", "warmup_calls", "totals",
 )  # fmt: skip
 SUMMARY = "summary"
 
@@ -52,6 +52,7 @@ def checkpoint_of(chain: Chain, generation: int) -> dict[str, np.ndarray]:
     summary = {
         "generation": generation, "rows": rows, "done": chain.n_done, "total": chain.n_total,
         "stopped": bool(chain.stopped), "warming_up": bool(chain.warming_up),
+        "totals": chain.totals.tolist(),
     }  # fmt: skip
     arrays = packed(
         Checkpoint(

@@ -1,14 +1,18 @@
 """Read a result from files, or the draws so far of a run on disk, even while it is written."""
 
+import json
 from collections.abc import Sequence
 from os import PathLike
 from os.path import isdir
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from stanadapt import results
 from stanadapt.diagnostics.verdict import judge
 from stanadapt.engine.chain import FAILURES_BEFORE_STOP
+from stanadapt.engine.every_iteration import described
 from stanadapt.errors import StanadaptError
 from stanadapt.results import Fit
 from stanadapt.results.attributes import LENGTHS
@@ -102,6 +106,9 @@ def _load_run(path: Path) -> Fit:
         "run": str(path),
         "chains_kept": [i + 1 for i in kept],
     }
+    if manifest["plan"]["thin"] > 1:
+        totals = [np.array(progress[i]["totals"]) for i in kept]
+        attributes["every_iteration"] = json.dumps(described(totals))
     whole = -(-manifest["plan"]["iter_sampling"] // manifest["plan"]["thin"])
     going_on = [count for count, ended in zip(rows, stopped, strict=True) if not ended]
     attributes["interrupted"] = min(going_on) < whole

@@ -9,6 +9,7 @@ import numpy as np
 
 from stanadapt.diagnostics.mixing import Efficiency, efficiency
 from stanadapt.engine.chain import Chain
+from stanadapt.engine.every_iteration import NAMES
 from stanadapt.errors import Message
 from stanadapt.targets.target import Target, variable_name
 
@@ -83,6 +84,8 @@ def _progress_of(chain: Chain) -> ChainProgress:
     rows, divergences = chain.sampling.rows, 0
     if "diverging" in chain.stat_names:
         divergences = int(chain.sampling.stats[:rows, chain.stat_names.index("diverging")].sum())
+    if chain.plan.thin > 1:
+        divergences = int(chain.totals[NAMES.index("diverging")])
     return ChainProgress(
         chain.n_done, chain.n_total, chain.warming_up, rows, float(chain.acceptance_rate),
         chain.calls["failed"], divergences,

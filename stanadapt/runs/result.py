@@ -11,6 +11,7 @@ import numpy as np
 from stanadapt import results
 from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.engine.chain import Chain, ChainDesign, Recording
+from stanadapt.engine.every_iteration import described
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import KEEP_GRADIENT, Sampler
 from stanadapt.engine.settings import as_chosen
@@ -82,6 +83,7 @@ def pack_result(
         **_costs(target, chains),
         **record.attributes,
         **failures.attributes,
+        **every_iteration_attribute(kept),
         "interrupted": record.interrupted,
         "chains_kept": [number + 1 for number in numbers],
     }
@@ -222,6 +224,13 @@ def attributes_at_start(
         "noise": list(program.noise),
         "rho": program.rho,
     }
+
+
+def every_iteration_attribute(chains: Sequence[Chain]) -> dict[str, str]:
+    """Return what all iterations have shown, if the draws are not all of them, as JSON."""
+    if chains[0].plan.thin == 1:
+        return {}
+    return {"every_iteration": json.dumps(described([chain.totals for chain in chains]))}
 
 
 def _costs(target: Samplable, chains: list[Chain]) -> dict[str, Any]:

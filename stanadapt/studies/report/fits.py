@@ -68,7 +68,7 @@ def statistics(fit: Any, group: str) -> dict[str, np.ndarray]:
     """Return the arrays of shape (chain, draw) in a group; empty if there is no such group."""
     if group not in results.group_names(fit):
         return {}
-    variables = results.dataset(fit, group).data_vars
+    variables = results.standard_names(results.dataset(fit, group)).data_vars
     return {
         str(name): v.transpose("chain", "draw").values  # other libraries use other orders
         for name, v in variables.items()
