@@ -132,9 +132,9 @@ class _Sampled(reasons.Judged):
 
 def _not_recorded(fit: _Sampled) -> Found:
     """Name what fits of trajectories by other libraries lack."""
-    library = results.dataset(fit.fit, "posterior").attrs.get("inference_library")
-    ours = "stanadapt" in (library, fit.attribute("inference_library"))
-    if ours or fit.attribute("sampler") or not fit.stats.keys() & {"diverging", "energy"}:
+    library = results.dataset(fit.fit, "posterior").attrs.get("inference_library", "stanadapt")
+    theirs = library != "stanadapt" or results.has_other_names(fit.fit)
+    if not theirs or fit.attribute("sampler") or not fit.stats.keys() & {"diverging", "energy"}:
         return {}
     known = {
         "divergences": "diverging" in fit.stats,

@@ -46,7 +46,12 @@ from stanadapt.results.files import (
     write_text,
 )
 from stanadapt.results.formats import FORMATS, require_format, save
-from stanadapt.results.statistics import is_fixed, standard_names, statistics
+from stanadapt.results.statistics import (
+    has_other_names,
+    is_fixed,
+    standard_names,
+    statistics,
+)
 
 __all__ = [
     "EXPECTATIONS",
@@ -68,6 +73,7 @@ __all__ = [
     "element",
     "from_json",
     "group_names",
+    "has_other_names",
     "is_fit",
     "is_fixed",
     "is_stan_csv",

@@ -31,6 +31,10 @@ ZERO_WEIGHT = 700.0
 Groups = dict[str, dict[str, np.ndarray] | xr.Dataset]
 
 
+# a list of numbers, or of lists of numbers, as JSON
+NUMBERS = re.compile(r"\[[\[\]\-+.,\s\deENaInfity]*\d[\[\]\-+.,\s\deENaInfity]*\]")
+
+
 class Fit(Protocol):
     """An ArviZ object of either line: an InferenceData of 0.23 or an xarray.DataTree of 1.x."""
 
@@ -157,7 +161,10 @@ def add_groups(fit: Fit, groups: Groups) -> None:
 
 
 def storable(value: Any) -> Any:
-    """Return a value as a type that netCDF can hold: number, string or array of numbers."""
+    """Return a value as a type that netCDF holds and that can be compared: number or string.
+
+    Lists and arrays become JSON, since whatever joins fits compares their attributes.
+    """
     if isinstance(value, bool | np.bool_):
         return int(value)
     if isinstance(value, str):
@@ -166,11 +173,6 @@ def storable(value: Any) -> Any:
         return str(value)
     if isinstance(value, int | float | np.integer | np.floating):
         return value
-    numbers = value if isinstance(value, np.ndarray) else None
-    if isinstance(value, list | tuple) and value:
-        numbers = np.asarray(value) if all(isinstance(v, int | float) for v in value) else None
-    if numbers is not None and numbers.dtype.kind in "biuf" and numbers.size:
-        return numbers.astype(int) if numbers.dtype.kind == "b" else numbers
     plain = value.tolist() if isinstance(value, np.ndarray) else value
     try:
         return storable_text(json.dumps(plain, default=str))
@@ -224,14 +226,18 @@ def require_draws(fit: Any, name: str) -> None:
 
 
 def attribute(fit: Fit, name: str, default: Any = None) -> Any:
-    """Return an attribute of a fit, or `default` if the fit lacks it."""
-    return fit.attrs.get(name, default)
+    """Return an attribute of a fit, or `default`; lists of numbers, which are JSON, as arrays."""
+    value = fit.attrs.get(name, default)
+    if isinstance(value, str) and NUMBERS.fullmatch(value):
+        with contextlib.suppress(ValueError):
+            return np.array(json.loads(value))
+    return value
 
 
 def from_json(fit: Fit, name: str, default: Any) -> Any:
     """Read an attribute stored as JSON; return `default` if it is missing or of another type."""
     try:
-        value = json.loads(attribute(fit, name, "null"))
+        value = json.loads(fit.attrs.get(name, "null"))
     except (TypeError, ValueError):
         return default
     return value if isinstance(value, type(default)) else default

@@ -13,13 +13,14 @@ from stanadapt.results.arviz_object import Fit, Groups, build, shapes, variables
 from stanadapt.results.cmdstan_csv import STATISTICS
 from stanadapt.results.cmdstan_header import JUDGED, RECORDED, TEXTS, is_stan_csv
 from stanadapt.results.files import as_path, read_text
+from stanadapt.results.join import require_different
 from stanadapt.results.labels import make_labels, phase_groups
 
 ADAPTED = "# Adaptation terminated"
 SECONDS = re.compile(r"([\d.]+) seconds \((Warm-up|Sampling)\)")
 # entries in which the files of one run agree
 FIXED = "fixed_param"
-SHARED = ("model", "num_samples", "num_warmup", "save_warmup", "thin")
+SHARED = ("model", "num_samples", "num_warmup", "save_warmup", "thin", "program_hash", "data_hash")
 
 
 class Chain(NamedTuple):
@@ -49,6 +50,8 @@ def load_csv(paths: Sequence[Any]) -> Fit:
     first = chains[0]
     for other in chains[1:]:
         _require_same_run(first, other)
+    paths = [f"file {number}, {chain.path}," for number, chain in enumerate(chains, 1)]
+    require_different(dict(zip(paths, [chain.draws for chain in chains], strict=True)))
     parameters = first.entries.get("parameters", "").split()
     groups = _phase("", chains, parameters)
     if len(first.warmup):

@@ -38,6 +38,12 @@ def standard_names(stats: xr.Dataset) -> xr.Dataset:
     return stats
 
 
+def has_other_names(fit: Fit) -> bool:
+    """Whether the statistics of a fit have names that ArviZ does not use."""
+    stats = dataset(fit, "sample_stats") if "sample_stats" in group_names(fit) else ()
+    return any(name in stats for others in OTHER_NAMES.values() for name in others)
+
+
 def statistics(fit: Fit, group: str = "sample_stats") -> dict[str, np.ndarray]:
     """Return the statistics with a number for each draw, as floats, shape (chain, draw).
 

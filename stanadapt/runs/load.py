@@ -1,6 +1,7 @@
 """Read a result from files, or the draws so far of a run on disk, even while it is written."""
 
 import json
+import warnings
 from collections.abc import Sequence
 from os import PathLike
 from os.path import isdir
@@ -13,9 +14,10 @@ from stanadapt import results
 from stanadapt.diagnostics.verdict import judge
 from stanadapt.engine.chain import FAILURES_BEFORE_STOP
 from stanadapt.engine.every_iteration import described
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import ConvergenceWarning, StanadaptError
 from stanadapt.results import Fit
 from stanadapt.results.attributes import LENGTHS
+from stanadapt.results.join import join
 from stanadapt.results.labels import data_groups, phase_groups, read_labels
 from stanadapt.results.read_cmdstan_csv import chains_in, load_csv
 from stanadapt.results.zarr_store import is_store, load_store
@@ -34,20 +36,21 @@ def load(path: str | PathLike | Sequence[str | PathLike]) -> Fit:
     ----------
     path : str, Path, or list of these
         A netCDF file; a zarr store; CSV files of CmdStan's chains, their folder, or one of them; or
-        the folder of a run.
+        the folder of a run. A list of these is of several jobs, with different chains of one
+        program, data set and sampler, and becomes one fit.
 
     Returns
     -------
     Fit
-        ArviZ object. If it comes from CSV files or the folder of a run, its verdict is computed
-        now.
+        ArviZ object. If it comes from CSV files, the folder of a run or a list, its verdict is
+        computed now.
 
     Raises
     ------
     StanadaptError
         Stage "files" if the file cannot be read as one of these. Code "folder_of_fits" for a folder
-        of netCDF files, "no_draws_yet" if all chains of a run are still in warm-up, and "no_draws"
-        if all chains were stopped.
+        of netCDF files, "fits_do_not_join" and "same_chain_twice" for lists, "no_draws_yet" if all
+        chains of a run are still in warm-up, and "no_draws" if all chains were stopped.
 
     Examples
     --------
@@ -61,7 +64,7 @@ def load(path: str | PathLike | Sequence[str | PathLike]) -> Fit:
 
     """
     if isinstance(path, list | tuple):
-        return _load_csv(path)
+        return _load_several(path)
     path = results.as_path(path)
     if not isdir(path):  # also False for names that the system refuses
         return _load_csv([path]) if path.suffix == ".csv" else results.load(path)
@@ -73,9 +76,26 @@ def load(path: str | PathLike | Sequence[str | PathLike]) -> Fit:
         return _load_csv(files)
     if fits := sorted(str(path / file.name) for file in path.glob("*.nc")):
         raise StanadaptError(
-            "folder_of_fits", f"{path} is a folder of fits: read one of {', '.join(fits)}."
+            "folder_of_fits",
+            f"{path} is a folder of fits: read one of {', '.join(fits)}, or join a list.",
         )
     return _load_run(path)
+
+
+def _load_several(paths: Sequence[Any]) -> Fit:
+    """Load the chains of one run, or of several jobs, as one fit."""
+    names = [results.as_path(path) for path in paths]
+    if len(names) == 1 or all(path.suffix == ".csv" for path in names):
+        return _load_csv(names) if all(p.suffix == ".csv" for p in names) else load(names[0])
+    if len(set(map(str, names))) < len(names):
+        raise StanadaptError(
+            "same_chain_twice",
+            f"a file is given twice: {', '.join(map(str, names))}. Give each once.",
+        )
+    with warnings.catch_warnings():  # of each alone: the verdict is that on all
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        each = {str(path): load(path) for path in names}
+    return judge(join(each))
 
 
 def _load_csv(paths: Sequence[Any]) -> Fit:

@@ -58,7 +58,12 @@ def recorded(library, seed=0):
     posterior = {"x": (("chain", "draw"), rng.normal(size=(2, ROWS)))}
     warmup = {f"warmup_{name}": xr.Dataset(data) for name, data in
               (("posterior", posterior), ("sample_stats", stats))}  # fmt: skip
-    return {"posterior": xr.Dataset(posterior), "sample_stats": xr.Dataset(stats), **warmup}
+    attrs = {"inference_library": library.split()[0].lower()}
+    return {
+        "posterior": xr.Dataset(posterior, attrs=attrs),
+        "sample_stats": xr.Dataset(stats),
+        **warmup,
+    }
 
 
 def foreign(library):

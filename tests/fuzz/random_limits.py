@@ -168,7 +168,7 @@ def _faults_of_fit(
     posterior, stats = (results.dataset(fit, name) for name in ("posterior", "sample_stats"))
     draws = posterior.sizes["draw"]
     planned = -(-arguments["iter_sampling"] // arguments["thin"])
-    kept = np.atleast_1d(fit.attrs["chains_kept"]).tolist()
+    kept = np.atleast_1d(results.attribute(fit, "chains_kept")).tolist()
     # a chain without draws is left out; after Ctrl-C also one that has far fewer than others
     if len(kept) < arguments["chains"] and watcher.draws > FEW:
         found.append(f"the chains {kept} alone")

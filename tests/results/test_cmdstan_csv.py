@@ -80,7 +80,7 @@ def test_every_bit_comes_back(tmp_path):
         assert ours.dtype == theirs.dtype
     for name in ("sampler", "seed", "thin", "iter_warmup", "iter_sampling", "settings", "model"):
         assert whole.attrs[name] == fit.attrs[name]
-    assert list(whole.attrs["chains_kept"]) == [1, 2, 4]
+    assert list(results.attribute(whole, "chains_kept")) == [1, 2, 4]
     assert results.parameters(whole) == results.parameters(fit)
     assert "verdict" in whole.attrs
 
@@ -402,5 +402,5 @@ def test_cmdstan_files_of_several_chains_in_one_process(tmp_path):
     for path in folder.glob("*.csv"):
         path.write_text(re.sub("# id = [0-9].*", "# id = 1 (Default)", path.read_text()))
     fit = sa.load(folder)
-    assert list(fit.attrs["chains_kept"]) == [1, 2, 3]
+    assert list(results.attribute(fit, "chains_kept")) == [1, 2, 3]
     assert_same_draws(fits_for_csv.fit(), fit)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
+from stanadapt import results
 from stanadapt.engine import chain as chain_module
 from stanadapt.engine.starts import Cost
 from stanadapt.engine.warmup import next_block
@@ -110,8 +111,10 @@ def test_a_run_that_learned_the_scales_counts_as_warmup():
         **{**SHORT, "iter_warmup": 60, "standardize": True},
     )  # fmt: skip
     assert fit.attrs["standardized"] == "diagonal"
-    assert np.floor(np.asarray(fit.attrs["warmup_seconds"]) / 1e3).tolist() == [7, 7]
-    assert np.floor(np.asarray(fit.attrs["warmup_processor_seconds"]) / 1e3).tolist() == [5, 5]
+    assert np.floor(np.asarray(results.attribute(fit, "warmup_seconds")) / 1e3).tolist() == [7, 7]
+    assert np.floor(
+        np.asarray(results.attribute(fit, "warmup_processor_seconds")) / 1e3
+    ).tolist() == [5, 5]
 
 
 def test_seconds_of_each_chain_are_in_the_result():

@@ -136,7 +136,7 @@ def test_attributes_record_how_a_result_was_made(shapes, plain):
     assert settings["diagonal"] is False
     assert len(attrs["data_hash"]) == 16
     assert {"numpy", "numba", "stanli", "arviz"} <= set(json.loads(attrs["versions"]))
-    assert list(attrs["chains_kept"]) == [1, 2]
+    assert attrs["chains_kept"] == "[1, 2]"
     assert "created_at" in attrs
 
 

@@ -156,7 +156,7 @@ def test_a_stopped_chain_is_left_out_and_reported():
             target, inits=[{"x": 0.1}, {"x": 500.0}], iter_warmup=0, iter_sampling=1500,
             initial_scale=0.3,
         )  # fmt: skip
-    assert list(np.atleast_1d(fit.attrs["chains_kept"])) == [1]
+    assert list(np.atleast_1d(results.attribute(fit, "chains_kept"))) == [1]
     assert fit.attrs["n_stopped"] == 1
     assert values(fit, "x").shape == (1, 1500)
     assert (np.abs(values(fit, "x")) < 1).all()
@@ -193,7 +193,7 @@ def draw_until_ctrl_c(target, **options):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         cut = draw(target, parallel_chains=2, **options)
-    left_out = {1, 2} - set(np.atleast_1d(cut.attrs["chains_kept"]))
+    left_out = {1, 2} - set(np.atleast_1d(results.attribute(cut, "chains_kept")))
     assert len(caught) == len(left_out)
     for number in left_out:
         assert caught[0].message.code == "chains_too_short"
@@ -208,7 +208,7 @@ def test_ctrl_c_returns_the_draws_so_far(normal, thin):
     assert cut.attrs["interrupted"] == 1
     length = values(cut, "x").shape[1]
     assert 20 < length < ENDLESS // thin
-    shape = (np.size(cut.attrs["chains_kept"]), length)
+    shape = (np.size(results.attribute(cut, "chains_kept")), length)
     assert values(cut, "x").shape == values(cut, "lp", "sample_stats").shape == shape
     assert values(cut, "position", "unconstrained_posterior").shape == (*shape, 1)
     assert cut.attrs["n_gradients"] < 2 * ENDLESS
@@ -219,7 +219,7 @@ def test_ctrl_c_changes_no_draw(normal):
     cut = draw_until_ctrl_c(normal, **ctrl_c(all_have_draws), **options)
     length = values(cut, "x").shape[1]
     whole = draw(normal, iter_sampling=length + 5, save_warmup=True)
-    kept = np.atleast_1d(cut.attrs["chains_kept"]) - 1
+    kept = np.atleast_1d(results.attribute(cut, "chains_kept")) - 1
     for group, rows in (
         ("posterior", length), ("sample_stats", length), ("warmup_posterior", 30),
         ("warmup_sample_stats", 30),
@@ -232,7 +232,7 @@ def test_ctrl_c_changes_no_draw(normal):
 def test_ctrl_c_keeps_both_chains_that_share_a_core(normal):
     pressed = ctrl_c(lambda chains: chains[0].draws > 20)
     cut = draw(normal, iter_sampling=ENDLESS, parallel_chains=1, **pressed)
-    assert list(np.atleast_1d(cut.attrs["chains_kept"])) == [1, 2]
+    assert list(np.atleast_1d(results.attribute(cut, "chains_kept"))) == [1, 2]
     assert values(cut, "x").shape[0] == 2
     assert cut.attrs["interrupted"] == 1
 

@@ -78,7 +78,10 @@ def learn(data: str, sampler: str, warmup: int, seed: int, **settings: Any) -> L
         results.dataset(fit, "proposal_factor")["factor"].values[0],
         results.dataset(fit, "warmup_sample_stats")["entropy_weight"].values[0],
         float(results.dataset(fit, "sample_stats")["accepted"].mean()),
-        float(np.sum(fit.attrs["warmup_seconds"]) + np.sum(fit.attrs["sampling_seconds"])),
+        float(
+            np.sum(results.attribute(fit, "warmup_seconds"))
+            + np.sum(results.attribute(fit, "sampling_seconds"))
+        ),
     )
 
 

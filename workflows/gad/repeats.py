@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 import stanadapt as sa
+from stanadapt import results
 from stanadapt.diagnostics.mixing import ess_of_chain
 from stanadapt.results import arviz_module, columns
 from workflows import terminal
@@ -146,8 +147,8 @@ def _measures(fit: Any) -> dict[str, float]:
         [sum(_ess(x, ess_of_chain) for x in chains) for chains in draws]
     )
     bulk = _smallest_middle_largest([sum(_ess(x, _bulk) for x in chains) for chains in draws])
-    warmup = float(np.sum(fit.attrs["warmup_seconds"]))
-    seconds = warmup + float(np.sum(fit.attrs["sampling_seconds"]))
+    warmup = float(np.sum(results.attribute(fit, "warmup_seconds")))
+    seconds = warmup + float(np.sum(results.attribute(fit, "sampling_seconds")))
     gradients = int(fit.attrs["n_gradients"])
     values = (
         float(fit["sample_stats"]["acceptance_rate"].mean()), *ours, *bulk,

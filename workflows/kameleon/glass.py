@@ -32,6 +32,7 @@ from rich.console import Console
 from rich.table import Table
 
 import stanadapt as sa
+from stanadapt import results
 from stanadapt.results import arviz_module
 from workflows import record, terminal
 from workflows.gad.methods import Length
@@ -168,7 +169,10 @@ def by_method(fits: dict[str, Any], coordinates: pd.DataFrame) -> pd.DataFrame:
     for method, fit in fits.items():
         lines = coordinates[coordinates["method"] == method]
         ess = lines["bulk ESS"]
-        seconds = float(np.sum(fit.attrs["warmup_seconds"]) + np.sum(fit.attrs["sampling_seconds"]))
+        seconds = float(
+            np.sum(results.attribute(fit, "warmup_seconds"))
+            + np.sum(results.attribute(fit, "sampling_seconds"))
+        )
         stats = fit["sample_stats"]["acceptance_rate"].values
         rows.append({
             "method": method, "chains": len(stats),

@@ -26,6 +26,7 @@ import numpy as np
 import pandas as pd
 
 import stanadapt as sa
+from stanadapt import results
 from stanadapt.engine.settings import as_chosen
 from stanadapt.samplers import find
 from stanadapt.targets.stan import bundled
@@ -137,7 +138,9 @@ def measured(fit: Any, job: Job) -> pd.DataFrame:
     posterior, levels = fit["posterior"], np.array(discrepancy.LEVELS)
     radii = posterior["radius_squared"].values
     inside = discrepancy.coverage(radii, job.experiment.degrees_of_freedom)
-    seconds = np.array(fit.attrs["warmup_seconds"]) + np.array(fit.attrs["sampling_seconds"])
+    seconds = np.array(results.attribute(fit, "warmup_seconds")) + np.array(
+        results.attribute(fit, "sampling_seconds")
+    )
     return pd.DataFrame(
         {
             "target": job.name, "method": job.method, "settings": _bandwidth(job),

@@ -97,7 +97,10 @@ def trained(
             seed=own_seed(args.seed, number, 98), show_progress=False,
         )  # fmt: skip
     before = Learning(
-        float(np.sum(first.attrs["warmup_seconds"]) + np.sum(first.attrs["sampling_seconds"])),
+        float(
+            np.sum(results.attribute(first, "warmup_seconds"))
+            + np.sum(results.attribute(first, "sampling_seconds"))
+        ),
         int(first.attrs["n_gradients"]) + int(first.attrs["n_density"]),
     )
     if path.exists() and not args.train:

@@ -68,7 +68,10 @@ def draw(
         return sa.sample(target, sampler, **plan, **settings), NOTHING
     rough = sa.approximate(target, draws=2000, seed=seed, show_progress=False)
     spent = Learning(
-        float(sum(rough.attrs["warmup_seconds"]) + sum(rough.attrs["sampling_seconds"])),
+        float(
+            sum(results.attribute(rough, "warmup_seconds"))
+            + sum(results.attribute(rough, "sampling_seconds"))
+        ),
         int(rough.attrs["n_gradients"]) + int(rough.attrs["n_density"]),
     )
     return sa.sample(target, sampler, warm_start=rough, **plan, **settings), spent

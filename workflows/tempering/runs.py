@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import stanadapt as sa
+from stanadapt import results
 from stanadapt.results import columns, group_names
 from stanadapt.samplers.tempering import Extended
 
@@ -171,7 +172,9 @@ def _run_particles(
 def _with_all_costs(chains: list[Chain], fit: Any) -> list[Chain]:
     """Count the warm-up of particles, in which they are moved, as sampling."""
     calls = _calls(fit, len(chains))
-    times = np.add(fit.attrs["warmup_seconds"], fit.attrs["sampling_seconds"])
+    times = np.add(
+        results.attribute(fit, "warmup_seconds"), results.attribute(fit, "sampling_seconds")
+    )
     return [
         chain._replace(gradients=calls, warmup_gradients=0.0, seconds=float(seconds))
         for chain, seconds in zip(chains, times, strict=True)
@@ -231,7 +234,7 @@ def _cut(fit: Any, budget: int, keep: tuple[str, ...]) -> list[Chain]:
                 {name: draws[c, :stop].copy() for name, draws in values.items()},
                 int(row[min(stop, len(row)) - 1]),
                 warmup / len(used),
-                float(fit.attrs["sampling_seconds"][c]) * min(stop / len(row), 1.0),
+                float(results.attribute(fit, "sampling_seconds")[c]) * min(stop / len(row), 1.0),
                 np.nan if learned is None else float(learned["log_evidence"][c]),
                 float(learned["barrier"][c])
                 if learned is not None and "barrier" in learned

@@ -65,7 +65,7 @@ def test_ctrl_c_does_not_wait_for_an_iteration_that_takes_minutes(target, kept, 
     assert fit.attrs["interrupted"] == 1
     posterior = results.dataset(fit, "posterior")
     assert 0 < posterior.sizes["draw"] < 60
-    kept_chains = np.atleast_1d(fit.attrs["chains_kept"]) - 1  # two at a time
+    kept_chains = np.atleast_1d(results.attribute(fit, "chains_kept")) - 1  # two at a time
     expected = results.dataset(whole, "posterior")["x"].values[kept_chains]
     expected = expected[:, : posterior.sizes["draw"]]
     np.testing.assert_array_equal(posterior["x"], expected)

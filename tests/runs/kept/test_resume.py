@@ -221,14 +221,14 @@ class TestOfAFinishedRun:
         self.set_back(run, 2, rows=rows)
         fit = sa.load(run)
         assert results.dataset(fit, "posterior")["s"].shape == (2, 60)
-        assert list(fit.attrs["chains_kept"]) == [1, 3]
+        assert list(results.attribute(fit, "chains_kept")) == [1, 3]
         assert fit.attrs["interrupted"] == 1
         assert "chains_too_short" in fit.attrs["note_codes"]
 
     def test_chains_that_were_stopped_are_left_out(self, run):
         self.set_back(run, 2, rows=40, stopped=True)
         fit = sa.load(run)
-        assert list(fit.attrs["chains_kept"]) == [1, 3]
+        assert list(results.attribute(fit, "chains_kept")) == [1, 3]
         assert fit.attrs["interrupted"] == 0
         assert "chains_too_short" not in fit.attrs.get("note_codes", "")
 

@@ -153,7 +153,7 @@ def test_thin_and_lengths(target, backend, warmup, draws, thin):
 def test_one_chain(target):
     fit = embedded(target, chains=1)
     assert values(fit, "M").shape == (1, 50, 2, 3)
-    assert np.size(fit.attrs["warmup_seconds"]) == 1
+    assert np.size(results.attribute(fit, "warmup_seconds")) == 1
 
 
 @pytest.mark.parametrize("backend", ["pymc", None, ["stanli"]])
@@ -318,7 +318,7 @@ def test_statistics_and_attributes_of_cmdstan(independent):
     assert attrs["n_gradients"] == (
         stats["n_steps"].values.sum() + values(independent, "n_steps", "warmup_sample_stats").sum()
     )
-    assert np.asarray(attrs["sampling_seconds"]).shape == (4,)
+    assert len(json.loads(attrs["sampling_seconds"])) == 4
     assert attrs["compile_seconds"] >= 0
 
 
@@ -364,7 +364,7 @@ def test_a_failed_chain_is_left_out_and_reported(schools, independent, monkeypat
         fit = sa.stan_nuts(schools, backend="cmdstan", **SHORT | {"chains": 3})
     assert values(fit, "mu").shape == (2, 50)
     assert fit.attrs["n_stopped"] == 1
-    assert np.asarray(fit.attrs["warmup_seconds"]).shape == (2,)
+    assert np.asarray(results.attribute(fit, "warmup_seconds")).shape == (2,)
 
 
 @cmdstan_engine

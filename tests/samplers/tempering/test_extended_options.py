@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
+from stanadapt import results
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution
 from tests.helpers.codes import raises, warns
 from tests.helpers.extended_program import QUIET
@@ -117,7 +118,7 @@ def test_attributes_describe_the_extension(target):
     fit = sa.sample(extended, "rwm", chains=1, iter_warmup=5, iter_sampling=9, seed=1, **QUIET)
     assert fit.attrs["pseudo_samples"] == 3
     assert fit.attrs["temperature"] == "free"
-    np.testing.assert_array_equal(fit.attrs["temperature_range"], [0.1, 0.8])
+    np.testing.assert_array_equal(results.attribute(fit, "temperature_range"), [0.1, 0.8])
     assert fit.attrs["reference_distribution"] == repr(REFERENCE)
     np.testing.assert_array_equal(fit.attrs["ladder"], LADDER[0])
     np.testing.assert_array_equal(fit.attrs["ladder_log_normalizers"], LADDER[1])

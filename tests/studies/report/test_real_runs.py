@@ -36,7 +36,8 @@ def test_pima_with_four_samplers(pima, tmp_path):
     assert code == "all_fits_usable"
     assert "no-problems" in page.ids
     seconds = {
-        name: np.sum(fit.attrs["warmup_seconds"]) + np.sum(fit.attrs["sampling_seconds"])
+        name: np.sum(results.attribute(fit, "warmup_seconds"))
+        + np.sum(results.attribute(fit, "sampling_seconds"))
         for name, fit in pima.items()
     }
     arviz = results.arviz_module()

@@ -1,0 +1,128 @@
+"""Fits of several jobs become one: by `load`, by ArviZ and by xarray."""
+
+import json
+
+import numpy as np
+import pytest
+import xarray as xr
+
+import stanadapt as sa
+from stanadapt import results
+from stanadapt.diagnostics.verdict import verdict
+from stanadapt.results.arviz_object import arviz_module, is_tree
+from stanadapt.results.join import join
+from tests.helpers import made_up_fits
+from tests.helpers.codes import raises
+
+PROGRAM = """
+data { real m; } parameters { real x; vector[2] y; }
+model { x ~ normal(m, 1); y ~ normal(0, exp(x)); }
+"""
+SAMPLERS = ("auto", "nuts", "gad_mala", "parallel_tempering", "rwm")
+pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
+
+
+@pytest.fixture(scope="module")
+def target():
+    return sa.Target(PROGRAM, {"m": 1.0}, backend="stanli", show_progress=False)
+
+
+def draw(target, seed, sampler="rwm", chains=1, **options):
+    return sa.sample(
+        target, sampler, seed=seed, chains=chains, iter_warmup=100, iter_sampling=50,
+        show_progress=False, **options,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def jobs(target, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("jobs")
+    fits = [draw(target, seed, thin=2) for seed in (1, 2, 3)]
+    return fits, [sa.save(fit, folder / f"job_{i}.nc") for i, fit in enumerate(fits)]
+
+
+def test_attributes_are_numbers_and_text(jobs, tmp_path):
+    fits, paths = jobs
+    csv = sa.save(fits[0], tmp_path / "csv", format="cmdstan")
+    for fit in (fits[0], sa.load(paths[0]), sa.load(csv)):
+        assert {type(value) for value in fit.attrs.values()} <= {
+            str, int, float, np.int64, np.float64,
+        }  # fmt: skip
+        assert results.attribute(fit, "sampling_seconds").shape == (1,)
+        assert json.loads(fit.attrs["chains_kept"]) == [1]
+
+
+def test_files_of_several_jobs_are_one_fit(jobs):
+    fits, paths = jobs
+    joined = sa.load(paths)
+    x = results.dataset(joined, "posterior")["x"]
+    assert x.chain.values.tolist() == [0, 1, 2]
+    for chain, fit in enumerate(fits):
+        np.testing.assert_array_equal(x[chain], results.dataset(fit, "posterior")["x"][0])
+    assert results.attribute(joined, "seeds").tolist() == [1, 2, 3]
+    density = [fit.attrs["n_density"] for fit in fits]
+    assert joined.attrs["n_density"] == sum(density)
+    assert results.attribute(joined, "sampling_seconds").shape == (3,)
+    assert len(results.from_json(joined, "every_iteration", {})["iterations"]) == 3
+    # judged as a whole: R-hat of one chain is not that of three
+    assert joined.attrs["verdict"] in ("too short", "suspect", "do not use", "fine")
+    assert "one_chain" not in joined.attrs["verdict_codes"]
+
+
+def test_a_folder_of_a_run_and_csv_files_of_jobs(jobs, target, tmp_path):
+    fits, paths = jobs
+    draw(target, 4, thin=2, run=tmp_path / "run")
+    joined = sa.load([paths[0], tmp_path / "run"])
+    assert results.dataset(joined, "posterior").sizes["chain"] == 2
+    csv = [sa.save(fit, tmp_path / f"csv_{i}", format="cmdstan") for i, fit in enumerate(fits)]
+    files = [path for folder in csv for path in folder.glob("*.csv")]
+    joined = sa.load(files)
+    x = results.dataset(joined, "posterior")["x"].values
+    whole = np.concatenate([results.dataset(fit, "posterior")["x"].values for fit in fits])
+    assert sorted(map(tuple, x)) == sorted(map(tuple, whole))
+
+
+def test_what_does_not_belong_together_is_refused(jobs, target, tmp_path):
+    fits, paths = jobs
+    for twice in ([paths[0], paths[0]], [paths[0], sa.save(fits[0], tmp_path / "copy.nc")]):
+        with raises("same_chain_twice"):
+            sa.load(twice)
+    csv = sa.save(fits[0], tmp_path / "csv", format="cmdstan")
+    (file,) = csv.glob("*.csv")
+    with raises("same_chain_twice"):
+        sa.load([file, file])
+    other_data = draw(target.with_data({"m": 2.0}), 5, thin=2)
+    others = {
+        "data_hash": other_data,
+        "thin": draw(target, 5),
+        "sampler": draw(target, 5, "am", thin=2),
+        "draws": sa.sample(target, "rwm", seed=5, chains=1, iter_warmup=100, iter_sampling=60, thin=2,
+                           show_progress=False),
+    }  # fmt: skip
+    for what, fit in others.items():
+        with raises("fits_do_not_join", what):
+            sa.load([paths[0], sa.save(fit, tmp_path / f"{what}.nc")])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_arviz_and_xarray_join_fits_of_samplers(target, sampler, tmp_path):
+    fits = [draw(target, seed, sampler, chains=2, save_warmup=True) for seed in (1, 2)]
+    for pair in (fits, [sa.load(sa.save(f, tmp_path / f"{i}.nc")) for i, f in enumerate(fits)]):
+        if not is_tree():
+            joined = arviz_module().concat(*pair, dim="chain")
+            assert joined.posterior.sizes["chain"] == 4
+        posteriors = [results.dataset(fit, "posterior") for fit in pair]
+        combined = xr.concat(posteriors, "chain", combine_attrs="no_conflicts")
+        assert combined.sizes["chain"] == 4
+
+
+def test_the_whole_is_judged():
+    """Two jobs that found different modes are each fine, and together are not."""
+    fits = [made_up_fits.fit(seed) for seed in (1, 2)]
+    apart = made_up_fits.draws(2)
+    apart["a"] = apart["a"] + 9
+    assert verdict(join({"one": fits[0], "other": fits[1]})).verdict == "fine"
+    other = made_up_fits.fit(2, posterior=apart)
+    assert verdict(other).verdict == "fine"
+    assert verdict(join({"one": fits[0], "other": other})).verdict == "do not use"
