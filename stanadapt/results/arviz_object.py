@@ -227,7 +227,11 @@ def require_draws(fit: Any, name: str) -> None:
 
 def attribute(fit: Fit, name: str, default: Any = None) -> Any:
     """Return an attribute of a fit, or `default`; lists of numbers, which are JSON, as arrays."""
-    value = fit.attrs.get(name, default)
+    return decoded(fit.attrs.get(name, default))
+
+
+def decoded(value: Any) -> Any:
+    """Return a stored attribute: a list of numbers, which is JSON, as an array."""
     if isinstance(value, str) and NUMBERS.fullmatch(value):
         with contextlib.suppress(ValueError):
             return np.array(json.loads(value))

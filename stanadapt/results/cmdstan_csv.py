@@ -16,7 +16,7 @@ import numpy as np
 import xarray as xr
 
 from stanadapt.errors import StanadaptError
-from stanadapt.results.arviz_object import variable_name
+from stanadapt.results.arviz_object import decoded, variable_name
 from stanadapt.results.cmdstan_header import (
     STATISTICS,
     ZERO_WITHOUT,
@@ -148,7 +148,7 @@ def _parameters(attributes: Mapping[str, Any]) -> list[str]:
 
 def _ids(attributes: Mapping[str, Any], chains: int) -> list[int]:
     """Return the numbers of the chains in the run."""
-    kept = np.atleast_1d(attributes.get("chains_kept", ())).tolist()
+    kept = np.atleast_1d(decoded(attributes.get("chains_kept", ()))).tolist()
     whole = len(kept) == chains and all(isinstance(number, int) for number in kept)
     return kept if whole else list(range(1, chains + 1))
 

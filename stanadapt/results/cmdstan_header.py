@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stanadapt.results.arviz_object import decoded
+
 # Stan's name of each sampler statistic, ArviZ's name, and its type
 STATISTICS = {
     "lp__": ("lp", np.float64),
@@ -219,7 +221,9 @@ def _one_line(text: str) -> str:
 
 def _remarks(file: File) -> list[str]:
     """Say which numbers in the file are no record."""
-    zeros = ", ".join(name for name in file.absent if name in ZERO_WITHOUT)
+    derived = "treedepth__" in file.absent and "n_leapfrog__" not in file.absent
+    own = ("treedepth__",) if derived else ()
+    zeros = ", ".join(name for name in file.absent if name in ZERO_WITHOUT and name not in own)
     unknown = ", ".join(name for name in file.absent if name not in ZERO_WITHOUT)
     remarks = {
         f"Columns of zeros, since the sampler has no such statistic: {zeros}": bool(zeros),
@@ -259,8 +263,8 @@ def elapsed_lines(file: File) -> list[str]:
 
 
 def _seconds(file: File, name: str) -> float:
-    times = np.atleast_1d(file.attributes.get(name, 0.0))
-    kept = np.size(file.attributes.get("chains_kept", ()))
+    times = np.atleast_1d(decoded(file.attributes.get(name, 0.0)))
+    kept = np.size(decoded(file.attributes.get("chains_kept", ())))
     # our samplers record the time of every chain, also of those that were left out
     place = file.number - 1 if times.size > kept else file.chain
     try:

@@ -49,20 +49,23 @@ def join(fits: Mapping[str, Fit]) -> Fit:
         }
     )
     every = list(fits.values())
+    chains = sum(dataset(fit, "posterior").sizes["chain"] for fit in every)
     groups: Groups = {
         group: _joined([dataset(fit, group) for fit in every])
         for group in group_names(one)
         if all(group in group_names(fit) for fit in every)
     }
-    return build(groups, _attributes(every, groups["posterior"].sizes["chain"]))
+    return build(groups, _attributes(every, chains))
 
 
 def require_different(chains: Mapping[str, np.ndarray]) -> None:
     """Raise StanadaptError, "same_chain_twice", if two chains have the same draws."""
     seen: dict[str, str] = {}
     for name, draws in chains.items():
+        if (draws == draws[:1]).all():  # of fixed parameters, and of chains that do not move
+            continue
         digest = hashlib.sha256(np.ascontiguousarray(draws).tobytes()).hexdigest()
-        if digest in seen and draws.size:
+        if digest in seen:
             raise StanadaptError(
                 "same_chain_twice",
                 f"{name} has the draws of {seen[digest]}: {SAME}. Leave out one of them, or give "
@@ -72,10 +75,11 @@ def require_different(chains: Mapping[str, np.ndarray]) -> None:
 
 
 def _of_chain(posterior: xr.Dataset, chain: int) -> np.ndarray:
-    rows = [
-        v.isel(chain=chain).values.ravel() for _, v in sorted(posterior.data_vars.items(), key=str)
-    ]
-    return np.concatenate([row.astype(complex) for row in rows if row.dtype.kind in "biufc"])
+    """Return the draws of a chain, shape (draw, number)."""
+    variables = [posterior[name] for name in sorted(posterior.data_vars, key=str)]
+    tables = [v.isel(chain=chain).transpose("draw", ...).values for v in variables]
+    rows = [table.reshape(len(table), -1) for table in tables if table.dtype.kind in "biufc"]
+    return np.concatenate(rows, axis=1)
 
 
 def _shape(fit: Fit) -> dict[Hashable, Any]:

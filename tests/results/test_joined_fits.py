@@ -28,10 +28,8 @@ def target():
 
 
 def draw(target, seed, sampler="rwm", chains=1, **options):
-    return sa.sample(
-        target, sampler, seed=seed, chains=chains, iter_warmup=100, iter_sampling=50,
-        show_progress=False, **options,
-    )  # fmt: skip
+    length = {"iter_warmup": 100, "iter_sampling": 50, "show_progress": False}
+    return sa.sample(target, sampler, seed=seed, chains=chains, **{**length, **options})
 
 
 @pytest.fixture(scope="module")
@@ -96,9 +94,8 @@ def test_what_does_not_belong_together_is_refused(jobs, target, tmp_path):
         "data_hash": other_data,
         "thin": draw(target, 5),
         "sampler": draw(target, 5, "am", thin=2),
-        "draws": sa.sample(target, "rwm", seed=5, chains=1, iter_warmup=100, iter_sampling=60, thin=2,
-                           show_progress=False),
-    }  # fmt: skip
+        "draws": draw(target, 5, thin=2, iter_sampling=60),
+    }
     for what, fit in others.items():
         with raises("fits_do_not_join", what):
             sa.load([paths[0], sa.save(fit, tmp_path / f"{what}.nc")])

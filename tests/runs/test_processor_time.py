@@ -87,9 +87,9 @@ def test_it_is_kept_with_a_run(tmp_path):
     fit = draw(sa.Target(NORMAL), run=tmp_path / "run")
     kept = sa.resume(tmp_path / "run", show_progress=False)
     for phase in ("warmup", "sampling"):
-        spent = np.asarray(kept.attrs[f"{phase}_processor_seconds"])
+        spent = np.asarray(results.attribute(kept, f"{phase}_processor_seconds"))
         assert np.all(spent > 0.0)
-        np.testing.assert_array_equal(spent, fit.attrs[f"{phase}_processor_seconds"])
+        np.testing.assert_array_equal(spent, results.attribute(fit, f"{phase}_processor_seconds"))
 
 
 def test_a_reference_that_was_fitted_counts():
@@ -120,8 +120,8 @@ def test_a_run_that_learned_the_scales_counts_as_warmup():
 def test_seconds_of_each_chain_are_in_the_result():
     fit = draw(sa.Target(NORMAL))
     for phase in ("warmup", "sampling"):
-        by_clock = np.asarray(fit.attrs[f"{phase}_seconds"])
-        spent = np.asarray(fit.attrs[f"{phase}_processor_seconds"])
+        by_clock = np.asarray(results.attribute(fit, f"{phase}_seconds"))
+        spent = np.asarray(results.attribute(fit, f"{phase}_processor_seconds"))
         assert spent.shape == (2,)
         assert np.all(spent > 0.0)
         assert np.all(spent <= by_clock * (1.0 + RATES) + 1e-3)

@@ -52,7 +52,7 @@ def of_runs(repeats, share):
             fit = sa.sample(target, "gad_mala", iter_sampling=draws // share, **plan)
             total = time.process_time() - began
             phases = ("warmup_processor_seconds", "sampling_processor_seconds")
-            warmup, sampling = (float(np.sum(fit.attrs[name])) for name in phases)
+            warmup, sampling = (float(np.sum(results.attribute(fit, name))) for name in phases)
             judged, _ = judging(fit)
             times.append([sampling, judged, total - warmup - sampling - judged])
         cost = np.median(times, axis=0) * 1e6 * share / (chains * draws)

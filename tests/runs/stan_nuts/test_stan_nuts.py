@@ -105,7 +105,7 @@ def test_attributes(target, fit):
     settings = {"adapt_delta": 0.8, "max_treedepth": 10, "metric": "diag_e"}
     assert json.loads(attrs["settings"]) == settings
     for phase in ("warmup", "sampling"):
-        assert np.asarray(attrs[f"{phase}_seconds"]).shape == (2,)
+        assert len(json.loads(attrs[f"{phase}_seconds"])) == 2
 
 
 def test_one_warning_that_the_density_is_shared(target):

@@ -165,7 +165,7 @@ def test_mean_field_moves_stick_and_notes_report_it():
     with warns("poor_proposals"), warns("long_stay"):
         fit = run("german", kernel="independence", approximation="mean_field")
     assert fit["sample_stats"]["acceptance_rate"].values.mean() == pytest.approx(0.125, abs=0.03)
-    assert np.median(fit.attrs["proposal_pareto_k"]) > 0.7
+    assert np.median(results.attribute(fit, "proposal_pareto_k")) > 0.7
     assert efficiency(results.columns(fit)).ess_bulk.min() / 40_000 < 0.005
     assert fit.attrs["verdict"] != "fine"
 
@@ -175,8 +175,8 @@ def test_a_q_without_the_tails_of_the_posterior_is_reported():
     options = {"chains": 2, "iter_sampling": 3000, "seed": 2, "show_progress": False}
     with warns("poor_proposals"), warns("long_stay"):
         fit = sa.sample(target, "variational_mcmc", kernel="independence", **options)
-    assert np.median(fit.attrs["proposal_pareto_k"]) > 0.7
-    assert np.all(fit.attrs["longest_stay"] > 20)
+    assert np.median(results.attribute(fit, "proposal_pareto_k")) > 0.7
+    assert np.all(results.attribute(fit, "longest_stay") > 20)
 
 
 def test_settings_are_named():
