@@ -1,6 +1,6 @@
 #!/bin/sh
 # ArviZ 0.23.4 with numpyro 0.22.0: a fit of `SA`, which has no trajectories, has the statistic
-# `diverging`, False for every draw. Whoever counts divergences finds a clean record of what does not
+# `diverging`, False for every draw. A count of divergences finds a clean record of what does not
 # exist: `from_numpyro` takes the field from the sampler's extra fields, in which numpyro puts it by
 # default.
 # Seen: sample_stats has `diverging` alone, with the sum 0, for 200 draws.

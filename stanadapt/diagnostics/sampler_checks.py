@@ -71,7 +71,7 @@ class _Sampled(reasons.Judged):
 
     @cached_property
     def every(self) -> dict[str, np.ndarray]:
-        """What all iterations have shown, by chain, if the draws are not all of them."""
+        """Totals of all iterations, by chain, if the draws are not all of them."""
         recorded = results.from_json(self.fit, "every_iteration", {})
         return {name: np.asarray(values, float) for name, values in recorded.items()}
 
@@ -131,7 +131,7 @@ class _Sampled(reasons.Judged):
 
 
 def _not_recorded(fit: _Sampled) -> Found:
-    """Name what fits of trajectories by other libraries lack."""
+    """Name the statistics that fits by other libraries lack."""
     library = results.dataset(fit.fit, "posterior").attrs.get("inference_library", "stanadapt")
     theirs = library != "stanadapt" or results.has_other_names(fit.fit)
     if not theirs or fit.attribute("sampler") or not fit.stats.keys() & {"diverging", "energy"}:

@@ -1,4 +1,4 @@
-"""What all iterations of a chain have shown, if only some of them are kept as draws.
+"""Statistics of all iterations of a chain, if only some of them are kept as draws.
 
 Divergences, trees that were cut, rejected trajectories and energies between two kept draws count as
 much as those of the draws: a fit that is thinned must not look better than the same fit in full.

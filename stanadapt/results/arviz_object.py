@@ -163,7 +163,7 @@ def add_groups(fit: Fit, groups: Groups) -> None:
 def storable(value: Any) -> Any:
     """Return a value as a type that netCDF holds and that can be compared: number or string.
 
-    Lists and arrays become JSON, since whatever joins fits compares their attributes.
+    Lists and arrays become JSON, since tools that join fits compare their attributes.
     """
     if isinstance(value, bool | np.bool_):
         return int(value)

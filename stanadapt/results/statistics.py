@@ -66,7 +66,7 @@ def statistics(fit: Fit, group: str = "sample_stats") -> dict[str, np.ndarray]:
 
 
 def every_iteration(fit: Fit) -> dict[str, str]:
-    """Return the attribute with what the draws of a fit have shown, for a fit that is thinned."""
+    """Return the attribute on the draws of a fit, for a fit that is thinned."""
     stats = statistics(fit)
     if "every_iteration" in fit.attrs or fit.attrs.get("thin", 1) != 1 or "diverging" not in stats:
         return {}

@@ -227,7 +227,7 @@ def attributes_at_start(
 
 
 def every_iteration_attribute(chains: Sequence[Chain]) -> dict[str, str]:
-    """Return what all iterations have shown, if the draws are not all of them, as JSON."""
+    """Return totals of all iterations, if the draws are not all of them, as JSON."""
     if chains[0].plan.thin == 1:
         return {}
     return {"every_iteration": json.dumps(described([chain.totals for chain in chains]))}

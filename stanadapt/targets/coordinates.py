@@ -1,4 +1,4 @@
-"""Names of unconstrained coordinates, found by moving them and looking at what moves.
+"""Names of unconstrained coordinates, found by moving them.
 
 BridgeStan lists the names of an array's coordinates with the first index fastest, but the elements
 of an array are stored one after the other: of `array[2] vector[3] b`, the second coordinate is
