@@ -111,7 +111,7 @@ def _require_alike(first: str, one: Fit, name: str, other: Fit) -> None:
 
 
 def _joined(parts: Sequence[xr.Dataset]) -> xr.Dataset:
-    """Return the chains of all parts in one dataset; variables without chains are those of the first."""
+    """Return the chains of all parts in one dataset; the rest is that of the first."""
     variables = {}
     for name, variable in parts[0].data_vars.items():
         if all(name in part and part[name].dims == variable.dims for part in parts):
