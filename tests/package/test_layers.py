@@ -41,8 +41,8 @@ DOORS = {
 LONGEST_FILE, LONGEST_BODY, SMALL = 600, 60, 80
 # lines of each room, and of the tests: a commit that needs more raises the number on purpose
 LINES = {
-    "cli": 2_060, "studies": 7_180, "runs": 5_300, "samplers": 20_100, "diagnostics": 3_210,
-    "targets": 6_210, "results": 2_490, "engine": 7_680, "errors": 380, "tests": 52_800,
+    "cli": 2_320, "studies": 6_640, "runs": 5_980, "samplers": 20_280, "diagnostics": 4_620,
+    "targets": 7_230, "results": 2_840, "engine": 8_340, "errors": 430, "tests": 55_800,
 }  # fmt: skip
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
