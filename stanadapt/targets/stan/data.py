@@ -187,6 +187,10 @@ def _one_by_one(objects: np.ndarray, variable: _Variable) -> np.ndarray:
             hint = _MODEL_MISSING if missing else "Stan's data are numbers."
             hint = "Write 1 for true and 0 for false." if isinstance(leaf, bool) else hint
             if isinstance(leaf, str) and not variable.from_json and index:
+                # one word makes pandas read a whole column as text: it is the culprit
+                index, leaf = next(
+                    ((i, x) for i, x in np.ndenumerate(objects) if _is_word(x)), (index, leaf)
+                )
                 hint += _cure_of_text(leaf, variable.name)
             raise variable.error("data_not_numeric", index, f"is {describe(leaf)}", hint)
         else:
@@ -197,11 +201,17 @@ def _one_by_one(objects: np.ndarray, variable: _Variable) -> np.ndarray:
     return np.array([_float(number) for number in flat]).reshape(objects.shape)
 
 
-def _cure_of_text(leaf: str, name: str) -> str:
+def _is_word(leaf: Any) -> bool:
     try:
-        float(leaf.replace(",", "."))
+        float(leaf.replace(",", ".") if isinstance(leaf, str) else 0.0)
     except ValueError:
-        return f" Number categories from 1: pandas.factorize({name})[0] + 1."
+        return True
+    return False
+
+
+def _cure_of_text(leaf: str, name: str) -> str:
+    if _is_word(leaf):
+        return f" Correct it, or number categories from 1: pandas.factorize({name})[0] + 1."
     return f" It is a number written as text: give pandas.to_numeric({name})."
 
 

@@ -55,6 +55,12 @@ def load(data: Any) -> GivenData:
         return _converted(data)
     if hasattr(data, "columns") and hasattr(data, "__getitem__"):  # pandas, polars
         columns = {str(name): data[name] for name in data.columns}
+        if len(columns) < len(data.columns):
+            names = [str(name) for name in data.columns]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise StanadaptError(
+                "data_repeated", f"The table has two columns {twice}. Rename or drop one."
+            )
         table = "**data" if hasattr(data, "keys") else "**data.to_dict()"
         sizes = f'A table has columns only: give {{{table}, "N": len(data)}}.'
         return _converted(columns, sizes)._replace(

@@ -1,13 +1,13 @@
 """Tables as data of a program: groups become numbers, and sizes are counted."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import StanadaptError, require_names
 
 ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 SHOWN = 5  # rows that a message lists
@@ -32,7 +32,16 @@ def read_table(path: Path) -> Any:
 
     separator = "\t" if ".tsv" in path.name.lower() else ","
     try:
-        return pd.read_csv(path, sep=separator)
+        header = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str).iloc[0]
+        if len(header) == 1 and any(mark in str(header[0]) for mark in ",;\t"):
+            raise ValueError(
+                f"its header is {header[0]!r}, in one column; if the separator is another one, "
+                "give the frame that pandas.read_csv(path, sep=...) returns"
+            )
+        # pandas takes a first row that is longer than the header for one that begins with a label
+        pd.read_csv(path, sep=separator, header=None, nrows=2, dtype=str)
+        frame = pd.read_csv(path, sep=separator, skipinitialspace=True)
+        return frame.rename(columns=str.strip)
     except FileNotFoundError:
         raise StanadaptError(
             "file_missing", f"There is no data file at {path.absolute()}. Check the path."
@@ -45,7 +54,7 @@ def read_table(path: Path) -> Any:
 
 def stan_data(
     frame: Any,
-    columns: Mapping[str, str] | None = None,
+    columns: Mapping[str, str] | Sequence[str] | None = None,
     *,
     rows: str | None = "N",
     groups: Mapping[str, str] | None = None,
@@ -57,9 +66,9 @@ def stan_data(
     ----------
     frame : pandas.DataFrame or path
         The table, or a file of comma separated values.
-    columns : mapping of str to str, optional
-        Names in the program by column, also for columns of groups. Default: all columns, under
-        their own names.
+    columns : mapping of str to str or list of str, optional
+        Names in the program by column, also for columns of groups; of a list, their own names.
+        Default: all columns.
     rows : str, optional
         Name in the program of the number of rows; None to leave it out.
     groups : mapping of str to str, optional
@@ -76,7 +85,8 @@ def stan_data(
     Raises
     ------
     StanadaptError
-        Stage "data" if a column is unknown ("unknown_column") or lacks values ("missing_values").
+        Stage "data" if a column is unknown ("unknown_column") or lacks values ("missing_values"),
+        or if a name is given twice ("data_repeated").
 
     Examples
     --------
@@ -100,11 +110,23 @@ def stan_data(
             f"stan_data expects a pandas.DataFrame or the path of a table, got "
             f"{type(frame).__name__}.",
         )
-    groups = dict(groups or {})
-    names = {str(name): str(name) for name in frame.columns} if columns is None else dict(columns)
+    groups = _mapping("groups", groups or {})
+    names = _mapping("columns", map(str, frame.columns) if columns is None else columns)
     names |= {name: name for name in groups if name not in names}
-    data: dict[str, Any] = {} if rows is None else {rows: len(frame)}
+    data: dict[str, Any] = {}
     coords: dict[str, list] = {}
+
+    def add(name: str, value: Any) -> None:
+        if name in data:
+            raise StanadaptError(
+                "data_repeated",
+                f"stan_data gives {name!r} twice, counting columns, rows={rows!r}, the sizes in "
+                "groups, and further values. Give one of the two another name.",
+            )
+        data[name] = value
+
+    if rows is not None:
+        add(rows, len(frame))
     for column, name in names.items():
         if column not in frame.columns:
             raise StanadaptError(
@@ -113,14 +135,34 @@ def stan_data(
                 f"{', '.join(map(str, frame.columns))}.",
             )
         series = frame[column]
+        if series.ndim > 1:
+            raise StanadaptError(
+                "data_repeated", f"the table has two columns {column!r}. Rename or drop one."
+            )
         _require_values(series)
         if column in groups:
             codes, labels = pd.factorize(series, sort=True)
-            data[name], data[groups[column]] = codes + 1, len(labels)
+            add(name, codes + 1)
+            add(groups[column], len(labels))
             coords[column] = [label.item() if hasattr(label, "item") else label for label in labels]
         else:
-            data[name] = series.to_numpy()
-    return TableData({**data, **values}, coords)
+            add(name, series.to_numpy())
+    for name, value in values.items():
+        add(name, value)
+    return TableData(data, coords)
+
+
+def _mapping(argument: str, given: Any) -> dict[str, str]:
+    """Return names in the program by column; of a list of columns, their own names."""
+    if isinstance(given, Mapping):
+        return dict(given)
+    if argument == "groups":
+        raise StanadaptError(
+            "data_wrong_type",
+            "groups must be a mapping of columns to names of the numbers of groups, such as "
+            f'{{"school": "J"}}, got {given!r}.',
+        )
+    return {name: name for name in require_names(argument, given)}
 
 
 def _require_values(series: Any) -> None:

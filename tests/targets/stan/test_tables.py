@@ -88,3 +88,57 @@ def test_mistakes_in_tables_are_told(tmp_path):
     (tmp_path / "bad.csv").write_text('a,b\n1,2,3\n"1')
     with raises("file_unreadable", "bad.csv"):
         read(tmp_path / "bad.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "facts"),
+    [
+        ("y\n1,2\n3,4\n", ["Expected 1 fields in line 2, saw 2"]),
+        ("y,g\n0,1,2\n1,3,4\n", ["Expected 2 fields"]),
+        ("y;g\n1;2\n", ["y;g", "sep="]),
+        ("y;g\n1,5;2\n", ["y;g", "sep="]),
+    ],
+)
+def test_rows_that_are_not_those_of_the_header_are_refused(tmp_path, text, facts):
+    (tmp_path / "t.csv").write_text(text)
+    with raises("file_unreadable", *facts):
+        sa.stan_data(tmp_path / "t.csv")
+
+
+def test_spaces_around_names_of_columns_are_dropped(tmp_path):
+    (tmp_path / "t.csv").write_text("y , g\n1.5, 1\n2.5, 2\n")
+    with warns("size_from_rows"):
+        assert read(tmp_path / "t.csv") == {"N": 2, "y": [1.5, 2.5], "g": [1, 2]}
+
+
+def test_one_word_in_a_column_of_numbers_is_the_culprit(tmp_path):
+    (tmp_path / "t.csv").write_text("y,g\n1,1\na,1\n")
+    with warns("size_from_rows"), raises("data_not_numeric", "y[2]", "'a'", "factorize"):
+        read(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("columns", "options"),
+    [
+        ({"y": "a", "g": "a"}, {"groups": {"g": "J"}}),
+        (["g"], {"groups": {"g": "N"}}),
+        ({"y": "N"}, {}),
+        (None, {"y": 3}),
+    ],
+)
+def test_no_entry_replaces_another(columns, options):
+    with raises("data_repeated", "twice"):
+        sa.stan_data(FRAME, columns, **options)
+
+
+def test_two_columns_of_one_name_are_refused():
+    twice = pd.DataFrame([[1.0, 2.0]], columns=["y", "y"])
+    for use in (sa.stan_data, read):
+        with raises("data_repeated", "two columns"):
+            use(twice)
+
+
+def test_a_list_of_columns_keeps_their_names():
+    assert sorted(sa.stan_data(FRAME, ["y"])) == ["N", "y"]
+    with raises("data_wrong_type", '"school": "J"'):
+        sa.stan_data(FRAME, groups=["g"])
