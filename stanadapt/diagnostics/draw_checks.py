@@ -30,6 +30,10 @@ FIXED_PARAM = "fixed_param"  # of fits without chains, CmdStan's and ours: draws
 # a run may be advised to be so many times as long; chains that need more hardly move between
 # regions, for whatever reason
 MOST_TIMES = 5
+# draws per chain that tell chains that hardly move from short ones; fewer do if chains far apart
+# have effective draws of their own. A length with which a run shows which it is
+TELLING, FEWEST_TELLING, TELLING_LENGTH = 400, 100, 1000
+FAR_APART, OWN_ESS = 1.2, 25  # R-hat, and effective draws around the mean of each chain
 LEAST_P = 1e-3  # of all quantities, below which chains differ after control variates
 NAMED = 3  # variables that a message lists
 
@@ -74,6 +78,31 @@ class Drawn(reasons.Judged):
         """The mixing of the columns that a fast screening ranks worst."""
         return mixing.measure_worst(self.columns, self.screened)
 
+    @cached_property
+    def smallest(self) -> tuple[float, str, str]:
+        """The smallest effective sample size, its column, and its kind."""
+        return min(
+            (value if np.isfinite(value) else 0.0, name, kind)  # NaN counts as the worst
+            for name, one in self.mixed.items()
+            for kind, value in (("bulk", one.ess_bulk), ("tail", one.ess_tail))
+        )
+
+    @property
+    def times(self) -> int:
+        """How many times as many draws should suffice."""
+        return int(np.ceil(ESS_PER_CHAIN * self.chains / max(self.smallest[0], 1.0)))
+
+    @cached_property
+    def hardly_moves(self) -> bool:
+        """Whether chains hardly move between regions, so that more draws are no remedy."""
+        if self.draws >= TELLING:
+            apart = any(one.r_hat > R_HAT_UNUSABLE for one in self.mixed.values())
+            return apart or self.times > MOST_TIMES
+        return self.draws >= FEWEST_TELLING and any(
+            mixing.mixing(x - x.mean(axis=1, keepdims=True)).ess_bulk > OWN_ESS * self.chains
+            for x in (self.columns[n] for n, one in self.mixed.items() if one.r_hat > FAR_APART)
+        )
+
 
 def _frozen(fit: Drawn) -> Found:
     frozen = fit.same.all(axis=1) if fit.columns else np.zeros(1, bool)
@@ -107,7 +136,10 @@ def _r_hat(fit: Drawn) -> Found:
     """Measure R-hat of several chains."""
     if fit.chains < 2:
         return {}
-    return _worst_r_hat(fit, {name: one.r_hat for name, one in fit.mixed.items()}, R_HAT)
+    found = _worst_r_hat(fit, {name: one.r_hat for name, one in fit.mixed.items()}, R_HAT)
+    short = fit.draws < TELLING or found["value"] <= R_HAT_UNUSABLE
+    remedy = LONGER if short and not fit.hardly_moves else OTHERWISE.format(other=fit.other)
+    return {**found, "remedy": remedy}
 
 
 def _worst_r_hat(fit: Drawn, r_hat: dict[str, float], limit: float) -> Found:
@@ -131,23 +163,26 @@ def _r_hat_of_halves(fit: Drawn) -> Found:
 def _lacking_draws(fit: Drawn) -> Found:
     if not fit.columns:
         return {}
-    each = [
-        (value if np.isfinite(value) else 0.0, name, kind)  # NaN counts as the worst
-        for name, one in fit.mixed.items()
-        for kind, value in (("bulk", one.ess_bulk), ("tail", one.ess_tail))
-    ]
-    ess, name, kind = min(each, key=lambda one: one[0])
-    enough = ESS_PER_CHAIN * fit.chains
-    times = int(np.ceil(enough / max(ess, 1.0)))
-    length = times * fit.draws * int(fit.attribute("thin", 1))
-    remedy = f"Draw {times} times as many (iter_sampling={length})."
-    if times > MOST_TIMES or any(one.r_hat > R_HAT_UNUSABLE for one in fit.mixed.values()):
+    (ess, name, kind), enough = fit.smallest, ESS_PER_CHAIN * fit.chains
+    thin = int(fit.attribute("thin", 1))
+    if fit.hardly_moves:
         remedy = (
             "A longer run is no remedy: the chains hardly move from one region to another, such as "
             "separate modes, or parameters that can exchange their roles (`stanadapt modes` lists "
             f"modes). Order or inform these parameters, or use {fit.other}."
         )
-    return {"value": enough - ess, "ess": ess, "name": name, "kind": kind, "remedy": remedy}
+    elif fit.times > MOST_TIMES:
+        remedy = (
+            f"{fit.draws} draws per chain are too few to tell why: draw more "
+            f"(iter_sampling={TELLING_LENGTH * thin})."
+        )
+    else:
+        length = fit.times * fit.draws * thin
+        remedy = f"Draw {fit.times} times as many (iter_sampling={length})."
+    return {
+        "value": enough - ess, "ess": ess, "enough": enough, "name": name, "kind": kind,
+        "remedy": remedy,
+    }  # fmt: skip
 
 
 def _chains_differ(fit: Drawn) -> Found:
@@ -160,7 +195,8 @@ def _chains_differ(fit: Drawn) -> Found:
     x, g = (kept[name].transpose("chain", "draw", ...).values for name in ("position", "gradient"))
     moving = {name: x for name, x in fit.columns.items() if not is_constant(x)}
     name, errors, p = disagreement(x, g, moving)
-    return {"value": p < LEAST_P, "name": name, "errors": errors}
+    longer = "" if fit.hardly_moves else ", or run longer (iter_sampling)"
+    return {"value": p < LEAST_P, "name": name, "errors": errors, "longer": longer}
 
 
 def _constant(fit: Drawn) -> Found:
@@ -174,7 +210,7 @@ DISAGREE = (
 )
 LONGER = "Run longer (iter_sampling)."
 OTHERWISE = "Lengthen warm-up (iter_warmup), or use {other}."
-CHAINS, HALVES = "the chains", "the halves of the chain"
+BETWEEN = DISAGREE.format(limit=R_HAT, who="the chains", remedy="{remedy}")
 INDEPENDENT = (
     Check(
         "independent_draws", lambda fit: {"value": True}, FINE,
@@ -218,28 +254,24 @@ CONVERGENCE = (
         "agree. Run several chains (chains=4).",
     ),
     Check(
-        "high_r_hat", _r_hat, TOO_SHORT, DISAGREE.format(limit=R_HAT, who=CHAINS, remedy=LONGER),
-        above=R_HAT,
-        worse=Worse(
-            R_HAT_UNUSABLE, DO_NOT_USE,
-            DISAGREE.format(limit=R_HAT, who=CHAINS, remedy=OTHERWISE),
-        ),
+        "high_r_hat", _r_hat, TOO_SHORT, BETWEEN, above=R_HAT,
+        worse=Worse(R_HAT_UNUSABLE, DO_NOT_USE, BETWEEN),
     ),
     Check(  # with few draws, R-hat of halves may exceed the lower limit by chance
         "high_r_hat", _r_hat_of_halves, DO_NOT_USE,
-        DISAGREE.format(limit=R_HAT_UNUSABLE, who=HALVES, remedy=OTHERWISE),
+        DISAGREE.format(limit=R_HAT_UNUSABLE, who="the halves of the chain", remedy=OTHERWISE),
         above=R_HAT_UNUSABLE,
     ),
     Check(
         "low_ess", _lacking_draws, TOO_SHORT,
-        f"The {{kind}} effective sample size of {{name}} is {{ess:.0f}}, below {ESS_PER_CHAIN} per "
-        "chain. {remedy}",
+        "The {kind} effective sample size of {name} is {ess:.0f}, below {enough} "
+        f"({ESS_PER_CHAIN} per chain). {{remedy}}",
     ),
     Check(
         "chains_differ", _chains_differ, FINE,
         "With control variates, which remove most of the noise, the mean of {name} in one chain is "
         "{errors:.1f} standard errors from that in all: chains have not quite forgotten where they "
-        "started. Lengthen warm-up (iter_warmup), or run longer (iter_sampling).",
+        "started. Lengthen warm-up (iter_warmup){longer}.",
     ),
 )  # fmt: skip
 CONSTANT = (

@@ -339,7 +339,7 @@ ENERGY = (
         "low_bfmi", _low_bfmi, _by_record,
         f"E-BFMI of chain {{chain}} is {{fraction:.2f}}, below {BFMI:g}: the chain explores the "
         "energies of this posterior slowly, so more iterations are needed for the same number of "
-        "effective draws. Reparameterize the model, or run longer (iter_sampling).",
+        "effective draws. Reparameterize the model.",
     ),
 )  # fmt: skip
 RECORD = (

@@ -158,6 +158,7 @@ def test_each_fault_is_reported_with_a_remedy(fault):
         assert fact in text
     remedies = (
         "sampler=", "iter_warmup", "iter_sampling", "target_accept", "max_treedepth", "inits",
+        "Reparameterize",
     )  # fmt: skip
     for text in judged.reasons:
         assert any(setting in text for setting in remedies), text
@@ -299,6 +300,24 @@ def test_no_longer_run_is_advised_where_chains_lie_in_separate_modes():
         text = message(fit, "low_ess")
         assert "iter_sampling" not in text
         assert "stanadapt modes" in text
+
+
+@pytest.mark.parametrize("draws", [20, 50, 100, 399])
+@pytest.mark.parametrize("by", [0.0, 0.15])
+def test_more_draws_are_advised_while_a_run_is_merely_short(draws, by):
+    """Chains start slightly apart, as after a short warm-up, with R-hat up to 1.2."""
+    drift = by * np.arange(CHAINS)[:, None]
+    short = results.build({"posterior": {"mu": (walk(0.6) + drift)[:, :draws]}}, {})
+    assert "no remedy" not in " ".join(verdict(short).reasons)
+    assert "iter_sampling=" in message(short, "low_ess")
+    assert "Run longer" in message(short, "high_r_hat")
+
+
+@pytest.mark.parametrize("columns", [shifted(9.0)[:, :100], shifted(0.13) + walk(0.02)])
+def test_advice_does_not_contradict_itself(columns):
+    said = " ".join(verdict(results.build({"posterior": {"mu": columns}}, {})).reasons)
+    assert "no remedy" in said
+    assert "longer (iter_sampling)" not in said
 
 
 def test_chains_that_do_not_overlap_have_an_infinite_r_hat():

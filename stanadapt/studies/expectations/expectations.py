@@ -114,7 +114,7 @@ def expectations(
             weight, remark = _weights(draws)
             remarks += remark
     table.attrs[IN_FULL] = of is not None
-    return Expectations(table, draws, quantities, evaluated, [*doubts, *remarks], weight)
+    return Expectations(table, draws, quantities, evaluated, [*doubts, *remarks], fit, weight)
 
 
 def _weights(draws: Draws) -> tuple[np.ndarray | None, list[Message]]:
@@ -170,9 +170,16 @@ def _quantities(fit: results.Fit, of: Any) -> dict[str, np.ndarray]:
     if not isinstance(of, Mapping):
         return ordered_columns(fit, of)
     posterior = results.dataset(fit, "posterior")
+    taken = {*map(str, posterior.data_vars), *results.columns(fit)}
     columns: dict[str, np.ndarray] = {}
     for name, function in of.items():
         for index, value in _elements(str(name), function, posterior).items():
+            if index in taken:
+                raise StanadaptError(
+                    "wrong_quantity",
+                    f"the function {str(name)!r} has the name of a variable of the fit, whose row "
+                    "of a summary would show it. Give it another name.",
+                )
             if index in columns:
                 raise StanadaptError("wrong_quantity", f"two quantities have the name {index!r}.")
             columns[index] = value

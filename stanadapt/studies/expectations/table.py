@@ -1,5 +1,6 @@
 """What `expectations` returns: a table of estimates, and further ones on request."""
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from itertools import combinations_with_replacement
 from typing import Any
@@ -35,6 +36,17 @@ def column_names(levels: Sequence[float]) -> list[str]:
     ]
 
 
+def draws_digest(fit: results.Fit) -> bytes:
+    """Return a digest of the posterior, the same for a file with four bytes a number."""
+    digest, posterior = hashlib.blake2b(digest_size=16), results.dataset(fit, "posterior")
+    for name in sorted(map(str, posterior.data_vars)):
+        draws = posterior[name].transpose("chain", "draw", ...).values
+        digest.update(f"{name} {draws.shape}".encode())
+        with np.errstate(over="ignore"):
+            digest.update(np.ascontiguousarray(draws, np.float32).data)
+    return digest.digest()
+
+
 class Expectations:
     """Posterior expectations with control variates, printed with as many digits as are known.
 
@@ -56,10 +68,11 @@ class Expectations:
 
     def __init__(
         self, table: pd.DataFrame, draws: Draws, quantities: dict[str, np.ndarray],
-        gradients: int, remarks: list[Message], weights: np.ndarray | None = None,
+        gradients: int, remarks: list[Message], fit: results.Fit, weights: np.ndarray | None = None,
     ) -> None:  # fmt: skip
         self.table, self.gradients, self.remarks = table, gradients, remarks
         self._draws, self._quantities, self.weights = draws, quantities, weights
+        self._fit = draws_digest(fit)
 
     def probability(self, name: str, at_most: float) -> tuple[float, float]:
         """Return the probability that an element is at most a number, and its standard error.
@@ -135,8 +148,16 @@ class Expectations:
     def add_to(self, fit: results.Fit) -> None:
         """Add the table to a fit, as its group `expectations`, which files keep.
 
-        Weights become the statistic `stein_weight` of its draws.
+        Weights become the statistic `stein_weight` of its draws. Raises StanadaptError for another
+        fit than the one of these expectations.
         """
+        results.require_draws(fit, "fit")
+        if draws_digest(fit) != self._fit:
+            raise StanadaptError(
+                "fit_of_another_target",
+                "the fit has other draws than the one from which these expectations were computed. "
+                "Give that fit, or call expectations for this one.",
+            )
         dims = {str(name): ("quantity", self.table[name].to_numpy(float)) for name in self.table}
         data = xr.Dataset(dims, coords={"quantity": self.table.index.astype(str).to_numpy(object)})
         results.add_groups(fit, {results.EXPECTATIONS: data})

@@ -219,6 +219,24 @@ def test_files_keep_the_table(found, fit, tmp_path):
     assert kept["mean"].sel(quantity="mu").item() == found.table.loc["mu", "mean"]
 
 
+def test_a_table_belongs_to_its_fit(found, fit, target, tmp_path):
+    found.add_to(sa.load(sa.save(fit, tmp_path / "small.nc", float32=True)))
+    with raises("not_a_fit"):
+        found.add_to(None)
+    with raises("fit_of_another_target", "other draws"):
+        found.add_to(sa.sample(target, seed=2, iter_sampling=1000, **QUIET))
+
+
+def test_a_function_cannot_have_the_name_of_a_variable(fit, target):
+    for name, draw in {
+        "mu": lambda d: d["mu"],
+        "w": lambda d: d["w"],
+        "w[1]": lambda d: d["mu"],
+    }.items():
+        with raises("wrong_quantity", "another name"):
+            sa.expectations(fit, target, {name: draw}, **QUIET)
+
+
 def test_the_asymptotic_variance_of_an_autoregression():
     rho, rng = 0.8, np.random.default_rng(8)
     x = np.empty((4, 20_000, 1))
