@@ -5,6 +5,7 @@ CmdStanPy look for "name = value". Its own entries are followed by those of this
 sampler, the statistics without record, and the names of the parameters.
 """
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -212,11 +213,11 @@ def _record(file: File) -> list[str]:
 
 def _one_line(text: str) -> str:
     """Return text as one line without "=", at which readers split; JSON keeps its meaning."""
-    try:
-        # in JSON, "=" occurs in strings only
-        return json.dumps(json.loads(text)).replace("=", r"\u003d")
-    except ValueError:
-        return " ".join(text.replace("=", " ").split())
+    if text[0] in '[{"':  # a hash may look like a number, even one that is too large for a float
+        with contextlib.suppress(ValueError):
+            # in JSON, "=" occurs in strings only
+            return json.dumps(json.loads(text)).replace("=", r"\u003d")
+    return " ".join(text.replace("=", " ").split())
 
 
 def _remarks(file: File) -> list[str]:

@@ -20,7 +20,8 @@ ADAPTED = "# Adaptation terminated"
 SECONDS = re.compile(r"([\d.]+) seconds \((Warm-up|Sampling)\)")
 # entries in which the files of one run agree
 FIXED = "fixed_param"
-SHARED = ("model", "num_samples", "num_warmup", "save_warmup", "thin", "program_hash", "data_hash")
+SHARED = ("model", "num_samples", "num_warmup", "save_warmup", "thin", "program_hash", "data_hash",
+          "sampler", "stan_engine", "settings")  # fmt: skip
 
 
 class Chain(NamedTuple):
@@ -44,13 +45,13 @@ def load_csv(paths: Sequence[Any]) -> Fit:
 
     Variables and groups have the names that a run without labels gives them. Labels, data and
     variables without elements are not in such files. "no_chains_in_csv": a file is not that of a
-    chain, is incomplete, or does not belong to the same run as the others.
+    chain, or is incomplete. "fits_do_not_join": it is not of the same run as the others.
     """
     chains = sorted((_read(as_path(path)) for path in paths), key=lambda one: _number(one, "id"))
     first = chains[0]
     for other in chains[1:]:
         _require_same_run(first, other)
-    paths = [f"file {number}, {chain.path}," for number, chain in enumerate(chains, 1)]
+    paths = [f"file {number} ({chain.path})" for number, chain in enumerate(chains, 1)]
     require_different(dict(zip(paths, [chain.draws for chain in chains], strict=True)))
     parameters = first.entries.get("parameters", "").split()
     groups = _phase("", chains, parameters)
@@ -116,10 +117,10 @@ def _numbers(path: Path, rows: Sequence[str], columns: int) -> np.ndarray:
 def _require_same_run(first: Chain, other: Chain) -> None:
     for name in SHARED:
         if first.entries.get(name) != other.entries.get(name):
-            raise _error(
-                other.path,
-                f"does not belong to the run of {first.path}: {name} is {other.entries.get(name)} "
-                f"there and {first.entries.get(name)} here",
+            raise StanadaptError(
+                "fits_do_not_join",
+                f"{other.path} does not belong to the run of {first.path}: {name} is "
+                f"{other.entries.get(name)} there and {first.entries.get(name)} here.",
             )
     if first.names != other.names:
         raise _error(other.path, f"has other columns than {first.path}")

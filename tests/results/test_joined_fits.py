@@ -99,6 +99,10 @@ def test_what_does_not_belong_together_is_refused(jobs, target, tmp_path):
     for what, fit in others.items():
         with raises("fits_do_not_join", what):
             sa.load([paths[0], sa.save(fit, tmp_path / f"{what}.nc")])
+    for what in ("data_hash", "sampler"):
+        folder = sa.save(others[what], tmp_path / f"{what}_csv", format="cmdstan")
+        with raises("fits_do_not_join", what):
+            sa.load([file, *folder.glob("*.csv")])
 
 
 @pytest.mark.slow
@@ -123,3 +127,12 @@ def test_the_whole_is_judged():
     other = made_up_fits.fit(2, posterior=apart)
     assert verdict(other).verdict == "fine"
     assert verdict(join({"one": fits[0], "other": other})).verdict == "do not use"
+
+
+@pytest.mark.parametrize("digest", ["642594e011459935", "0012345678901234", "1234567890123456"])
+def test_hashes_that_look_like_numbers_come_back_from_files(jobs, tmp_path, digest):
+    fit = jobs[0][0].copy()
+    fit.attrs.update(program_hash=digest, data_hash=digest)
+    for form in ("netcdf", "cmdstan", "zarr"):
+        loaded = sa.load(sa.save(fit, tmp_path / f"{form}", format=form))
+        assert (loaded.attrs["program_hash"], loaded.attrs["data_hash"]) == (digest, digest)
