@@ -31,6 +31,7 @@ R_HAT, R_HAT_UNUSABLE = 1.01, 1.05
 LARGEST_R_HAT = 1000.0
 ESS_PER_CHAIN = 100  # smallest effective sample size, in the bulk and in the tails
 TAILS = (0.05, 0.95)  # as in ArviZ 0.23; 1.x uses 5.5 % and 94.5 %
+FEWEST = 4  # draws per chain from which ArviZ estimates an effective sample size
 CACHED = 2000  # columns in the cache, a hundred bytes each
 # Limits, relative to those of the verdict, beyond which a screened column is far from failing. The
 # screening is an approximation: no column that failed ArviZ's limits was beyond all of these, with
@@ -201,6 +202,8 @@ def _row(draws: np.ndarray) -> tuple[float, ...]:
     if not np.isfinite(draws).all():
         return (np.nan,) * 7  # a failed quantity shows as NaN
     mean, sd = draws.mean(), draws.std(ddof=1)
+    if draws.shape[1] < FEWEST:
+        return (mean, sd, *(np.nan,) * 5)
     mixed = mixing(draws)
     with np.errstate(divide="ignore", invalid="ignore"):  # no chain moved
         return (

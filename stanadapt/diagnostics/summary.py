@@ -129,6 +129,10 @@ def ordered_columns(
     """Return columns of draws by name: parameters first, and scalars before arrays."""
     results.require_draws(fit, "fit")
     wanted = None if var_names is None else require_names("var_names", var_names)
+    if wanted == []:
+        raise StanadaptError(
+            "not_a_name", "var_names is empty. Name a variable, or leave it out for all."
+        )
     columns = results.columns(fit, wanted=wanted)
     present = {results.variable_of(name) for name in columns}
     for name in wanted or ():

@@ -206,7 +206,8 @@ def require_draws(fit: Any, name: str) -> None:
         raise StanadaptError(
             "not_a_fit",
             f"{name} must be a result of sample or stan_nuts, or another ArviZ object with a "
-            f"posterior (for CmdStanPy: arviz.from_cmdstanpy(fit)), got {fit!r}.",
+            f"posterior (for CmdStanPy: arviz.from_cmdstanpy(fit)), got {_shown(fit)}. Where "
+            'several fits are accepted, name them: {"first": fit, "second": other}.',
         )
     posterior = dataset(fit, "posterior")
     if not {"chain", "draw"} <= set(posterior.sizes):
@@ -223,6 +224,12 @@ def require_draws(fit: Any, name: str) -> None:
             f"{posterior.sizes['draw']} draws with "
             f"{', '.join(map(str, posterior.data_vars)) or 'no variables'}.",
         )
+
+
+def _shown(thing: Any) -> str:
+    """Return a short description of an argument."""
+    plain = thing is None or isinstance(thing, str | int | float | type)
+    return repr(thing) if plain else f"an object of type {type(thing).__name__}"
 
 
 def attribute(fit: Fit, name: str, default: Any = None) -> Any:

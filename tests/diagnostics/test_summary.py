@@ -154,3 +154,17 @@ def test_a_selection_is_an_ordinary_frame(fit):
     table = sa.summary(fit)
     assert type(table[["mean"]]).__name__ == "DataFrame"
     assert table.to_csv().splitlines()[0] == "," + ",".join(COLUMNS)
+
+
+def test_what_cannot_be_summarized_is_named_briefly(fit, caplog):
+    with raises("not_a_name", "var_names"):
+        sa.summary(fit, var_names=[])
+    for wrong in ([fit, fit], {"x": np.zeros((2, 3))}):
+        with raises("not_a_fit") as caught:
+            sa.summary(wrong)
+        assert len(str(caught.value)) < 400
+    draws = {"x": np.random.default_rng(1).normal(size=(4, 3))}
+    table = sa.summary(results.build({"posterior": draws}, {}))
+    assert table.loc["x", "mean"] == pytest.approx(draws["x"].mean())
+    assert table.loc["x", "mcse_mean":].isna().all()
+    assert not caplog.records
