@@ -51,13 +51,14 @@ def is_real(value: Any) -> bool:
 
 
 def require_flag(name: str, value: Any) -> bool:
-    """Return whether value is true; StanadaptError if that is ambiguous, as for arrays."""
+    """Return whether value is true; StanadaptError if that is ambiguous, as for arrays and "no"."""
     try:
+        if isinstance(value, str):
+            raise TypeError
         return bool(value)
     except (TypeError, ValueError):
-        raise StanadaptError(
-            "not_a_flag", f"{name} must be True or False, got {type(value).__name__}."
-        ) from None
+        shown = repr(value) if isinstance(value, str) else type(value).__name__
+        raise StanadaptError("not_a_flag", f"{name} must be True or False, got {shown}.") from None
 
 
 def require_names(name: str, value: Any) -> list[str]:

@@ -24,7 +24,7 @@ ARRAY = np.array([1, 2])  # neither true nor false, nor a name, nor a number
 QUIET = {"show_progress": False}
 # wrong values by what an annotation names, and of arguments that take many kinds of things
 KINDS = {
-    int: [1.5, HUGE, "many"], float: ["much", np.nan], bool: [ARRAY], str: [ARRAY],
+    int: [1.5, HUGE, "many"], float: ["much", np.nan], bool: [ARRAY, "no"], str: [ARRAY],
     PathLike: [3, "a\0b"],
 }  # fmt: skip
 OTHERS = {
