@@ -15,6 +15,7 @@ from stanadapt.results.datasets import draws_dataset
 from stanadapt.results.labels import arrays
 from stanadapt.runs.failures import quoted
 from stanadapt.runs.quantities import compute, streams
+from stanadapt.runs.stopping_rule import require_limits
 from stanadapt.targets.stan.syntax import block, tokens
 from stanadapt.targets.target import Data, Target, parameter_draws, require_target
 
@@ -93,15 +94,20 @@ def generate(
     results.require_draws(fit, "fit")
     target = _target_for(fit, target, data, show_progress)
     if target.column_names == target.names:
+        blocks = ("transformed parameters", "generated quantities")
+        written = any(block(target.program.code, name).strip() for name in blocks)
+        why = "have no elements under these data, or are excluded: check the data"
         raise StanadaptError(
             "nothing_to_generate",
-            f"{target.name} has neither transformed parameters nor generated quantities, so there "
-            "is nothing to compute. Add a block `generated quantities`.",
+            f"there is nothing to compute: the {' and '.join(blocks)} of {target.name} "
+            f"{why if written else 'are missing: add a block `generated quantities`'}.",
         )
     chosen = int(results.attribute(fit, "seed", 0)) % LARGEST_SEED if seed is None else seed
     seed = require_whole("seed", chosen, 0, LARGEST_SEED)
-    threads = require_whole("threads", threads or usable_cores(), 1)
+    threads = require_whole("threads", usable_cores() if threads is None else threads, 1)
+    require_limits(None, None, max_minutes, None)
     values = parameter_draws(target, fit)
+    _require_finite(values)
     origin = json.dumps([target.program.hash, target.data_hash, target.backend, seed])
     earlier = _earlier(fit, origin, values.shape)
     first = 0 if earlier is None else earlier.sizes["draw"]
@@ -128,8 +134,10 @@ def generate(
 def _target_for(fit: Fit, target: Any, data: Data, show_progress: bool) -> Target:
     """Return the target whose quantities are computed, which the fit may belong to."""
     if target is None:
-        return Target.of_fit(fit, data=data, show_progress=show_progress)
-    target = require_target(target)
+        # whose data the embedded backend has drawn for, it can read: no NaN, which others accept
+        backend = "stanli" if results.attribute(fit, "backend") == "stanli" else "auto"
+        return Target.of_fit(fit, data=data, backend=backend, show_progress=show_progress)
+    target = require_target(target, empty=True)
     _require_same_density(fit, target)
     return target if data is None else target.with_data(data)
 
@@ -153,14 +161,26 @@ def _require_same_density(fit: Fit, target: Target) -> None:
             )
 
 
+def _require_finite(values: np.ndarray) -> None:
+    """Raise StanadaptError unless draws, shape (chain, draw, parameter), are finite."""
+    lost = np.argwhere(~np.isfinite(values).all(axis=-1))
+    if len(lost):
+        chain, draw = lost[0] + 1
+        raise StanadaptError(
+            "invalid_position",
+            f"{len(lost)} of {values[..., 0].size:,} draws of the fit are not finite; the first is "
+            f"draw {draw} of chain {chain}. Leave out such draws or chains.",
+        )
+
+
 def _positions(target: Target, rows: np.ndarray) -> np.ndarray:
     positions = target.unconstrain_rows(rows)
     if np.isnan(positions).any():
         lost = int(np.isnan(positions).any(axis=1).sum())
         raise StanadaptError(
             "invalid_position",
-            f"{lost} of {len(rows)} draws are no values of the parameters of {target.name}: they "
-            "are not finite, or violate a constraint. Give the target of the fit.",
+            f"draws are no values of the parameters of {target.name}: {lost} of the {len(rows)} "
+            "tried first violate a constraint. Give the target of the fit.",
         )
     return positions
 

@@ -18,6 +18,7 @@ from stanadapt.results.attributes import origin
 from stanadapt.results.labels import Labels, phase_groups
 from stanadapt.runs.failures import quoted
 from stanadapt.runs.quantities import compute, streams
+from stanadapt.runs.stopping_rule import require_limits
 from stanadapt.targets.target import Target
 
 DRAWS = 1000
@@ -59,6 +60,7 @@ def independent_draws(
             f"{target.name} has neither parameters nor generated quantities: there is nothing to "
             "draw.",
         )
+    require_limits(None, None, max_minutes, None)
     plan = make_plan(
         chains=chains, parallel_chains=parallel_chains, iter_warmup=0, thin=thin, seed=seed,
         iter_sampling=DRAWS if iter_sampling is None else iter_sampling, save_warmup=False,
@@ -70,23 +72,25 @@ def independent_draws(
         streams(plan.seed, STREAM, plan.chains), max_minutes=max_minutes,
         threads=plan.parallel_chains, show_progress=plan.show_progress,
     )  # fmt: skip
-    seconds = time.perf_counter() - began
     with uninterrupted():
-        notes = []
+        seconds = time.perf_counter() - began
+        notes, lost = [], int((~np.isfinite(found.columns)).any(axis=-1).sum())
         if found.failed:
             text = f"generated quantities failed at {found.failed} draws, and are NaN there"
             notes.append(Message("failed_quantities", text + quoted(found.stan)))
+        elif lost:
+            text = f"generated quantities are not finite at {lost} draws."
+            notes.append(Message("failed_quantities", text))
         if found.stopped:
-            kept = f"sampling was {found.stopped}, after {found.columns.shape[1]} draws per chain."
-            notes.append(Message("ended_early", kept))
+            text = f"sampling was {found.stopped}, after {found.columns.shape[1]} draws per chain."
+            notes.append(Message("ended_early", text))
         for note in notes:
             warn(note)
         attributes = {
             **origin(target, plan),
             "sampler": FIXED_PARAM,
             "sampler_reason": "the program has no parameters",
-            "exact": True,
-            "settings": "{}",
+            **{"exact": True, "settings": "{}"},
             "backend": target.backend,
             "backend_reason": target.backend_reason,
             "backend_version": target.backend_version,

@@ -156,7 +156,8 @@ def sample(
     if not require_samplable(target, empty=True).dim:
         unused = {
             "inits": inits, "warm_start": warm_start, "until_ess": until_ess,
-            "standardize": standardize, "save": save, "run": run, "executor": executor, **settings,
+            "until_mcse": until_mcse, "standardize": standardize, "save": save, "run": run,
+            "executor": executor, **settings,
         }  # fmt: skip
         return independent_draws(
             target.target, sampler, unused, iter_sampling=iter_sampling, seed=seed, chains=chains,

@@ -444,7 +444,9 @@ def parameter_draws(target: Target, fit: Any) -> np.ndarray:
             f"The fit has more elements of a parameter than {target.name} under its data: "
             f"{spare[0]}. Keep the data on which the sizes of parameters depend.",
         )
-    return np.stack([columns[name] for name in written.values()], axis=-1)
+    sizes = results.dataset(fit, "posterior").sizes
+    none = np.empty((sizes["chain"], sizes["draw"], 0))  # of a program without parameters
+    return np.concatenate([none, *(columns[name][..., None] for name in written.values())], axis=-1)
 
 
 def require_exact_density(target: Target, code: str, why: str, cure: str) -> None:

@@ -157,3 +157,16 @@ def test_quantities_that_throw_are_reported(fit, target):
     with warns("failed_quantities", "positive"):
         sa.generate(fit, sa.Target(code, DATA, backend="stanli", **QUIET), **QUIET)
     assert np.isnan(predicted(fit)["sign"].values).any()
+
+
+def test_wrong_arguments_and_draws_say_what_is_wrong(fit):
+    for given in ({"threads": 0}, {"max_minutes": np.nan}):
+        with raises("out_of_range", *given):
+            sa.generate(fit, **given, **QUIET)
+    with raises("data_not_finite", "x[2]"):
+        sa.generate(fit, data={"N": 2, "x": [10.0, np.nan], "y": [0, 0]}, **QUIET)
+    with raises("nothing_to_generate", "data"):
+        sa.generate(fit, data={"N": 0, "x": [], "y": []}, **QUIET)
+    results.dataset(fit, "posterior")["b"].values[1, 7] = np.nan
+    with raises("invalid_position", "1 of 600", "draw 8 of chain 2"):
+        sa.generate(fit, **QUIET)

@@ -5,7 +5,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from tests.helpers.codes import raises
+from tests.helpers.codes import raises, warns
 
 CODE = """
 data { int N; }
@@ -60,12 +60,20 @@ def test_predictions_alone_are_the_posterior():
 
 def test_what_has_no_meaning_is_refused(tmp_path):
     target = sa.Target(CODE, {"N": 2}, backend="stanli", **QUIET)
-    for given in ({"sampler": "nuts"}, {"inits": 1}, {"run": tmp_path}, {"adapt_delta": 0.9}):
+    for given in (
+        {"sampler": "nuts"},
+        {"inits": 1},
+        {"until_mcse": 0.01},
+        {"run": tmp_path},
+        {"adapt_delta": 0.9},
+    ):
         with raises("no_parameters", *given):
             sa.sample(target, **given, **QUIET)
     for function in (sa.stan_nuts, sa.approximate, sa.advise):
         with raises("no_parameters", "independent draws"):
             function(target)
+    with raises("out_of_range", "max_minutes"):
+        sa.sample(target, max_minutes=np.nan, **QUIET)
     with raises("nothing_to_generate"):
         sa.sample(sa.Target("model { }", backend="stanli", **QUIET), **QUIET)
 
@@ -74,3 +82,18 @@ def test_what_has_no_meaning_is_refused(tmp_path):
 def test_both_backends_know_that_there_is_nothing_to_compare():
     target = sa.Target(CODE, {"N": 1}, backend="cmdstan", **QUIET)
     assert target.density_check == "not compared: no parameters"
+
+
+def test_predictions_of_programs_without_parameters():
+    target = sa.Target(CODE, {"N": 2}, backend="stanli", **QUIET)
+    fit = sa.sample(target, seed=1, **QUIET)
+    for given in ({}, {"target": target}, {"data": {"N": 4}}):
+        group = results.dataset(sa.generate(fit, **given, **QUIET), "predictions")
+        assert group["y_rep"].shape == (4, 1000, 4 if "data" in given else 2)
+
+
+def test_quantities_that_are_not_finite_are_told():
+    target = sa.Target("generated quantities { real z = log(0); }", backend="stanli", **QUIET)
+    with warns("failed_quantities", "4000"):
+        fit = sa.sample(target, seed=1, **QUIET)
+    assert "failed_quantities" in fit.attrs["note_codes"]
