@@ -17,6 +17,7 @@ from stanadapt import results
 from stanadapt.diagnostics import reasons
 from stanadapt.engine.every_iteration import REJECTED
 from stanadapt.results import Fit
+from stanadapt.results.attributes import IN_PYTHON
 
 # smallest E-BFMI without a warning
 BFMI = 0.3
@@ -194,7 +195,16 @@ def _lost(failed: np.ndarray) -> Found:
 
 def _at_hard_edges(fit: _Sampled) -> Found:
     diverged, *_ = fit.counted("diverging", fit.stats["diverging"])
-    return {"value": fit.share_at_edges if diverged else 0.0, "edges": "; ".join(fit.hard_edges)}
+    share = fit.share_at_edges if diverged else 0.0
+    cure = "Declare the bounds in the parameters block, as in real<lower=0, upper=1>."
+    if str(fit.attribute("program", "")).startswith(IN_PYTHON):
+        cure = "Transform the parameters to all real numbers, with the Jacobian in the density."
+    return {"value": share, "edges": "; ".join(fit.hard_edges), "cure": cure}
+
+
+def _faulty(fit: _Sampled) -> Found:
+    text = fit.attribute("density_raised", "")
+    return {"value": bool(text), "text": text}
 
 
 def _divergences(fit: _Sampled) -> Found:
@@ -299,8 +309,7 @@ DIVERGENCES = (
     reasons.Check(
         "hard_edges", _at_hard_edges, reasons.FINE,
         "{value:.0%} of the trajectories ended at hard edges of the density ({edges}), and were "
-        "rejected: the draws are right, but cost more than with declared bounds. Declare the "
-        "bounds in the parameters block, as in real<lower=0, upper=1>.",
+        "rejected: the draws are right, but cost more than without such edges. {cure}",
     ),
     reasons.Check(
         "divergences", _divergences, reasons.FINE,
@@ -314,6 +323,11 @@ DIVERGENCES = (
     ),
 )  # fmt: skip
 OBSTACLES = (
+    reasons.Check(
+        "density_raised", _faulty, reasons.DO_NOT_USE,
+        "{text}: such points were rejected as if they were outside the support. Correct the "
+        "function, and make the Density again.",
+    ),
     reasons.Check(
         "no_gradient",  # in a region that draws belong to, and lack
         lambda fit: {"value": float(fit.attribute("share_without_gradient", 0.0))},

@@ -12,6 +12,8 @@ RECORDED = ("numpy", "numba", "bridgestan", "stanli", "arviz")
 LENGTHS = ("iter_warmup", "iter_sampling", "thin", "seed")
 # characters of data in JSON; of larger ones, a fit has the arrays only (`labels.data_groups`)
 LARGEST_DATA = 200_000
+# how the code begins that stands for the program of a density in Python
+IN_PYTHON = "// a density in Python"
 
 
 @functools.cache  # reading them takes milliseconds

@@ -42,7 +42,7 @@ TEXTS = ("stan_program", "stan_data")
 JUDGED = (
     "acceptance_target", "acceptance_range", "fixed_trajectories", "hard_edges", "share_at_edges",
     "share_without_gradient", "unsettled", "warmup_cut_short",
-    "every_iteration",
+    "every_iteration", "density_raised",
 )  # fmt: skip
 FIRST_LINE = b"# stan_version_major"
 VERSION = ("major", "minor", "patch")

@@ -99,8 +99,8 @@ def _check_reserved(shapes: Shapes) -> None:
     if reserved:
         raise StanadaptError(
             "reserved_name",
-            f"The program has a variable called {reserved[0]!r}, which is the name of a dimension "
-            "of every ArviZ object. Rename it in the program.",
+            f"A variable is called {reserved[0]!r}, which is the name of a dimension of every "
+            "ArviZ object. Rename it.",
         )
 
 

@@ -25,6 +25,7 @@ class Failures(NamedTuple):
 
     share: float  # number per iteration of sampling, of the chains that are kept
     edges: list[Edge]  # hard edges at which trajectories ended
+    fault: str  # of the function of a density in Python; "" without any
     cut_off: bool  # whether gradients are not finite in a region to which draws belong
 
     @property
@@ -34,6 +35,8 @@ class Failures(NamedTuple):
         if self.edges:
             found["hard_edges"] = json.dumps([str(edge) for edge in self.edges])
             found["share_at_edges"] = self.share
+        if self.fault:
+            found["density_raised"] = self.fault
         if self.cut_off:
             found["share_without_gradient"] = self.share
         return found
@@ -47,7 +50,17 @@ def find_failures(view: RunView) -> Failures:
     """
     failed = sum(chain.calls["failed"] - int(chain.warmup_calls[2]) for chain in view.chains)
     share = failed / sum(chain.sampling.rows * chain.plan.thin for chain in view.chains)
-    return Failures(share, _edges(view) if share > 0.0 else [], _lacks_gradient(view))
+    fault = view.target.target.fault(_failed(view))
+    return Failures(
+        share, _edges(view) if share > 0.0 and not fault else [], fault, _lacks_gradient(view)
+    )
+
+
+def _failed(view: RunView) -> list[np.ndarray]:
+    """Return the position, of the program, at which each chain failed last, if it failed."""
+    places = [chain.density.failed_position for chain in view.chains if chain.calls["failed"]]
+    dim = view.target.target.dim
+    return [view.target.original(place) for place in places if place.size == dim]
 
 
 def _edges(view: RunView) -> list[Edge]:
@@ -70,9 +83,7 @@ def _lacks_gradient(view: RunView) -> bool:
     where a trajectory diverges, a gradient may be too large for a float without harm.
     """
     program = view.target.target
-    places = [chain.density.failed_position for chain in view.chains if chain.calls["failed"]]
-    places = [view.target.original(place) for place in places if place.size == program.dim]
-    evaluated = [program.evaluate(place)[:2] for place in places]
+    evaluated = [program.evaluate(place)[:2] for place in _failed(view)]
     lost = [value for value, slope in evaluated if not np.isfinite(slope).all()]
     lost = [value for value in lost if np.isfinite(value)]
     if not lost:
@@ -97,13 +108,16 @@ def failure_notes(
         worst = max(chains, key=lambda chain: chain.calls["failed"])
         lacking, remedy = "density", "If there are many, bound the parameters in the program, or "
         remedy += "give them tighter priors."
+        if target.target.described:
+            remedy = "If there are many, transform the parameters to all real numbers."
         if failures.cut_off:
             lacking = "density, or its gradient was not finite,"
             remedy = "Some are as probable as the draws, which lack that region."
         yield Message(
             "failed_evaluations",
             f"{failed} of {evaluations} evaluations of {target.name} ({failed / evaluations:.2%}) "
-            f"had no finite {lacking} and were rejected{quoted(_stan_message(target, worst))}"
+            f"had no finite {lacking} and were rejected"
+            f"{quoted(_stan_message(target, worst), target.target.described or 'Stan')}"
             f"{_point(target, chains.index(worst), worst.density.failed_position)} {remedy}",
         )
     quantities = sum(chain.failed_quantities for chain in chains)
@@ -145,12 +159,12 @@ def _chains(numbers: list[int]) -> str:
     return f"chain{'s' if len(numbers) > 1 else ''} {counted}"
 
 
-def quoted(message: str) -> str:
-    """Return the end of a sentence, with Stan's message if there is one."""
+def quoted(message: str, speaker: str = "Stan") -> str:
+    """Return the end of a sentence, with the message of Stan if there is one."""
     message = " ".join(message.split())
     if not message:
         return "."
-    return f"; Stan says: {message}{'' if message.endswith(('.', '!', '?')) else '.'}"
+    return f"; {speaker} says: {message}{'' if message.endswith(('.', '!', '?')) else '.'}"
 
 
 def _stan_message(target: Samplable, chain: Chain) -> str:

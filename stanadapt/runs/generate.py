@@ -96,11 +96,14 @@ def generate(
     if target.column_names == target.names:
         blocks = ("transformed parameters", "generated quantities")
         written = any(block(target.program.code, name).strip() for name in blocks)
-        why = "have no elements under these data, or are excluded: check the data"
+        why = "are missing: add a block `generated quantities`"
+        if target.described:
+            why = "are missing, as of every density in Python: compute them from the draws"
+        elif written:
+            why = "have no elements under these data, or are excluded: check the data"
         raise StanadaptError(
             "nothing_to_generate",
-            f"there is nothing to compute: the {' and '.join(blocks)} of {target.name} "
-            f"{why if written else 'are missing: add a block `generated quantities`'}.",
+            f"there is nothing to compute: the {' and '.join(blocks)} of {target.name} {why}.",
         )
     chosen = int(results.attribute(fit, "seed", 0)) % LARGEST_SEED if seed is None else seed
     seed = require_whole("seed", chosen, 0, LARGEST_SEED)

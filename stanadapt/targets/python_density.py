@@ -4,11 +4,13 @@ Samplers see two C functions, as BridgeStan has them. Numba compiles them around
 own; other functions are called back from compiled code, one chain at a time.
 """
 
+import contextlib
 import ctypes
 import json
+import reprlib
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from importlib import import_module
 from threading import Lock
@@ -21,8 +23,17 @@ import stanio
 from numba.core.registry import CPUDispatcher
 
 from stanadapt.engine.density import GRADIENT_SIGNATURE, VALUE_SIGNATURE, value_and_gradient
-from stanadapt.errors import StanadaptError, require_whole
+from stanadapt.errors import (
+    Message,
+    StanadaptError,
+    StanadaptWarning,
+    require_names,
+    require_whole,
+    warn,
+)
+from stanadapt.results.attributes import IN_PYTHON
 from stanadapt.results.labels import make_labels, merge_labels
+from stanadapt.targets.density_faults import Fault, described, is_outside, real_array
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.target import Target
 
@@ -47,13 +58,15 @@ class Density(Target):
     function : callable
         Function of a vector, shape (dim,), that returns the log density and its gradient, or only
         the former. It is compiled if it is a function of Numba, and differentiated by `jax.grad`
-        if it returns a number of JAX and no gradient is given.
+        if it returns a number of JAX and no gradient is given. Outside the support it returns -inf
+        or raises a ValueError, an ArithmeticError or a LinAlgError. Other exceptions in a run are
+        faults: a warning names the first, and the verdict is "do not use".
     dim : int
         Number of parameters.
     gradient : callable, optional
         Function of a vector that returns the gradient.
     names : sequence of str, optional
-        Names of the parameters. Default: one vector x.
+        Names of the parameters, each that of a Python variable. Default: one vector x.
     name : str, optional
         Name of the density. Default: that of the function.
     labels, dims, coords : optional
@@ -69,7 +82,8 @@ class Density(Target):
     Raises
     ------
     StanadaptError
-        "wrong_density" if the function raises, or returns something else; "gradient_mismatch" if
+        "wrong_density" if the function raises, or returns something else, at a point that is tried,
+        or if names are unsuitable; "gradient_mismatch" if
         the gradient is not that of the function.
 
     Examples
@@ -97,13 +111,11 @@ class Density(Target):
         self.dim = require_whole("dim", dim, 1)
         self._function, self._gradient = function, gradient
         self.name = name or getattr(function, "__name__", "density").strip("<>")
+        names = None if names is None else _require_names(names, self.dim)
         code = _as_program(function, gradient, self.dim, names)
         self.program = Program(self.name, code, None, ())
-        self.names = [f"x.{i + 1}" for i in range(self.dim)] if names is None else list(names)
-        if len(set(self.names)) != self.dim:
-            raise StanadaptError(
-                "wrong_density", f"names must be {self.dim} different names, got {names!r}."
-            )
+        self.names = [f"x.{i + 1}" for i in range(self.dim)] if names is None else names
+        self._fault = ""
         self.data, self.unsafe, self.noise, self.rho, self.noise_size = "{}", False, (), 0.0, 0
         self.exclude, self.left_out, self.remarks, self.data_file = (), set(), (), None
         self._lock, self._reduced, self._chain_models = Lock(), {}, []
@@ -138,6 +150,28 @@ class Density(Target):
         """The function, which neither a run folder nor a worker can make again."""
         return f"the Density {self.name} ({self.program.hash})"
 
+    def fault(self, positions: Iterable[np.ndarray]) -> str:
+        """Describe the first fault of the function, in runs so far and at these positions."""
+        for position in positions:
+            try:
+                self.model.evaluate(position)
+            except RuntimeError as error:
+                self._note_fault(error)
+        return self._fault
+
+    def _note_fault(self, error: RuntimeError) -> bool:
+        """Keep the first fault of the function; return whether this is it."""
+        first = isinstance(error, Fault) and not self._fault
+        if first:
+            self._fault = f"the density {self.name} {error}"
+        return first
+
+    def _warn_of_fault(self, error: RuntimeError) -> None:
+        """Warn of the first fault at once: a run goes on, so that its draws are not lost."""
+        if self._note_fault(error):
+            with contextlib.suppress(StanadaptWarning):  # compiled code cannot raise
+                warn(Message("density_raised", f"{self._fault}. Correct the function."))
+
     def with_data(self, data: Any) -> Target:
         """Refuse data, which a function does not have."""
         raise StanadaptError(
@@ -149,6 +183,11 @@ class Density(Target):
         first = _called(function, self.dim)
         both = isinstance(first, tuple | list) and len(first) == 2
         kind = type(first[0] if both else first).__module__.partition(".")[0]
+        try:
+            for part in first if both else (first,):
+                real_array(part)
+        except Fault as error:
+            raise _wrong(self.name, str(error)) from None
         if isinstance(function, CPUDispatcher) and (both or isinstance(gradient, CPUDispatcher)):
             functions = _compiled(function, None if both else gradient, self.dim)
             return _Model(self.names, _python(function, gradient, both), functions), "numba"
@@ -157,12 +196,14 @@ class Density(Target):
         elif not both and gradient is None:
             raise StanadaptError(
                 "wrong_density",
-                f"{self.name} returns no gradient: return (log density, gradient), or give "
-                "gradient=. A function in JAX is differentiated by itself.",
+                f"{self.name} returned {reprlib.repr(first)} and no gradient: return (log density, "
+                "gradient), or give gradient=. A function in JAX is differentiated by itself.",
             )
         backend = "jax" if kind in ("jax", "jaxlib") else "numpy"
         evaluate = _python(function, gradient, both)
-        return _Model(self.names, evaluate, _callbacks(evaluate, self.dim)), backend
+        return _Model(
+            self.names, evaluate, _callbacks(evaluate, self.dim, self._warn_of_fault)
+        ), backend
 
     def _check(self) -> None:
         """Call the function at some points, and compare the gradient with differences of values."""
@@ -173,7 +214,7 @@ class Density(Target):
             except RuntimeError as error:
                 raised += [] if str(error).startswith("not finite") else [str(error)]
                 # a function may raise where it has no density, but not everywhere
-                if str(error).startswith("returned") or len(raised) == POINTS:
+                if isinstance(error, Fault) or len(raised) == POINTS:
                     raise _wrong(self.name, str(error)) from None
                 continue
             direction = rng.standard_normal(self.dim)
@@ -241,6 +282,18 @@ class _Model:
         return SimpleNamespace(ptr=0)
 
 
+def _require_names(names: Any, dim: int) -> list[str]:
+    found = require_names("names", names)
+    wrong = [name for name in found if not name.isidentifier() or name.endswith("__")]
+    if wrong or len(found) != dim or len(set(found)) != dim:
+        raise StanadaptError(
+            "wrong_density",
+            f"names must be {dim} different names of single numbers, such as a or b_1, got "
+            f"{names!r}. Without names, there is one vector x.",
+        )
+    return found
+
+
 def _wrong(name: str, problem: str) -> StanadaptError:
     return StanadaptError(
         "wrong_density",
@@ -254,7 +307,7 @@ def _points(dim: int) -> np.ndarray:
 
 
 def _called(function: Any, dim: int) -> Any:
-    """Return what the function returns at the first of the points at which it does not raise."""
+    """Return the value of the function at the first of the points at which it does not raise."""
     name = getattr(function, "__name__", repr(function))
     if not callable(function):
         raise _wrong(name, "is no function")
@@ -262,23 +315,30 @@ def _called(function: Any, dim: int) -> Any:
         try:
             return function(point)
         except Exception as error:
-            if number == POINTS:
-                raise _wrong(name, f"raised {type(error).__name__}: {error}") from error
+            if number == POINTS or not is_outside(error):
+                raise _wrong(name, described(error)) from error
     return None
 
 
 def _python(function: Any, gradient: Any, both: bool) -> Callable:
-    """Return a function of a position: value and gradient; RuntimeError if there are none."""
+    """Return a function of a position: value and gradient.
+
+    RuntimeError if the position is outside the support; Fault.
+    """
 
     def evaluate(position: np.ndarray) -> tuple[float, np.ndarray]:
         try:
             given = position.copy()  # which the function may change
-            value, slope = function(given) if both else (function(given), gradient(position.copy()))
-            number, vector = np.asarray(value, dtype=float), np.asarray(slope, dtype=float)
+            found = function(given) if both else (function(given), gradient(position.copy()))
         except Exception as error:
-            raise RuntimeError(f"raised {type(error).__name__}: {error}") from None
+            if is_outside(error):
+                raise RuntimeError(f"raised {type(error).__name__}: {error}") from None
+            raise Fault(described(error)) from None
+        if not (isinstance(found, tuple | list) and len(found) == 2):
+            raise Fault(f"returned {reprlib.repr(found)}, and not two values")
+        number, vector = real_array(found[0]), real_array(found[1])
         if number.size != 1 or vector.shape != position.shape:
-            raise RuntimeError(
+            raise Fault(
                 f"returned values of shape {number.shape} and {vector.shape}, and not () and "
                 f"{position.shape}"
             )
@@ -289,15 +349,16 @@ def _python(function: Any, gradient: Any, both: bool) -> Callable:
     return evaluate
 
 
-def _callbacks(evaluate: Callable, dim: int) -> tuple:
-    """Return C functions that call Python."""
+def _callbacks(evaluate: Callable, dim: int, report: Callable) -> tuple:
+    """Return C functions that call Python, and report its errors."""
 
     def of_value(
         handle: Any, propto: int, jacobian: int, theta: Any, out: Any, message: Any
     ) -> int:
         try:
             out[0] = evaluate(np.ctypeslib.as_array(theta, (dim,)))[0]
-        except RuntimeError:
+        except RuntimeError as error:
+            report(error)
             return 1
         return 0
 
@@ -306,7 +367,8 @@ def _callbacks(evaluate: Callable, dim: int) -> tuple:
     ) -> int:
         try:
             out[0], vector = evaluate(np.ctypeslib.as_array(theta, (dim,)))
-        except RuntimeError:
+        except RuntimeError as error:
+            report(error)
             return 1
         np.ctypeslib.as_array(slope, (dim,))[:] = vector
         return 0
@@ -377,7 +439,7 @@ def _of_jax(function: Any, gradient: Any, both: bool) -> Callable:
 
 
 def _as_program(function: Any, gradient: Any, dim: int, names: Sequence[str] | None) -> str:
-    """Return what stands for the program in results: parameters, and a hash of the functions."""
+    """Return a stand-in for the program in results: parameters, and a hash of the functions."""
     declared = f"vector[{dim}] x;" if names is None else " ".join(f"real {n};" for n in names)
     parts = []
     for one in (function, gradient):
@@ -389,6 +451,6 @@ def _as_program(function: Any, gradient: Any, dim: int, names: Sequence[str] | N
             parts += [code.co_code.hex(), repr(code.co_names), repr(constants)]
     digest = sha256("\n".join(parts).encode()).hexdigest()[:16]
     return (
-        f"// a density in Python, with the hash {digest}\nparameters {{ {declared} }}\n"
+        f"{IN_PYTHON}, with the hash {digest}\nparameters {{ {declared} }}\n"
         'model { reject("the density is a Python function: make it again"); }\n'
     )

@@ -7,7 +7,7 @@ data. `require_target` and its companions check arguments.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from os import PathLike
 from types import MappingProxyType
@@ -19,6 +19,7 @@ from stanadapt import results
 from stanadapt.engine.density import Density, make_density
 from stanadapt.errors import StanadaptError, require_flag, require_names, warn
 from stanadapt.results import variable_name
+from stanadapt.results.attributes import IN_PYTHON
 from stanadapt.results.labels import data_groups, make_labels, merge_labels, stored_data
 from stanadapt.targets.bound_program import BoundProgram, Data
 from stanadapt.targets.constrainer import Constrainer, address_of
@@ -297,6 +298,12 @@ class Target(BoundProgram, Samplable):
                     "the fit does not contain its program, since another package or an older "
                     "release wrote it. Give the program.",
                 )
+            if code.startswith(IN_PYTHON):
+                raise StanadaptError(
+                    "not_a_stan_program",
+                    "the fit is one of a density in Python, which no fit contains. Make the "
+                    "Density again, and give it as the target.",
+                )
             program = Program(results.attribute(fit, "model", "program"), code, None, ())
         return cls(program, stored_data(fit) if data is None else data, **options)
 
@@ -331,6 +338,10 @@ class Target(BoundProgram, Samplable):
     @property
     def described(self) -> str:
         """What cannot be made again from program and data; "" if all can."""
+        return ""
+
+    def fault(self, positions: Iterable[np.ndarray]) -> str:
+        """Describe the first fault of a function in Python; "" without any, as in a program."""
         return ""
 
     @property

@@ -108,6 +108,11 @@ def raising(x):
     raise KeyError("mu")
 
 
+def one_key_missing(x):
+    scale = {True: 1.0, False: {"a": 2.0}}[bool(x[0] < 0.0)]
+    return (-0.5 * x @ x, -x) if x[0] < 0.0 else (scale["b"], x)
+
+
 @numba.njit
 def half_line(x):
     if x[0] < 0.0:
@@ -122,9 +127,17 @@ def half_line(x):
         (value, {}, ["value", "gradient="]),
         (lambda x: (0.0, np.zeros(3)), {}, ["(3,)", "(2,)"]),
         (lambda x: (np.zeros(2), np.zeros(2)), {}, ["shape (2,)"]),
-        (lambda x: ("a", x), {}, ["ValueError"]),
+        (lambda x: ("a", x), {}, ["returned 'a'"]),
+        (lambda x: (-0.5 * x @ x + 1j, -x), {}, ["returned", "1j", "not real"]),
+        (lambda x: None, {}, ["returned None"]),
+        (lambda x: "a", {}, ["returned 'a'"]),
+        (lambda x: 5, {}, ["returned 5 and no gradient"]),
+        (one_key_missing, {}, ["KeyError", "'b'", "in one_key_missing, line"]),
         (5, {}, ["5", "no function"]),
         (of_numpy, {"names": ["a"]}, ["2 different names"]),
+        (of_numpy, {"names": "ab"}, ["2 different names"]),
+        (of_numpy, {"names": ["theta", "theta[1]"]}, ["theta[1]", "vector x"]),
+        (of_numpy, {"names": ["lp__", "x y"]}, ["lp__"]),
     ],
 )
 def test_bad_functions_are_refused_in_words(function, options, facts):
@@ -149,3 +162,59 @@ def test_where_a_compiled_function_raises_the_density_is_zero():
         warnings.simplefilter("ignore")
         fit = sa.sample(target, "rwm", seed=1, iter_warmup=200, iter_sampling=400, **QUIET)
     assert results.dataset(fit, "posterior")["x"].min() > 0.0
+
+
+def cut(x, error):
+    if x[0] > 1.0:
+        raise error
+    return -0.5 * x @ x, -x
+
+
+@numba.njit
+def cut_by_numba(x):
+    if x[0] > 1.0:
+        raise KeyError("typo")
+    return -0.5 * np.sum(x * x), -x
+
+
+@pytest.mark.parametrize(
+    ("function", "verdict", "facts"),
+    [
+        (lambda x: cut(x, KeyError("typo")), "do not use", ["KeyError: 'typo' in cut, line"]),
+        (lambda x: cut(x, 5) if x[0] > 1.0 else cut(x, None), "do not use", ["TypeError"]),
+        (lambda x: None if x[0] > 1.0 else cut(x, None), "do not use", ["returned None"]),
+        (cut_by_numba, "do not use", ["KeyError", "typo"]),
+        (lambda x: cut(x, ValueError("outside")), "fine", ["hard edges", "Jacobian"]),
+        (lambda x: cut(x, np.linalg.LinAlgError("outside")), "fine", ["hard edges", "Jacobian"]),
+    ],
+)
+def test_a_fault_of_a_function_is_no_end_of_its_support(function, verdict, facts):
+    target = sa.Density(function, 2)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit = sa.sample(target, "nuts", seed=1, chains=2, iter_warmup=300, **QUIET)
+    told = " ".join(str(each.message) for each in caught)
+    assert fit.attrs["verdict"] == verdict
+    assert results.dataset(fit, "posterior").sizes["draw"] == 1000
+    assert all(fact in told for fact in facts), told
+    assert "parameters block" not in told
+    assert ("hard edges" in told) == (verdict == "fine")
+
+
+def test_names_that_are_no_names_are_refused():
+    with raises("not_a_name", "[1, 2]"):
+        sa.Density(of_numpy, 2, names=[1, 2])
+    with raises("reserved_name", "Rename it."):
+        sa.Density(of_numpy, 2, names=["chain", "b"])
+
+
+def test_a_fit_does_not_contain_its_function():
+    target = sa.Density(of_numpy, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = sa.sample(target, "rwm", seed=1, iter_warmup=60, iter_sampling=60, **QUIET)
+    for use in (sa.Target.of_fit, sa.generate):
+        with raises("not_a_stan_program", "Make the Density again"):
+            use(fit)
+    with raises("nothing_to_generate", "from the draws"):
+        sa.generate(fit, target)
