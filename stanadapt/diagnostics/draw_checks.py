@@ -205,6 +205,25 @@ def _constant(fit: Drawn) -> Found:
     return {"value": len(fit.constant), "names": names}
 
 
+def _missing_quantities(fit: Drawn) -> Found:
+    """Find quantities, apart from parameters, that are not finite at some draws."""
+    parameters = results.parameters(fit.fit)
+    if parameters is None or "failed_quantities" in str(fit.attribute("note_codes", "")):
+        return {}
+    found = {}
+    for group in {"posterior", "posterior_predictive"} & {*results.group_names(fit.fit)}:
+        for name, x in results.dataset(fit.fit, group).data_vars.items():
+            if results.variable_name(str(name)) in parameters or x.dtype.kind != "f":
+                continue
+            bad = ~np.isfinite(x.transpose("chain", "draw", ...).values)
+            draws = int(bad.any(axis=tuple(range(2, bad.ndim))).sum())
+            if draws:
+                found[str(name)] = draws
+    listed = [f"{name} ({found[name]:,})" for name in sorted(found)]
+    more = f" and {len(listed) - NAMED} more" if len(listed) > NAMED else ""
+    return {"value": len(found), "names": ", ".join(listed[:NAMED]) + more}
+
+
 DISAGREE = (
     "R-hat of {{name}} is {{r_hat:.3f}}, above {limit:g}: {who} disagree. {{outlier}}{remedy}"
 )
@@ -279,5 +298,10 @@ CONSTANT = (
         "constant_variable", _constant, FINE,
         "Not judged, since all draws are equal: {names}. If they should vary, check the program, "
         "or give other inits.",
+    ),
+    Check(
+        "missing_quantities", _missing_quantities, FINE,
+        "Not finite at some draws, with the number of these: {names}. Their rows in summaries are "
+        "blank; parameters are unaffected. Check the statements that compute them.",
     ),
 )  # fmt: skip

@@ -41,7 +41,8 @@ def begin_chains(setup: Setup) -> tuple[Start, ChainDesign, list[Chain], RunReco
         chains = make_chains(start, design, sources)
         seconds = chains[0].compile() + start.compile_seconds + program.compile_seconds
     description = {**setup.begin.description, **start.description}
-    notes = list(description.pop("notes", ()))
+    description.pop("notes", None)
+    notes = [n for one in (setup.begin, start) for n in one.description.get("notes", ())]
     attributes = {"compile_seconds": seconds, **description, **setup.attributes}
     return start, design, chains, RunRecord(attributes, notes)
 

@@ -26,7 +26,7 @@ from stanadapt.runs.prepare import Setup
 from stanadapt.runs.progress import Watch
 from stanadapt.runs.result import RunRecord, pack_result
 from stanadapt.runs.spec import RunSpec, spec_of
-from stanadapt.runs.stopping_rule import Shortfall, is_out_of_reach, shortfall
+from stanadapt.runs.stopping_rule import MOST_FOR_MEANS, Shortfall, is_out_of_reach, shortfall
 from stanadapt.runs.workers import Reference, RunOnWorkers
 from stanadapt.samplers.whitened.missing_tails import missing_tails
 
@@ -129,7 +129,7 @@ class Run:
         are the result.
         """
         watch, reasons = self.setup.watch, self.folder.lengthened if self.folder else []
-        lacked: list[float] = []
+        lacked: dict[bool, list[float]] = {True: [], False: []}  # only like is compared
         while True:
             workers = self.setup.on_workers(self.start.target, self.spec)
             interrupted = advance_chains(self.chains, self.setup, self.keeper, workers)
@@ -142,9 +142,11 @@ class Run:
                 interrupted = missing is not None and bool(watch.note)
                 if missing is None or interrupted:
                     break
-                lacked.append(missing.missing)
-                if not self.plan.most_iterations and is_out_of_reach(lacked):
-                    self.record.notes.append(_out_of_reach(missing))
+                lacked[missing.of_means].append(missing.missing)
+                if not self.plan.most_iterations and is_out_of_reach(
+                    lacked[missing.of_means], missing.of_means * self.plan.iter_sampling
+                ):
+                    self.record.notes.append(_out_of_reach(missing, self.plan.iter_sampling))
                     break
                 self.extend(missing, reasons)
             except KeyboardInterrupt:
@@ -257,9 +259,14 @@ def judge_unless_interrupted(fit: Any, target: Any) -> Any:
         return skip_judging(fit)
 
 
-def _out_of_reach(missing: Shortfall) -> Message:
+def _out_of_reach(missing: Shortfall, draws: int) -> Message:
+    needed = missing.missing * draws
     text = (
-        "until_ess or until_mcse seems out of reach: the run came no closer in its last "
-        f"extensions, so it was not extended again; {missing.reason}."
+        f"{'until_mcse' if missing.of_means else 'until_ess'} seems out of reach: after {draws:,} "
+        f"draws per chain, the run was not extended again; {missing.reason}."
     )
+    if needed < 1e15:
+        text += f" At this rate, it would take about {float(f'{needed:.2g}'):,.0f}"
+        many = missing.of_means and needed > MOST_FOR_MEANS
+        text += f", more than the {MOST_FOR_MEANS:,} to which a run extends." if many else "."
     return Message("out_of_reach", text)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stanadapt.diagnostics.control_variates.tail_shape import tail_shape
 from stanadapt.diagnostics.mixing import (
     ESS_PER_CHAIN,
     R_HAT,
@@ -37,6 +38,9 @@ MOST_BY_DEFAULT = 4
 STALLED_AFTER, LEFT = 3, 0.9
 # iterations with which a run with `until_mcse` begins, unless a number is given
 FIRST_LENGTH = 100
+# draws per chain to which a run extends for the errors of means, once it has been extended
+MOST_FOR_MEANS = 100_000
+NO_MEAN = 0.7  # shape of a tail from which draws cannot estimate a mean
 
 
 class Shortfall(NamedTuple):
@@ -47,6 +51,7 @@ class Shortfall(NamedTuple):
     iter_sampling: int
     reason: str  # the shortage, for a message
     missing: float = 1.0  # how many times as many draws the run needs; inf if that is not known
+    of_means: bool = False  # whether only the errors of means are too large
 
 
 def with_stopping_rule(
@@ -96,8 +101,15 @@ def lacking_precision(
         return Shortfall(plan.iter_sampling, "")
     missing = MARGIN * (error / plan.until_mcse) ** 2
     reason = f"the standard error of the mean of {name} was {error:.2g} standard deviations"
+    shape = tail_shape(moving[name].reshape(-1, 1))[0]
+    if shape >= NO_MEAN:
+        missing = np.inf
+        reason = (
+            f"the tails of {name} are so heavy (Pareto k = {shape:.2f}) that it has no mean, or "
+            "none that draws can estimate"
+        )
     growth = float(np.clip(missing, LEAST_GROWTH, MOST_GROWTH))
-    return Shortfall(_rounded(plan, growth), reason, float(missing))
+    return Shortfall(_rounded(plan, growth), reason, float(missing), True)
 
 
 def lacking(
@@ -133,11 +145,14 @@ def lacking(
     return Shortfall(_rounded(plan, growth), reason, float(missing))
 
 
-def is_out_of_reach(missing: Sequence[float]) -> bool:
+def is_out_of_reach(missing: Sequence[float], length: int = 0) -> bool:
     """Whether a run comes no closer to its target, from its shortfall before each extension.
 
-    If chains stay in separate modes, or one does not move, no number of draws is enough.
+    If chains stay in separate modes, or one does not move, no number of draws is enough. With a
+    length, that of a run which lacks only precise means, neither are more than `MOST_FOR_MEANS`.
     """
+    if len(missing) >= STALLED_AFTER and missing[-1] * length > MOST_FOR_MEANS:
+        return True
     before, after = missing[:-STALLED_AFTER], missing[-STALLED_AFTER:]
     return len(before) > 0 and not min(after) < LEFT * min(before)
 
@@ -158,4 +173,9 @@ def require_limits(until_ess: Any, until_mcse: Any, max_minutes: Any, executor: 
             raise StanadaptError(
                 "out_of_range", f"{name} must be a positive number, got {value!r}."
             )
+    if until_mcse is not None and until_mcse >= 1:
+        raise StanadaptError(
+            "out_of_range",
+            f"until_mcse is a share of a standard deviation, below 1, got {until_mcse!r}.",
+        )
     require_executor(executor)

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stanadapt import results
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import names_of
 from stanadapt.engine.starts import START_OPTIONS, ChainInit, StartOption
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import Message, StanadaptError
 from stanadapt.runs.load import load
 from stanadapt.samplers.initial_values import positions_of_fit
 from stanadapt.targets.target import Samplable
@@ -79,6 +80,14 @@ def choose_chain_init(
 ) -> ChainInit:
     """Return how chains begin; StanadaptError if the sampler does not use what was given."""
     begun = _with_draws(sampler, given.draws)
+    if results.is_fit(given.warm_start) and (
+        results.attribute(given.warm_start, "verdict") == "do not use"
+    ):
+        text = (
+            "the verdict on the fit in warm_start is 'do not use': where it is wrong, this run may "
+            "begin wrong. Sample without warm_start if its verdict is not fine either."
+        )
+        begun.description["notes"] = [Message("doubtful_warm_start", text)]
     for name in given.named:
         if name != "warm_start":
             option = _option_for(name, sampler)

@@ -81,6 +81,10 @@ def positions_of_fit(target: Target, fit: Any, what: str = "warm_start") -> np.n
         text = f"it must be an earlier fit, got {type(fit).__name__}."
         raise _wrong(text, "unsuitable_fit", what)
     values = _draws(fit, target, what)
+    bad = [name for name, value in values.items() if not np.isfinite(value).all()]
+    if bad:
+        text = f"the earlier fit has draws of {', '.join(bad)} that are not finite."
+        raise _wrong(text, "unsuitable_fit", what)
     chains, draws = next(iter(values.values())).shape[:2]
     count = chains * draws
     selected = np.linspace(0, count - 1, min(count, WARM_START_DRAWS)).astype(int)

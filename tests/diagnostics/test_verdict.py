@@ -333,6 +333,15 @@ def test_fits_with_too_few_draws_for_diagnostics_are_too_short(draws):
     assert codes(part) == ["too_few_draws"]
 
 
+def test_quantities_that_are_not_finite_are_a_remark():
+    odd, never = normal(), np.full((CHAINS, DRAWS, 2), np.nan)
+    odd[0, :7] = np.inf
+    fit = made(attributes={"parameters": json.dumps(["mu"])}, odd=odd, never=never)
+    assert verdict(fit).verdict == "fine"
+    text = message(fit, "missing_quantities")
+    assert "never (4,000), odd (7)" in text
+
+
 def test_the_halves_of_a_single_chain_must_agree():
     one = results.build({"posterior": {"mu": normal()[:1]}}, {})
     assert verdict(one).verdict == "fine"

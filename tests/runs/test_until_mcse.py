@@ -41,17 +41,31 @@ def test_resume_goes_on_to_the_same_draws(target, tmp_path):
     assert "standard error of the mean of" in resumed.attrs["iter_sampling_reason"]
 
 
+def out_of_reach(target, error):
+    """Return the note, and the fit, of a run that ends before means are precise."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = sa.sample(target, until_mcse=error, seed=1, **QUIET)
+    (note,) = (note for note in results.notes(fit) if note.code == "out_of_reach")
+    return note, fit
+
+
 def test_what_cannot_be_reached_ends_with_a_note(target):
     """The sd of a Cauchy distribution is unknown, and so is the error of its mean."""
     cauchy = sa.Target("parameters { real x; } model { x ~ cauchy(0, 1); }", **QUIET)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fit = sa.sample(cauchy, until_mcse=0.01, seed=1, **QUIET)
-    assert "out_of_reach" in [note.code for note in results.notes(fit)]
+    note, _ = out_of_reach(cauchy, 0.01)
+    assert "no closer" not in note
+    assert "no mean" in note or "it would take about" in note
+
+
+def test_draws_that_would_take_too_many_are_counted(target):
+    note, fit = out_of_reach(target, 1e-6)
+    assert "more than the 100,000" in note
+    assert fit.posterior.sizes["draw"] < 10_000
 
 
 def test_wrong_requests(target, tmp_path):
-    for wrong in (0.0, -1, "a", float("nan")):
+    for wrong in (0.0, -1, 1.0, "a", float("nan")):
         with raises("out_of_range", "until_mcse"):
             sa.sample(target, until_mcse=wrong, **QUIET)
     with raises("option_not_used", "until_mcse"):

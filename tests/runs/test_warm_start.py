@@ -220,3 +220,13 @@ def test_saving_pseudo_samples_keeps_all_pseudo_samples(target):
 def test_a_sampler_without_pseudo_samples_cannot_save_them(target):
     with raises("option_not_used", "pseudo", "parallel_tempering"):
         sa.sample(target, "parallel_tempering", save="pseudo", **SHORT)
+
+
+def test_a_doubtful_fit_is_noted_and_one_that_is_not_finite_refused(target):
+    fit = sa.sample(target, **SHORT)
+    fit.attrs["verdict"] = "do not use"
+    again = sa.sample(target, warm_start=fit, **SHORT)
+    assert "doubtful_warm_start" in [note.code for note in results.notes(again)]
+    fit.posterior["s"][1, 3] = np.nan
+    with raises("unsuitable_fit", "draws of s"):
+        sa.sample(target, warm_start=fit, **SHORT)
