@@ -14,6 +14,8 @@ from stanadapt.cli.options import options_of
 from stanadapt.cli.signature import Given, Option, command, read_names
 from stanadapt.cli.terminal import names_of, require_writable, save
 from stanadapt.diagnostics.summary import summary as summarize
+from stanadapt.errors import StanadaptError
+from stanadapt.results import write_text
 from stanadapt.runs.generate import generate as predict
 from stanadapt.runs.load import load
 from stanadapt.studies.expectations.expectations import expectations as estimate
@@ -50,6 +52,8 @@ def summary(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, by element.")] = False,
     force: options.Force = False,
 ) -> None:
+    if as_json and as_csv:
+        raise StanadaptError("options_conflict", "give only one of --json and --csv.")
     (path,) = require_writable([out], force) if out is not None else (None,)
     drawn = dict(zip(names_of(fits), map(load, fits), strict=True))
     table = summarize(drawn if len(fits) > 1 else drawn.popitem()[1], **shown)
@@ -59,8 +63,7 @@ def summary(
     else:
         print(_as_json(table) if as_json else table)
     if path is not None:
-        table.to_csv(path, index_label=labels)
-        print(f"table: {path}")
+        _write(table, path, as_json, labels, as_json or as_csv)
 
 
 @command(
@@ -85,8 +88,7 @@ def expectations(
     found = estimate(drawn, options.make_target(model, data, **target, **quiet), **plan)
     print(found)
     if path is not None:
-        found.table.to_csv(path, index_label="element")
-        print(f"table: {path}")
+        _write(found.table, path, False, ["element"])
 
 
 @command(
@@ -144,8 +146,18 @@ def optimize(
     found = climb(options.make_target(model, data, **target), **plan)
     print(_as_json(found) if as_json else found)
     if path is not None:
-        found.to_csv(path)
-        print(f"table: {path}")
+        _write(found, path, as_json, None, as_json)
+
+
+def _write(
+    table: pd.DataFrame, path: Path, as_json: bool, labels: Any, to_program: bool = False
+) -> None:
+    """Write a table, as JSON if asked for or if its name says so, and say where it is."""
+    if path.suffix == ".json" or (as_json and path.suffix != ".csv"):
+        write_text(path, _as_json(table) + "\n")
+    else:
+        table.to_csv(path, index_label=labels)
+    typer.echo(f"table: {path}", err=to_program)  # a program reads standard output
 
 
 def _as_json(table: pd.DataFrame) -> str:

@@ -11,6 +11,7 @@ import typer
 
 from stanadapt.cli import signature
 from stanadapt.cli.signature import Option, Options, read_names
+from stanadapt.engine.registry import registered
 from stanadapt.errors import StanadaptError
 from stanadapt.runs.choose_sampler import names_of_settings
 from stanadapt.samplers.initial_values import PATHFINDER
@@ -64,7 +65,7 @@ def load_sampler(path: Path | None) -> Path | None:
         return None
     if not path.is_file():
         raise typer.BadParameter(f"there is no file {path}.")
-    spec = spec_from_file_location(path.stem, path)
+    spec, before = spec_from_file_location(path.stem, path), {*map(id, registered().values())}
     assert spec is not None
     assert spec.loader is not None
     module = sys.modules[path.stem] = module_from_spec(spec)
@@ -73,6 +74,8 @@ def load_sampler(path: Path | None) -> Path | None:
     except Exception as error:
         text = f"{path} cannot be imported: {type(error).__name__}: {error}"
         raise typer.BadParameter(text) from None
+    if {*map(id, registered().values())} <= before:
+        raise typer.BadParameter(f"{path} registers no sampler: call stanadapt.register there.")
     return path
 
 

@@ -108,7 +108,7 @@ def _kind(annotation: Any) -> tuple[Any, Callable[[Any], Any] | None]:
 
 def read_names(text: str) -> list[str]:
     """Return names that are separated by commas, or by blanks."""
-    return text.replace(",", " ").split()
+    return re.sub(r",(?![^\[]*\])", " ", text).split()  # not at the commas of b[1,2]
 
 
 def command(**parcels: Options) -> Callable[[Callable[..., None]], Callable[..., None]]:

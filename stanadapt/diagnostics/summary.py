@@ -27,7 +27,8 @@ TITLES = {
 CONTROLLED = {"controlled": ("controlled mean", 2), "mcse_controlled": ("its MCSE", 3)}
 LONGEST = 8  # elements of an array that are printed one by one
 IN_FULL = "in_full"  # attribute of a table: whether each element is printed
-DIGITS = 7  # significant, of an estimate without a Monte Carlo error
+# significant digits of a constant, and of an estimate of which the Monte Carlo error is unknown
+DIGITS, UNKNOWN_DIGITS = 7, 3
 
 
 def summary(
@@ -41,8 +42,8 @@ def summary(
         Of this package or of any other; or several by name, `{"nuts": fit, "gad_mala": other}`,
         to list their estimates of each quantity together.
     var_names
-        Variables of the posterior, such as "beta"; default: all. Arrays that are named are printed
-        in full.
+        Variables of the posterior, such as "beta", or elements, "beta[2]"; default: all. Arrays
+        that are named are printed in full.
 
     Returns
     -------
@@ -133,10 +134,13 @@ def ordered_columns(
         raise StanadaptError(
             "not_a_name", "var_names is empty. Name a variable, or leave it out for all."
         )
-    columns = results.columns(fit, wanted=wanted)
-    present = {results.variable_of(name) for name in columns}
+    variables = None if wanted is None else {*wanted, *map(results.variable_of, wanted)}
+    columns = results.columns(fit, wanted=variables)
+    called = {name: _names_of(name) for name in columns}
+    if wanted is not None:
+        columns = {name: x for name, x in columns.items() if called[name] & {*wanted}}
     for name in wanted or ():
-        if not any(name in (one, results.variable_name(one)) for one in present):
+        if not any(name in called[column] for column in columns):
             known = [str(one) for one in results.dataset(fit, "posterior").data_vars]
             raise StanadaptError(
                 "unknown_variable",
@@ -151,6 +155,12 @@ def ordered_columns(
         return not is_parameter, variable != name
 
     return {name: columns[name] for name in sorted(columns, key=rank)}
+
+
+def _names_of(column: str) -> set[str]:
+    """Return the names by which a column can be asked for: its own, and those of its variable."""
+    variable = results.variable_of(column)
+    return {column, variable, results.variable_name(variable)}
 
 
 def first_rows(fit: results.Fit, count: int) -> "tuple[Summary, int]":
@@ -226,7 +236,7 @@ def cells(table: pd.DataFrame) -> tuple[list[str], dict[str, list[str]]]:
             places = decimals(part["mcse_controlled" if column in CONTROLLED else "mcse_mean"])
             values = part[column].to_numpy(float)
             values = values[~np.isnan(values)]
-            shown[title].append(_cell(column, values, places) if len(values) else "")
+            shown[title].append(_cell(column, values, places, digits(part)) if len(values) else "")
     return names, shown
 
 
@@ -277,29 +287,37 @@ def decimals(errors: pd.Series) -> int | None:
     return None if not len(errors) else -int(np.floor(np.log10(errors.min())))
 
 
-def _cell(column: str, values: np.ndarray, places: int | None) -> str:
+def digits(part: pd.DataFrame) -> int:
+    """Return the number of significant digits of estimates without a Monte Carlo error."""
+    return DIGITS if (part["sd"] == 0.0).all() else UNKNOWN_DIGITS
+
+
+def _cell(column: str, values: np.ndarray, places: int | None, known: int) -> str:
     if column == "r_hat":
         return f"{values.max():.3f}"
     if column in ("ess_bulk", "ess_tail"):
         return f"{values.min():,.0f}"
     if column in ("mcse_mean", "mcse_controlled"):
         return f"{values.max():.2g}"
-    return span(values, places)
+    return span(values, places, known)
 
 
-def span(values: np.ndarray, places: int | None) -> str:
+def span(values: np.ndarray, places: int | None, known: int) -> str:
     """Write a number, or the smallest and the largest of several."""
-    ends = [number(end, places) for end in (values.min(), values.max())]
+    ends = [number(end, places, known) for end in (values.min(), values.max())]
     return ends[0] if ends[0] == ends[1] else f"{ends[0]} .. {ends[1]}"
 
 
-def number(value: float, places: int | None) -> str:
-    """Write a number with some decimals, or in another form if that would be long."""
+def number(value: float, places: int | None, known: int = DIGITS) -> str:
+    """Write a number with some decimals, or in another form if that would be long.
+
+    Without decimals, it has `known` significant digits.
+    """
     if places is not None and -6 <= places < 0 and abs(value) < 1e6:
         return f"{round(value, places):.0f}"
     if places is None or not 0 <= places <= 6 or abs(value) >= 1e7:
         if places is None or not value:
-            return f"{value:.0f}" if value == round(value, 0) < 1e15 else f"{value:.{DIGITS}g}"
+            return f"{value:.0f}" if value == round(value, 0) < 1e15 else f"{value:.{known}g}"
         digits = int(np.floor(np.log10(abs(value)))) + places + 1
         return f"{value:.{min(max(digits - 1, 0), 14)}e}"
     return f"{value:.{places}f}"

@@ -4,8 +4,10 @@ import json
 
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 import stanadapt as sa
+from stanadapt.cli.commands import app
 from tests.helpers import made_up_fits
 from tests.helpers.command_line import call, refused
 
@@ -34,6 +36,10 @@ def test_summary(files):
     table = pd.read_csv(files / "table.csv", index_col="element")
     assert table.loc[name, "q95"] == pytest.approx(expected.loc[name, "q95"])
     assert call("summary", "fit.nc", "--csv").split() == (files / "table.csv").read_text().split()
+    asked = ["summary", "fit.nc", "--vars", name, "--json", "--out", "table.json"]
+    printed = CliRunner().invoke(app, asked).stdout  # for programs: without the name of the file
+    assert json.loads(printed) == json.loads((files / "table.json").read_text()) == found
+    refused("options_conflict", "summary", "fit.nc", "--json", "--csv")
     sa.save(made_up_fits.fit(2), files / "other.nc")
     both = json.loads(call("summary", "fit.nc", "other.nc", "--json"))
     assert both[name]["fit"] == found[name]

@@ -6,6 +6,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.cli.signature import read_names
 from stanadapt.diagnostics import summary as summaries
 from stanadapt.diagnostics.summary import COLUMNS, first_rows
 from tests.helpers.codes import raises
@@ -105,6 +106,19 @@ def test_the_first_rows_are_those_of_the_whole_table(fit):
     assert part.equals(sa.summary(fit).iloc[:4])
     part, _ = first_rows(fit, 13)
     assert "z[10]" in repr(part)  # a part of z is not called z[1..10]
+
+
+def test_elements_can_be_asked_for(fit):
+    assert list(sa.summary(fit, ["beta[2]", "s"]).index) == ["s", "beta[2]"]
+    assert read_names("b[1,2],s beta[2]") == ["b[1,2]", "s", "beta[2]"]
+
+
+def test_fewer_digits_are_printed_when_the_error_is_unknown(fit):
+    table = sa.summary(fit, "s")
+    table["mcse_mean"], table["mean"] = np.nan, 1.23456789
+    assert " 1.23 " in repr(table)
+    table["sd"] = 0.0  # a constant
+    assert " 1.234568 " in repr(table)
 
 
 def test_a_name_that_does_not_exist(fit):

@@ -53,9 +53,9 @@ def expectations(
     target : Target
         The target of the fit.
     of
-        Variables of the posterior (default: all); or functions of the posterior by name, which are
-        given the posterior as an `xarray.Dataset` and return arrays of shape (chain, draw) or
-        (chain, draw, ...).
+        Variables of the posterior, or elements of them (default: all); or functions of the
+        posterior by name, which are given the posterior as an `xarray.Dataset` and return arrays of
+        shape (chain, draw) or (chain, draw, ...).
     probabilities
         Of the quantiles, each strictly between 0 and 1.
     weights
@@ -162,7 +162,8 @@ def _require_usable(fit: results.Fit) -> list[Message]:
             f"the density has edges that are not declared ({'; '.join(edges)}), at which control "
             "variates are wrong. Declare these bounds in the program, and sample again.",
         )
-    return [] if judged.verdict == "fine" else judged.reasons
+    fine = judged.verdict == "fine"
+    return [reason for reason in judged.reasons if not fine or reason.code == "one_chain"]
 
 
 def _quantities(fit: results.Fit, of: Any) -> dict[str, np.ndarray]:
@@ -171,7 +172,7 @@ def _quantities(fit: results.Fit, of: Any) -> dict[str, np.ndarray]:
         return ordered_columns(fit, of)
     posterior = results.dataset(fit, "posterior")
     taken = {*map(str, posterior.data_vars), *results.columns(fit)}
-    columns: dict[str, np.ndarray] = {}
+    columns = {}
     for name, function in of.items():
         for index, value in _elements(str(name), function, posterior).items():
             if index in taken:

@@ -197,7 +197,8 @@ class Expectations:
             for kind in estimates:
                 errors = part[f"mcse_{kind}"]
                 values = part[kind].dropna().to_numpy(float)
-                cell = summary.span(values, summary.decimals(errors)) if len(values) else ""
+                places, known = summary.decimals(errors), summary.digits(part)
+                cell = summary.span(values, places, known) if len(values) else ""
                 shown.setdefault(_title(kind), []).append(cell)
                 if kind in ("mean", "sd"):
                     worst = errors.max()

@@ -237,6 +237,12 @@ def test_a_function_cannot_have_the_name_of_a_variable(fit, target):
             sa.expectations(fit, target, {name: draw}, **QUIET)
 
 
+def test_of_elements_and_one_chain(fit, target):
+    assert list(sa.expectations(fit, target, "w[2]", **QUIET).table.index) == ["w[2]"]
+    one = sa.sample(target, chains=1, seed=1, iter_sampling=300, **QUIET)
+    assert "one_chain" in [m.code for m in sa.expectations(one, target, "mu", **QUIET).remarks]
+
+
 def test_the_asymptotic_variance_of_an_autoregression():
     rho, rng = 0.8, np.random.default_rng(8)
     x = np.empty((4, 20_000, 1))
