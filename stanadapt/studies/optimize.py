@@ -1,5 +1,6 @@
 """The mode of a density, by climbs from several starts, and the curvature there."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ from stanadapt.samplers.variational.laplace import SHARE
 from stanadapt.samplers.variational.lbfgs import climb
 from stanadapt.targets.constrainer import AFTER_PARAMETERS
 from stanadapt.targets.coordinates import element_name
+from stanadapt.targets.stan.syntax import block
 from stanadapt.targets.target import Target, require_target
 
 HISTORY = 6  # pairs of L-BFGS
@@ -27,6 +29,22 @@ NEWTON_STEPS = 10  # after a climb
 SETTLED = 1e-3  # the last of these may be so long, relative to 1 + |x|
 FLAT = 1e-8  # smallest eigenvalue of the Hessian, scaled to a unit diagonal
 LARGEST_CURVED = 1000  # parameters; with more, a Hessian of differences takes too long
+# of a conditional standard deviation: steps of the differences that check the curvature. Twice the
+# step must find the same standard deviations, up to a share
+CHECKED_STEP, TOLERATED = 0.02, 0.03
+DELTA_STEP, ULPS = 0.01, 1000.0  # of a standard deviation; at least so many units of the last place
+FARTHEST = 1e15  # of a position, from where a climb does not return
+AT_BOUND, LEVEL = 10.0, 1e-6  # least size of a coordinate at a bound, and largest slope there
+REPEATS = 50  # of quantities: those that differ are random
+RANDOM = re.compile(r"(\w+)\s*(?:\[[^;=]*\])?\s*=(?!=)[^;]*_rng\s*\(")  # the name that gets a draw
+BOUND = (
+    "The density is highest at a bound of {}, where it has no curvature: the mode is the bound "
+    "itself. Use jacobian=True, or sample."
+)
+RISES = (
+    "The density may have no maximum, as that of a hierarchical scale without Jacobian: use "
+    "jacobian=True or stronger priors, or sample."
+)
 SAME = 1e-3  # ends whose log densities differ by less belong to one mode
 NAMED = 3
 SHOWN = 40  # rows that are printed
@@ -116,8 +134,10 @@ def optimize(
     Optimum
         A pandas.DataFrame by element, with the columns `mode` and `sd`, of parameters, and then of
         transformed parameters and generated quantities. `sd` is the standard deviation that the
-        curvature at the mode implies, by the delta method; NaN where that is not known. Messages
-        say whether starts disagree, and whether there is a mode at all.
+        curvature at the mode implies, by the delta method; NaN where that is not known, and where
+        the curvature depends on the distance in which it is measured, as at a kink. Of random
+        quantities, both are NaN. Messages say whether starts disagree, and whether there is a mode
+        at all.
 
     Raises
     ------
@@ -186,22 +206,38 @@ def objective(target: Target, jacobian: bool) -> Evaluate:
     return evaluate
 
 
+class _TooFar(Exception):
+    """A climb has gone so far that it will not return."""
+
+
 class _Climb:
     """The end of a climb, and what is known of the curvature there."""
 
     def __init__(self, evaluate: Evaluate, start: np.ndarray, steps: int) -> None:
-        self.evaluate, self.dim = evaluate, start.size
-        path = climb(self, start, steps, HISTORY, _Climb.into)
+        self.evaluate, self.dim, self.cure, self.lost = evaluate, start.size, RISES, False
+        try:
+            path = climb(self, start, steps, HISTORY, _Climb.into)
+        except _TooFar as error:
+            self.position, self.value = error.args
+            self.found, self.covariance, self.lost = False, None, True
+            self.problem = "the density keeps rising, far away"
+            return
         if not len(path.log_density):  # the density without Jacobian may fail where that with it
             self.position, self.value, self.found = start, -np.inf, False  # does not
             self.covariance, self.problem = None, "the density fails at the start"
             return
         self.position, self.value = path.positions[-1], float(path.log_density[-1])
-        self.found, self.problem, self.covariance = self._settle(len(path.log_density) <= steps)
+        ended = len(path.log_density) <= steps
+        self.found, self.problem, self.covariance = self._settle(ended)
+        if not self.found and not ended:
+            self.problem = f"the limit of {steps:,} iterations was reached"
+            self.cure = "Raise max_iterations."
 
     def into(self, position: np.ndarray, gradient: np.ndarray) -> float:
         """Return the value, and write the gradient, as `climb` expects."""
         value, gradient[:] = self.evaluate(position)
+        if value > -np.inf and np.abs(position).max() > FARTHEST and gradient @ position > 0.0:
+            raise _TooFar(position.copy(), value)
         return value
 
     def _settle(self, ended: bool) -> tuple[bool, str, np.ndarray | None]:
@@ -210,13 +246,15 @@ class _Climb:
             why = f"no standard deviations: the curvature of {self.dim:,} parameters takes too long"
             return ended, why if ended else "the climb did not end", None
         for _ in range(NEWTON_STEPS):
-            minus, gradient = self._curvature()
+            minus = self._curvature(SHARE * np.maximum(1.0, np.abs(self.position)))
+            gradient = self.evaluate(self.position)[1]
             size = np.sqrt(np.abs(np.diag(minus)))
             if not np.isfinite(minus).all() or not (np.diag(minus) > 0.0).all():
                 return False, "the density does not fall away from it in all directions", None
             values, vectors = np.linalg.eigh(minus / np.outer(size, size))
             if not values[0] > FLAT:
                 return False, "the density does not fall away from it in all directions", None
+            self.scales = 1.0 / size  # conditional standard deviations
             root = vectors / np.sqrt(values) / size[:, None]
             step = root @ (root.T @ gradient)
             value, _ = self.evaluate(self.position + step)
@@ -229,80 +267,118 @@ class _Climb:
             return False, "the density keeps rising, far away", None
         return True, "", root @ root.T
 
-    def _curvature(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return minus the Hessian, from central differences of gradients, and the gradient."""
+    def _curvature(self, steps: np.ndarray) -> np.ndarray:
+        """Return minus the Hessian, from central differences of gradients with these steps."""
         rows = []
-        for i, x in enumerate(self.position):
-            unit = np.zeros(self.dim)
-            unit[i] = SHARE * max(1.0, abs(x))
-            ahead, behind = self.evaluate(self.position + unit), self.evaluate(self.position - unit)
-            failed = -np.inf in (ahead[0], behind[0])
-            rows.append((behind[1] - ahead[1]) / (np.nan if failed else 2.0 * unit[i]))
+        for i, step in enumerate(steps):
+            ahead, behind, distance = _apart(self.position, i, step)
+            (high, there), (low, here) = self.evaluate(ahead), self.evaluate(behind)
+            rows.append((here - there) / (np.nan if -np.inf in (high, low) else distance))
         minus = np.array(rows)
-        return 0.5 * (minus + minus.T), self.evaluate(self.position)[1]
+        return 0.5 * (minus + minus.T)
+
+    def check(self) -> None:
+        """Take the covariance from steps in its own scales; None if larger steps find another."""
+        if self.covariance is None:
+            return
+        near, far = (self._curvature(k * CHECKED_STEP * self.scales) for k in (1.0, 2.0))
+        try:
+            found = [np.linalg.inv(minus) for minus in (near, far, (4.0 * near - far) / 3.0)]
+        except np.linalg.LinAlgError:
+            found = [np.full_like(near, np.nan)] * 3
+        first, *others = (np.sqrt(np.diag(covariance)) for covariance in found)
+        differ = ~(np.abs(others / first - 1.0) < TOLERATED).all(axis=0)
+        self.covariance = None if differ.any() else found[2]
+        self.unsure = np.flatnonzero(differ)
+
+
+def _apart(position: np.ndarray, i: int, step: float) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return positions on both sides along a coordinate, and their distance as it is rounded."""
+    ahead, behind = position.copy(), position.copy()
+    step = max(step, ULPS * np.spacing(abs(position[i])))
+    ahead[i] += step
+    behind[i] -= step
+    return ahead, behind, ahead[i] - behind[i]
 
 
 def _optimum(
     target: Target, jacobian: bool, best: _Climb, ends: list[_Climb], seed: int
 ) -> Optimum:
     model, position = target.model, np.ascontiguousarray(best.position)
-    messages = _messages(target, best, ends)
-    names, tp = target.names, model.param_names(include_tp=True)
+    best.check()
+    messages = _messages(target, best, ends, jacobian)
+
+    def quantities(x: np.ndarray, rng: Any = None) -> np.ndarray:
+        rng = rng or model.new_rng(seed)
+        return model.param_constrain(x, include_tp=True, include_gq=True, rng=rng)
+
+    rng = model.new_rng(seed)
     try:
         every = model.param_names(include_tp=True, include_gq=True)
-        rng = model.new_rng(seed)
-        values = model.param_constrain(position, include_tp=True, include_gq=True, rng=rng)
+        repeats = REPEATS if "_rng" in target.program.code else 2
+        values = quantities(position, rng)
+        again = np.array([quantities(position, rng) for _ in range(repeats)])
+        unknown = (again != values).any(axis=0)
+        drawn = RANDOM.findall(block(target.program.code, "generated quantities"))
+        unknown |= [name.split(".")[0] in drawn for name in every]
+        whole = {name.split(".")[0] for name in target.program.integers}
     except RuntimeError as error:
-        every, values = names, np.array(list(target.elements(position).values()))
+        every, values = target.names, np.array(list(target.elements(position).values()))
+        unknown, whole = np.zeros(len(every), bool), set()
         text = "generated quantities failed at the mode, and are left out. Stan says: "
         messages.append(Message("failed_quantities", text + " ".join(str(error).split())))
+    values = np.where(unknown | best.lost, np.nan, values)
     sds = np.full(len(every), np.nan)
     if best.covariance is not None:
-        count = len(tp) if len(every) >= len(tp) else len(names)
-        sds[:count] = _deviations(target, position, best.covariance, count)
+        names = target.names
+        for function, count in ((model.param_constrain, len(names)), (quantities, len(every))):
+            found = _deviations(function, position, best.covariance)[:count]
+            sds[:count] = np.where(np.isnan(found), sds[:count], found)
+    sds[unknown | [name.split(".")[0] in whole for name in every]] = np.nan
     kept = [i for i, name in enumerate(every) if name.split(".")[0] not in target.exclude]
     index = pd.Index([element_name(every[i]) for i in kept], name="element")
     table = Optimum({"mode": values[kept], "sd": sds[kept]}, index=index)
     table.attrs |= {
         "log_density": best.value, "jacobian": jacobian, "position": position,
-        "parameters": stanio.stan_variables(target.parameters, values[: len(names)]),
+        "parameters": stanio.stan_variables(target.parameters, values[: len(target.names)]),
         "ends": [end.value for end in ends], "messages": messages,
     }  # fmt: skip
     return table
 
 
 def _deviations(
-    target: Target, position: np.ndarray, covariance: np.ndarray, count: int
+    function: Callable[[np.ndarray], np.ndarray], position: np.ndarray, covariance: np.ndarray
 ) -> np.ndarray:
-    """Return standard deviations of constrained values by the delta method."""
-    slopes = np.empty((count, position.size))
+    """Return standard deviations of the values of a function by the delta method."""
+    slopes = []
     for i, sd in enumerate(np.sqrt(np.diag(covariance))):
-        unit = np.zeros(position.size)
-        unit[i] = SHARE * sd
+        ahead, behind, distance = _apart(position, i, DELTA_STEP * sd)
         try:
-            ahead, behind = (
-                target.model.param_constrain(position + s * unit, include_tp=True)[:count]
-                for s in (1, -1)
-            )
+            slopes.append((function(ahead) - function(behind)) / distance)
         except RuntimeError:
-            return np.full(count, np.nan)
-        slopes[:, i] = (ahead - behind) / (2.0 * unit[i])
-    return np.sqrt(np.einsum("ij,jk,ik->i", slopes, covariance, slopes))
+            return np.full(1, np.nan)
+    return np.sqrt(np.einsum("ji,jk,ki->i", slopes, covariance, slopes))
 
 
-def _messages(target: Target, best: _Climb, ends: list[_Climb]) -> list[str]:
+def _messages(target: Target, best: _Climb, ends: list[_Climb], jacobian: bool) -> list[str]:
     messages: list[str] = []
     if not best.found:
         far = np.argsort(-np.abs(best.position))[:NAMED]
         named = ", ".join(f"{target.coordinate_names[i]} = {best.position[i]:.3g}" for i in far)
         text = (
             f"no climb found a mode: where the highest one ended, {best.problem} (unconstrained, "
-            f"the largest are {named}). The density may have no maximum, as that of a hierarchical "
-            "scale without Jacobian: use jacobian=True or stronger priors, or sample."
+            f"the largest are {named}). {best.cure if jacobian else _cure(target, best)}"
         )
         messages.append(Message("no_optimum", text))
     elif best.problem:
         messages.append(Message("no_curvature", f"{best.problem}."))
+    elif best.covariance is None:
+        named = ", ".join(target.coordinate_names[i] for i in best.unsure[:NAMED])
+        text = (
+            f"no standard deviations: the curvature by {named} depends on the distance in which it "
+            "is measured. The density has a kink or is flat there. Use sample."
+        )
+        messages.append(Message("no_curvature", text))
     lower = [end for end in ends if end is not best and end.found]
     lower = [end for end in lower if best.value - end.value > SAME * (1.0 + abs(best.value) * 1e-6)]
     lost = sum(not end.found for end in ends) if best.found else 0
@@ -317,3 +393,14 @@ def _messages(target: Target, best: _Climb, ends: list[_Climb]) -> list[str]:
         text = f"{lost} of {len(ends)} starts found no mode: the density may rise elsewhere."
         messages.append(Message("starts_without_optimum", text))
     return messages
+
+
+def _cure(target: Target, best: _Climb) -> str:
+    """Return what to do without a mode: another sentence for the bound of a parameter."""
+    values = target.elements(best.position)
+    far = [
+        name for name, x in zip(target.coordinate_names, best.position, strict=True)
+        if abs(x) > AT_BOUND and values.get(name, x) != x
+    ]  # fmt: skip
+    flat = np.abs(best.evaluate(best.position)[1]).max() < LEVEL
+    return BOUND.format(", ".join(far[:NAMED])) if far and flat else best.cure

@@ -15,7 +15,7 @@ data { int N; vector[N] y; }
 parameters { real mu; real<lower=0> s; simplex[3] p; }
 transformed parameters { real v = s^2; }
 model { y ~ normal(mu, s); p ~ dirichlet([3, 4, 5]'); }
-generated quantities { real z = normal_rng(mu, s); int k = 4; }
+generated quantities { real z = normal_rng(mu, s); int k = 4; real g = 3 * mu; }
 """
 Y = np.array([1.0, 2.0, 3.0, 4.0, 6.0])
 DATA = {"N": Y.size, "y": Y}
@@ -47,7 +47,8 @@ def test_modes_and_curvature_are_exact(backend, jacobian):
     of_s = np.sqrt(variance / (2.0 * (n - jacobian)))
     assert table.loc["s", "sd"] == pytest.approx(of_s, rel=1e-4)
     assert table.loc["v", "sd"] == pytest.approx(2.0 * np.sqrt(variance) * of_s, rel=1e-4)
-    assert np.isnan(table.loc["z", "sd"])
+    assert np.isnan(table.loc["z"]).all()  # random
+    assert table.loc["g", "sd"] == pytest.approx(3.0 * table.loc["mu", "sd"], rel=1e-6)
     assert table.loc["k", "mode"] == 4.0
     assert notes(table) == []
     assert np.ptp(table.attrs["ends"]) < 1e-6
@@ -116,3 +117,48 @@ def test_wrong_arguments_are_refused():
         sa.optimize(sa.Target("generated quantities { real x = 1; }", backend="stanli", **QUIET))
     with raises("not_a_target"):
         sa.optimize(json)
+    with raises("not_a_flag", "jacobian"):
+        found("parameters { real a; } model { a ~ std_normal(); }", jacobian="no")
+
+
+@pytest.mark.parametrize(
+    ("density", "sd", "code"),
+    [
+        ("x ~ double_exponential(1.5, 1)", np.nan, ["no_curvature"]),
+        ("target += -(x - 1)^4", np.nan, ["no_curvature"]),
+        ("x ~ normal(1e8, 1e-3)", 1e-3, []),
+        ("x ~ student_t(3, -2, 50)", 50 * np.sqrt(3 / 4), []),
+    ],
+)
+def test_standard_deviations_are_right_or_unknown(density, sd, code):
+    table = found(f"parameters {{ real x; }} model {{ {density}; }}")
+    assert notes(table) == code
+    assert table.loc["x", "sd"] == pytest.approx(sd, rel=1e-3, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("declared", "density", "options", "told"),
+    [
+        ("real<lower=0, upper=1> x", "x ~ beta(1, 3)", {}, "bound of x"),
+        ("real<lower=0> x", "x ~ exponential(1)", {}, "bound of x"),
+        ("real x; real y", "target += -100 * (y - x^2)^2 - (1 - x)^2",
+         {"max_iterations": 1, "inits": [{"x": -2, "y": 9}]}, "max_iterations"),
+        ("real x", "target += x", {}, "no maximum"),
+    ],
+)  # fmt: skip
+def test_why_there_is_no_mode_is_told(declared, density, options, told):
+    starts = len(options.get("inits", "four"))
+    code = f"parameters {{ {declared}; }} model {{ {density}; }}"
+    table = found(code, starts=starts, **options)
+    assert notes(table)[0] == "no_optimum"
+    assert told in table.attrs["messages"][0]
+    assert np.isnan(table.loc["x", "mode"]) == (told == "no maximum")
+
+
+def test_rare_draws_are_random_too():
+    """Fifty repeats of a count with mean 1/100 are alike more often than not."""
+    code = """parameters { real x; } model { x ~ std_normal(); }
+    generated quantities { array[2] int k; for (i in 1:2) k[i] = poisson_rng(0.01); int n = 2; }"""
+    table = found(code)
+    assert table["mode"][["k[1]", "k[2]"]].isna().all()
+    assert table.loc["n", "mode"] == 2.0
