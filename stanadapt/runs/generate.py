@@ -137,7 +137,7 @@ def generate(
 def _target_for(fit: Fit, target: Any, data: Data, show_progress: bool) -> Target:
     """Return the target whose quantities are computed, which the fit may belong to."""
     if target is None:
-        # whose data the embedded backend has drawn for, it can read: no NaN, which others accept
+        # the embedded backend draws for the same data as before: no NaN, which others accept
         backend = "stanli" if results.attribute(fit, "backend") == "stanli" else "auto"
         return Target.of_fit(fit, data=data, backend=backend, show_progress=show_progress)
     target = require_target(target, empty=True)

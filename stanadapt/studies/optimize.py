@@ -32,7 +32,7 @@ LARGEST_CURVED = 1000  # parameters; with more, a Hessian of differences takes t
 # of a conditional standard deviation: steps of the differences that check the curvature. Twice the
 # step must find the same standard deviations, up to a share
 CHECKED_STEP, TOLERATED = 0.02, 0.03
-DELTA_STEP, ULPS = 0.01, 1000.0  # of a standard deviation; at least so many units of the last place
+DELTA_STEP, ULPS = 0.01, 1000.0  # of a standard deviation; in units of the last place, at least
 FARTHEST = 1e15  # of a position, from where a climb does not return
 AT_BOUND, LEVEL = 10.0, 1e-6  # least size of a coordinate at a bound, and largest slope there
 REPEATS = 50  # of quantities: those that differ are random
@@ -396,7 +396,7 @@ def _messages(target: Target, best: _Climb, ends: list[_Climb], jacobian: bool) 
 
 
 def _cure(target: Target, best: _Climb) -> str:
-    """Return what to do without a mode: another sentence for the bound of a parameter."""
+    """Return the cure of a search without a mode: another sentence for the bound of a parameter."""
     values = target.elements(best.position)
     far = [
         name for name, x in zip(target.coordinate_names, best.position, strict=True)
