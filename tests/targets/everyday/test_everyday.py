@@ -21,11 +21,10 @@ from tests.targets.stan.constructs.construct import Construct
 __all__ = ["computer"]  # a fixture
 
 # codes of the embedded backend: it lacks hmm_marginal and qr_thin_Q, does not observe integers that
-# loops over computed ranges choose, and cannot tell conditions on data from others
+# loops over computed ranges choose, and cannot tell every condition on data from others
 REFUSED = {
     "capture_recapture": "unsupported_construct",
     "hidden_markov_marginal": "unsupported_construct",
-    "hierarchical_regression": "parameter_branches",
     "horseshoe_qr": "unsupported_construct",
     "sir_steps": "parameter_branches",
 }

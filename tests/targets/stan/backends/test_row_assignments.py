@@ -131,5 +131,5 @@ def test_a_loop_over_rows_does_not_blame_the_data(block):
 
 
 def test_an_index_out_of_bounds_is_still_a_matter_of_the_data():
-    with raises("data_rejected"):
+    with raises("index_out_of_range"):
         sa.Target(program("real s = y[3, 1];", "s"), DATA, backend="stanli", show_progress=False)
