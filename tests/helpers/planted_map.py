@@ -34,8 +34,8 @@ STRAIGHTENING = {
     ),
     "map_of_the_transient_kept": (
         "samplers/whitened/tuning.py",
-        "    progress = _straighten(settings, progress, states)\n    progress = _with",
-        "    progress = _with",
+        "    progress = straighten_if(settings, progress, states)\n    progress = with",
+        "    progress = with",
         TESTS,
         "learned_again",
     ),

@@ -12,7 +12,7 @@ A file of its own, since the checks of draws know nothing of control variates.
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from stanadapt.diagnostics.control_variates.estimates import Draws
 from stanadapt.engine.one_blas_thread import one_blas_thread
@@ -47,7 +47,7 @@ def disagreement(
         found = batch.expectations(batch.x, apart=True)
         means = found.residuals.reshape(chains, -1, len(names)).mean(axis=1)
         differences = (means - found.mean) / np.sqrt(chains * found.variance)
-        p = chi2.sf((differences**2).sum(axis=0), chains - 1)
+        p = chdtrc(chains - 1, (differences**2).sum(axis=0))
     p = np.where((found.order > 0) & np.isfinite(p), p, np.inf)
     worst = int(np.argmin(p))
     p_value = min(float(p[worst] * (found.order > 0).sum()), 1.0)

@@ -19,8 +19,8 @@ Method, Springer, section 2.1. Its use for columns of one quantity is ours.
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from scipy.special import erfcx, ndtr, ndtri
-from scipy.stats import rankdata
 
 # grid on which Stein's equation is solved for a smooth function; beyond FAR psi is constant
 GRID = np.linspace(-9.0, 9.0, 1801)
@@ -92,7 +92,7 @@ def along(
     a[coordinate, simple] = np.sign(followed[simple])
     rest = np.flatnonzero(followed == 0)
     if len(rest):
-        scores = ndtri((rankdata(x[np.ix_(rows, rest)], axis=0) - 0.5) / len(rows))
+        scores = ndtri((scipy.stats.rankdata(x[np.ix_(rows, rest)], axis=0) - 0.5) / len(rows))
         products = positions[rows].T @ scores - np.outer(mean, scores.sum(axis=0))
         a[:, rest] = np.linalg.solve(covariance, products / len(rows))
     field = np.empty_like(a)

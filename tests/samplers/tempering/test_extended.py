@@ -13,6 +13,7 @@ from stanadapt.engine.plan import make_plan
 from stanadapt.samplers import find, registered
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution, weighted_summary
+from stanadapt.samplers.tempering.extended import log_mass
 from tests.helpers import pseudo_extension_formula
 from tests.helpers.codes import warns
 from tests.helpers.extended_program import CODE, DIM, QUIET, extend
@@ -205,9 +206,10 @@ def test_prior_data_define_the_reference_density(gaussian):
     prior = sa.Target(GAUSSIAN, {"n": 0, "y": []}, **QUIET)
     extended = Extended(gaussian, 2, prior_data={"n": 0, "y": []}, between=(0.2, 0.7))
     x, u = np.array([[0.3, -2.5], [3.0, -3.1]]), np.array([0.4, -1.0])
-    expected = pseudo_extension_formula.log_extended(
-        x, u, lambda r: gaussian.evaluate(r)[0], lambda r: prior.evaluate(r)[0], "free", 0.2, 0.7
+    densities = (  # of mass 1, up to the error of an estimate
+        lambda r, t=t, mass=log_mass(t): t.evaluate(r)[0] - mass for t in (gaussian, prior)
     )
+    expected = pseudo_extension_formula.log_extended(x, u, *densities, "free", 0.2, 0.7)
     position = np.concatenate([x.ravel(), u])
     assert extended.value(position) == pytest.approx(expected, rel=1e-12)
     assert extended.evaluate(position)[0] == pytest.approx(expected, rel=1e-12)

@@ -31,9 +31,12 @@ REFUSED = {
 TAKEN = sorted(set(SIMULATIONS) - set(REFUSED))
 LONG = {"pharmacokinetics_ode", "sir_ode", "two_parameter_items"}
 # verdicts other than `fine`, with the code of their reason: funnels. The share of divergences of
-# stochastic_volatility is near the limit (0 to 0.00175 over six seeds): last bits of the processor
-# decide it
-FUNNELS = ("gaussian_process_counts", "pharmacokinetics", "stochastic_volatility")
+# stochastic_volatility and of hierarchical_regression is near the limit (0 to 0.00175 over six seeds,
+# 0.0005 to 0.0022 over four): last bits of the processor decide it
+FUNNELS = (
+    "gaussian_process_counts", "hierarchical_regression", "pharmacokinetics",
+    "stochastic_volatility",
+)  # fmt: skip
 ADMITTED = dict.fromkeys(FUNNELS, "divergences")
 # relative tolerances: solvers of differential equations, otherwise rounding
 OF_SOLVERS = {"sir_ode": 1e-4, "pharmacokinetics_ode": 1e-4}
