@@ -41,8 +41,8 @@ DOORS = {
 LONGEST_FILE, LONGEST_BODY, SMALL = 600, 60, 80
 # lines of each room, and of the tests: a commit that needs more raises the number on purpose
 LINES = {
-    "cli": 2_320, "studies": 6_640, "runs": 5_980, "samplers": 20_280, "diagnostics": 4_620,
-    "targets": 7_230, "results": 2_840, "engine": 8_340, "errors": 430, "tests": 55_800,
+    "cli": 2_340, "studies": 6_740, "runs": 6_060, "samplers": 20_300, "diagnostics": 4_720,
+    "targets": 7_400, "results": 2_860, "engine": 8_350, "errors": 440, "tests": 56_000,
 }  # fmt: skip
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 

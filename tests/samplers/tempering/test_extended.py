@@ -206,10 +206,12 @@ def test_prior_data_define_the_reference_density(gaussian):
     prior = sa.Target(GAUSSIAN, {"n": 0, "y": []}, **QUIET)
     extended = Extended(gaussian, 2, prior_data={"n": 0, "y": []}, between=(0.2, 0.7))
     x, u = np.array([[0.3, -2.5], [3.0, -3.1]]), np.array([0.4, -1.0])
-    densities = (  # of mass 1, up to the error of an estimate
-        lambda r, t=t, mass=log_mass(t): t.evaluate(r)[0] - mass for t in (gaussian, prior)
-    )
-    expected = pseudo_extension_formula.log_extended(x, u, *densities, "free", 0.2, 0.7)
+    # both of mass 1, up to the error of an estimate
+    masses = log_mass(gaussian), log_mass(prior)
+    expected = pseudo_extension_formula.log_extended(
+        x, u, lambda r: gaussian.evaluate(r)[0] - masses[0],
+        lambda r: prior.evaluate(r)[0] - masses[1], "free", 0.2, 0.7,
+    )  # fmt: skip
     position = np.concatenate([x.ravel(), u])
     assert extended.value(position) == pytest.approx(expected, rel=1e-12)
     assert extended.evaluate(position)[0] == pytest.approx(expected, rel=1e-12)

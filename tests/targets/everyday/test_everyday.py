@@ -31,8 +31,8 @@ REFUSED = {
 TAKEN = sorted(set(SIMULATIONS) - set(REFUSED))
 LONG = {"pharmacokinetics_ode", "sir_ode", "two_parameter_items"}
 # verdicts other than `fine`, with the code of their reason: funnels. The share of divergences of
-# stochastic_volatility and of hierarchical_regression is near the limit (0 to 0.00175 over six seeds,
-# 0.0005 to 0.0022 over four): last bits of the processor decide it
+# stochastic_volatility and of hierarchical_regression is near the limit (0 to 0.00175 over six
+# seeds, 0.0005 to 0.0022 over four): last bits of the processor decide it
 FUNNELS = (
     "gaussian_process_counts", "hierarchical_regression", "pharmacokinetics",
     "stochastic_volatility",
