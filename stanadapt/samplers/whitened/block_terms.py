@@ -182,8 +182,11 @@ class _Regression:
 
 def search_functions(rows: Rows) -> list[Function]:
     """Return the functions that explain the gradients; [()] if none beyond a constant does."""
-    now = _Regression(rows, [()])
+    now, seen = _Regression(rows, [()]), set()
     while now.possible and len(now.functions) < MOST_FUNCTIONS and now.score > EXACT_SCORE:
+        if frozenset(now.functions) in seen:  # what was added was needless
+            break
+        seen.add(frozenset(now.functions))
         tried = _candidates(rows, now)
         gains = [now.gain(function) for function in tried]
         if not gains or not max(gains) > GAIN:
