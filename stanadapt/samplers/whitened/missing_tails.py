@@ -76,20 +76,20 @@ class Found(NamedTuple):
 
 def declared_bounds(target: Target) -> Hints:
     """Return the coordinates that are declared with bounds: those with two have numbers."""
-    names, zero = target.model.param_unc_names(), np.zeros(target.dim)
-    columns = {name: i for i, name in enumerate(target.model.param_names())}
+    zero = np.zeros(target.dim)
+    elements = target.elements(zero)
     declared = {one.name: one for one in target.declared_parameters}
     hints: dict[int, tuple[float, float, float] | None] = {}
-    for i, name in enumerate(names):
-        one = declared.get(results.variable_name(name))
+    for i, coordinate in enumerate(target.coordinates):
+        one = declared.get(coordinate.variable)
         if one is None:
             continue
-        if one.lower is not None and one.upper is not None and name in columns:
+        if one.lower is not None and one.upper is not None and coordinate.name in elements:
             ends = []
             for at in (-AT_BOUND, AT_BOUND):
                 position = zero.copy()
                 position[i] = at
-                ends.append(float(target.model.param_constrain(position)[columns[name]]))
+                ends.append(target.elements(position)[coordinate.name])
             hints[i] = (1.0, ends[0], ends[1] - ends[0])
         elif one.lower is not None or one.upper is not None:
             hints[i] = None

@@ -5,6 +5,7 @@ import pytest
 
 from stanadapt.engine.block_map import INVERSE, RATIO
 from stanadapt.samplers.whitened.block_structure import apply_block, find_block
+from stanadapt.samplers.whitened.block_terms import Rows, search_functions
 from stanadapt.samplers.whitened.missing_tails import CORRELATION
 from tests.helpers.gaussian_blocks import LEVELS, STEP, LocalLevel, anywhere
 
@@ -130,3 +131,11 @@ def test_rows_without_a_gradient_are_left_out():
     g[::10, 3] = np.nan
     x[1::10, 5] = np.inf
     assert len(find_block(x, g, SCALES).map.block) == LEVELS
+
+
+def test_a_search_ends_that_only_adds_what_it_drops():
+    """Functions that gain on some coordinates, and are needless on all, must not come again."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(240, 3))
+    g = -(x + 0.3 * np.exp(0.6 * x[:, [1, 2, 0]]) - 0.2 * np.tanh(2.0 * x[:, [2, 0, 1]]))
+    assert search_functions(Rows.standardize(x, g, {})) == [()]

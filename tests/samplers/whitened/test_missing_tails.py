@@ -9,6 +9,7 @@ import stanadapt as sa
 from stanadapt.diagnostics.verdict import judge
 from stanadapt.samplers.whitened.missing_tails import (
     Tail,
+    declared_bounds,
     find_tails,
     missing_tails,
     reasons_of,
@@ -107,3 +108,12 @@ def test_a_fit_that_lacks_half_of_a_tail_is_not_fine(level, seed):
     points = dict(zip(("s_u", "s_x"), np.quantile(np.exp(exact), 0.05, axis=0), strict=True))
     shares = [float((fit.posterior[name] < point).mean()) for name, point in points.items()]
     assert min(shares) > 0.03 or fit.attrs["verdict"] != "fine"
+
+
+def test_bounds_of_arrays_are_those_of_their_elements():
+    """Stan lists array[2, 3] with the first index fastest, and stores it the other way around."""
+    code = "data { array[2, 3] real u; } parameters { array[2, 3] real<lower=-1, upper=u> r; } "
+    u = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+    target = sa.Target(code + "model {}", {"u": u}, backend="stanli", show_progress=False)
+    widths = [declared_bounds(target)[i][2] for i in range(6)]
+    assert widths == pytest.approx([2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
