@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt import results
+from stanadapt.diagnostics.importance import is_exact
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import names_of
@@ -80,9 +81,9 @@ def choose_chain_init(
 ) -> ChainInit:
     """Return how chains begin; StanadaptError if the sampler does not use what was given."""
     begun = _with_draws(sampler, given.draws)
-    if results.is_fit(given.warm_start) and (
-        results.attribute(given.warm_start, "verdict") == "do not use"
-    ):
+    fit = given.warm_start if results.is_fit(given.warm_start) else None
+    # approximations, and draws that are not exact, are no more than starts anyway
+    if fit is not None and is_exact(fit) and results.attribute(fit, "verdict") == "do not use":
         text = (
             "the verdict on the fit in warm_start is 'do not use': where it is wrong, this run may "
             "begin wrong. Sample without warm_start if its verdict is not fine either."
