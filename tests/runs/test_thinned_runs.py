@@ -101,7 +101,7 @@ def test_totals_do_not_depend_on_how_iterations_come():
     energy = stats[:, 2]
     found = described([at_once])
     assert found["bfmi"][0] == pytest.approx(
-        np.mean(np.diff(energy) ** 2) / np.var(energy), rel=1e-5
+        np.mean(np.diff(energy) ** 2) / np.var(energy), rel=1e-12
     )
     assert found["diverging"] == [stats[:, 3].sum()]
     assert found["cut_trees"] == [(stats[:, 4] >= 10).sum()]
