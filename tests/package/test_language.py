@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.helpers.repository import PACKAGE
+from tests.helpers.repository import PACKAGE, parsed
 from tests.helpers.vocabulary import BRITISH, BUDGET, measure, prose
 
 RATES, FILES = measure()
@@ -27,7 +27,7 @@ def test_headings_of_docstrings_are_lines():
     broken = [
         f"{path.relative_to(PACKAGE)}: {getattr(node, 'name', 'module')}"
         for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in parsed(path)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
         and re.search(r"\S +----", ast.get_docstring(node) or "")
     ]

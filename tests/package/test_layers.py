@@ -2,13 +2,14 @@
 
 import ast
 import functools
+import re
 from graphlib import TopologicalSorter
 
 import pytest
 
 from stanadapt import samplers
 from tests.helpers.families import DELETABLE
-from tests.helpers.repository import PACKAGE, ROOT
+from tests.helpers.repository import PACKAGE, ROOT, parsed
 
 # from top to bottom: a room imports from rooms below it, and from itself
 ROOMS = [
@@ -53,11 +54,6 @@ def module_name(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def parsed(path):
-    """Return all nodes of a file's syntax tree, the module first."""
-    return list(ast.walk(ast.parse(path.read_text())))
-
-
 MODULES = {module_name(source) for source in SOURCES}
 
 
@@ -92,24 +88,20 @@ def own_imports(path):
         yield line, own
 
 
-def ids(path):
-    return str(path.relative_to(PACKAGE))
-
-
 def test_there_are_nine_rooms():
     entries = {path.stem for path in PACKAGE.iterdir() if not path.name.startswith("__")}
     assert entries - {"py", "stan_models"} == set(ROOMS)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=ids)
-def test_imports_between_rooms_point_down(path):
-    room = module_name(path).split(".")[0]
-    if room in ("", "__main__"):
-        return
-    for line, own in own_imports(path):
-        below = own.split(".")[0]
-        assert below, f"line {line}: a room imports the package itself"
-        assert below == room or DEPTH[below] > DEPTH[room], f"line {line}: {room} imports {below}"
+def test_imports_between_rooms_point_down():
+    """And no room imports the package itself, whose depth would be that of nothing."""
+    assert [
+        f"{path}:{line}: {own or 'the package itself'}"
+        for path in SOURCES
+        if (room := module_name(path).split(".")[0]) in DEPTH
+        for line, own in own_imports(path)
+        if (below := own.split(".")[0]) != room and DEPTH.get(below, -1) <= DEPTH[room]
+    ] == []
 
 
 def test_no_module_imports_itself_in_a_circle():
@@ -121,15 +113,14 @@ def test_no_module_imports_itself_in_a_circle():
     TopologicalSorter(graph).prepare()  # raises CycleError
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=ids)
-def test_foreign_packages_have_their_doors(path):
-    own = module_name(path)
-    for line, name in imports(path):
-        doors = DOORS.get(name.split(".")[0])
-        if doors is not None:
-            assert any(own == door or own.startswith(f"{door}.") for door in doors), (
-                f"line {line}: {name} in {own}"
-            )
+def test_foreign_packages_have_their_doors():
+    assert [
+        f"{path}:{line}: {name}"
+        for path in SOURCES
+        for line, name in imports(path)
+        if (doors := DOORS.get(name.split(".")[0]))
+        and not any(f"{module_name(path)}.".startswith(f"{door}.") for door in doors)
+    ] == []
 
 
 def folder_of(module):
@@ -201,16 +192,17 @@ def test_the_classes_of_targets_are_found():
     assert {"Samplable", "Target", "Standardized", "Extended"} <= TARGET_CLASSES.keys()
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=ids)
-def test_isinstance_of_a_target_is_asked_in_targets_alone(path):
-    if module_name(path).startswith("targets"):
-        return
-    # of the engine there is another `Density`
-    others = {name for name, own in TARGET_CLASSES.items() if own != path and name != "Density"}
-    for node in parsed(path):
-        if isinstance(node, ast.Call) and words(node.func) & {"isinstance", "issubclass", "type"}:
-            asked = words(node) & others
-            assert not asked, f"line {node.lineno}: let the target answer, not {asked}"
+def test_isinstance_of_a_target_is_asked_in_targets_alone():
+    """Elsewhere the target answers. Of the engine there is another `Density`."""
+    assert [
+        f"{path}:{node.lineno}: {name}"
+        for path in SOURCES
+        if not module_name(path).startswith("targets")
+        for node in parsed(path)
+        if isinstance(node, ast.Call) and words(node.func) & {"isinstance", "issubclass", "type"}
+        for name in words(node) & TARGET_CLASSES.keys() - {"Density"}
+        if TARGET_CLASSES[name] != path
+    ] == []
 
 
 def test_files_stay_short():
@@ -237,22 +229,21 @@ def test_small_modules_have_several_importers_or_a_reason():
     assert splinters == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=ids)
-def test_functions_stay_short(path):
-    for node in parsed(path):
-        if isinstance(node, ast.FunctionDef):
-            body = node.body[1:] if ast.get_docstring(node) and len(node.body) > 1 else node.body
-            length = body[-1].end_lineno - body[0].lineno + 1
-            assert length <= LONGEST_BODY, f"{node.name}: {length} lines"
+def test_functions_stay_short():
+    for path in SOURCES:
+        for node in parsed(path):
+            if isinstance(node, ast.FunctionDef):
+                whole = ast.get_docstring(node) is None or len(node.body) == 1
+                length = node.end_lineno - node.body[0 if whole else 1].lineno + 1
+                assert length <= LONGEST_BODY, f"{path}: {node.name}: {length} lines"
 
 
-TESTS = sorted((ROOT / "tests").rglob("test_*.py"))
-
-
-@pytest.mark.parametrize("path", TESTS, ids=lambda path: str(path.relative_to(ROOT / "tests")))
-def test_no_test_file_imports_another(path):
-    for line, name in imports(path):
-        if name.startswith("tests."):
-            assert not any(part.startswith("test_") for part in name.split(".")[:-1]), (
-                f"line {line}: {name}: move what is shared to tests/helpers"
-            )
+def test_no_test_file_imports_another():
+    """What is shared is in tests/helpers."""
+    assert [
+        f"{path}:{line}: {name}"
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if re.search(r"(from|import) tests\S*\btest_", path.read_text())  # to parse few
+        for line, name in imports(path)
+        if re.match(r"tests\..*\btest_\w+\.", name)
+    ] == []

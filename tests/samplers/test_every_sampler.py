@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from stanadapt.engine.chain import FAILURES_BEFORE_STOP, advance_together, run
-from stanadapt.engine.checks import CHECKS, Case, checks_of, tuning
+from stanadapt.engine.checks import CHECKS, INVARIANCE, Case, checks_of, tuning
 from stanadapt.engine.density import (
     FAILED_CALLS,
     GRADIENT_CALLS,
@@ -22,7 +22,7 @@ from stanadapt.samplers.gad.gad_hmc import LARGEST_WEIGHT
 from stanadapt.samplers.tempering.settings import RATE_OF_TRAJECTORIES, RATE_OF_WALKS
 from stanadapt.samplers.whitened.findings import attributes
 from tests.helpers.chains import FASTER, column, finish, make_chains
-from tests.helpers.codes import raises, raises_in
+from tests.helpers.codes import raises
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
 from tests.helpers.repository import PACKAGE
 from tests.helpers.sampler_settings import VARIANTS
@@ -32,11 +32,14 @@ CASES = [(name, chosen) for name in registered() for chosen in VARIANTS.get(name
 FIRST = [(name, VARIANTS.get(name, [{}])[0]) for name in registered()]  # those of `pytest` alone
 
 
-def marks_of(name, chosen):
-    """Return the marks of a sampler's settings; those of tempering take half of the time."""
-    if (name, chosen) in FIRST:
-        return []
-    return [pytest.mark.slow if registered()[name].tempering else pytest.mark.thorough]
+def param(name, chosen, *check):
+    """Return a case as a parameter; those of tempering, and of moments, take most of the time."""
+    long = registered()[name].tempering or check == (INVARIANCE,)
+    mark = pytest.mark.slow if long else pytest.mark.thorough
+    return pytest.param(
+        (name, {**FASTER.get(name, {}), **chosen}), *check,
+        id="-".join([name, *chosen, *check]), marks=[] if (name, chosen) in FIRST else [mark],
+    )  # fmt: skip
 
 
 # Stan's averaged step size is accepted more often than its target, by a random amount, since the
@@ -44,15 +47,9 @@ def marks_of(name, chosen):
 MISSED = {"nuts": 0.16, "walnuts": 0.16, "whitened_hmc": 0.16}
 
 
-@pytest.fixture(
-    params=[
-        pytest.param((name, chosen), id="-".join([name, *chosen]), marks=marks_of(name, chosen))
-        for name, chosen in CASES
-    ]
-)
+@pytest.fixture(params=[param(*case) for case in CASES])
 def case(request):
-    name, chosen = request.param
-    return name, {**FASTER.get(name, {}), **chosen}
+    return request.param
 
 
 def test_all_sampler_files_are_registered():
@@ -118,7 +115,7 @@ def test_matrices_are_declared(case):
 
 
 @pytest.mark.parametrize(
-    "case", [case for case in CASES if registered()[case[0]].in_place_except is not None]
+    "case", [param(*case) for case in CASES if registered()[case[0]].in_place_except is not None]
 )
 def test_arrays_stay_in_place_if_a_sampler_declares_it(case):
     """Otherwise the state would be restored with arrays that are out of date."""
@@ -151,7 +148,7 @@ def test_an_interrupted_run_is_the_beginning_of_the_whole(case):
     )
 
 
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize(("case", "check"), [param(*c, check) for c in CASES for check in CHECKS])
 def test_every_sampler_passes_the_checks_that_authors_run(case, check):
     """A correct sampler fails the check of moments with probability 1e-4; the others are exact."""
     checks = checks_of(find(case[0], **case[1])[0])
@@ -277,20 +274,14 @@ def refreshed(chain):
     return others
 
 
-def test_statistics_have_arviz_names_and_declared_types(case):
-    sampler, _ = find(case[0])
+@pytest.mark.parametrize("name", registered())
+def test_statistics_and_settings_have_declared_names_and_types(name):
+    sampler, defaults = find(name)
     assert "acceptance_rate" in sampler.info._fields
     assert set(sampler.info_types.values()) <= {float, int, bool}
-
-
-def test_bad_settings_name_setting_and_value(case):
-    sampler, _ = find(case[0])
-    for name in sampler.settings._fields:
-        for bad in (-1, np.nan, "abc", None):
-            with raises_in("settings", f"{case[0]}: {name}", bad):
-                find(case[0], **{name: bad})
-    with raises("unknown_setting", case[0], "'color'", *sampler.settings._fields):
-        find(case[0], color=1)
-    for name in sampler.settings._fields:
-        with raises("unknown_setting", f"'{name}s'", f"'{name}'?"):
-            find(case[0], **{f"{name}s": 1})
+    assert defaults == sampler.settings()  # which are in range
+    with raises("unknown_setting", name, "'color'", *defaults._fields):
+        find(name, color=1)
+    for setting in defaults._fields:
+        with raises("unknown_setting", f"'{setting}s'", f"'{setting}'?"):
+            find(name, **{f"{setting}s": 1})

@@ -139,7 +139,6 @@ def test_all_that_is_compiled_counts(old, new):
         (frozenset("ab"), frozenset("ac")),
         (int64, float64),
     ],
-    ids=str,
 )
 def test_values_of_globals_count_wherever_they_come_from(one, other):
     """Numba compiles them as constants: later processes would run with those of the first."""
