@@ -22,12 +22,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.results import arviz_module
 
 DRAWS = 2000  # per fit, evenly thinned: at most a second per pair of fits
 # if much seems to be missed: factor by which more draws of the fit are used, and how many of these
 # must lie in a ball
 MORE, ENOUGH = 10, 3
+# columns up to which all are used. A mode of one column in thousands is lost in their distances
+MOST_COLUMNS = 100
+THINNED = 250  # draws of a fit by which columns are selected
 BLOCKS = 8  # parts of a fit in order of time, treated as independent repetitions
 FEWEST = 8 * BLOCKS
 COVERED = 0.995  # share of draws of the fit with another in their ball, in the median block
@@ -52,9 +56,35 @@ def missed_share(reference: Columns, fit: Columns, draws: int = DRAWS) -> Missed
     """Measure the share of the reference that the fit missed, from `draws` of each at most.
 
     Columns have shape (chain, draw), as from `results.columns`. Those are used that both have and
-    that vary in at least one.
+    that vary in at least one; of more than `MOST_COLUMNS`, those that differ most, and some others.
     """
+    names = [name for name in reference if name in fit]
+    if len(names) > MOST_COLUMNS:
+        names = _differing(reference, fit, names)
+        reference, fit = ({name: one[name] for name in names} for one in (reference, fit))
     return _missed_share(_Described(reference), _Described(fit), draws)
+
+
+def _differing(one: Columns, other: Columns, names: list[str]) -> list[str]:
+    """Return the names of columns with the most different quantiles, and evenly spaced ones."""
+    probabilities = [0.05, 0.25, 0.5, 0.75, 0.95]
+    quantiles = np.array([
+        np.quantile(_thin(fit, names, min(THINNED, fit[names[0]].size)), probabilities, axis=0)
+        for fit in (one, other)
+    ])  # fmt: skip
+    with np.errstate(all="ignore"):
+        differences = np.abs(quantiles[0] - quantiles[1]).max(axis=0)
+        differences /= (quantiles[:, 3] - quantiles[:, 1]).min(axis=0)
+    order = np.argsort(np.nan_to_num(differences, nan=-1.0))[::-1]
+    half = MOST_COLUMNS // 2
+    spaced = np.linspace(half, len(names) - 1, half).astype(int)
+    return [names[i] for i in np.sort(order[np.concatenate([np.arange(half), spaced])])]
+
+
+def _worst(columns: Columns) -> Columns:
+    """Return the columns that mix worst, if there are many."""
+    names = worst_columns(columns) if len(columns) > MOST_COLUMNS else columns
+    return {name: columns[name] for name in names}
 
 
 def _missed_share(reference: "_Described", fit: "_Described", draws: int) -> Missed:
@@ -86,7 +116,7 @@ def separate_regions(columns: Columns) -> int:
     chains = max((len(values) for values in columns.values()), default=0)
     if chains < 2:
         return chains
-    draws = max(FEWEST, min(500, 4 * DRAWS // chains))
+    columns, draws = _worst(columns), max(FEWEST, min(500, 4 * DRAWS // chains))
     each = [_Described({k: v[c : c + 1] for k, v in columns.items()}) for c in range(chains)]
     region = list(range(chains))
     for i, j in combinations(range(chains), 2):
@@ -104,7 +134,7 @@ def _are_separate(one: "_Described", other: "_Described", draws: int) -> bool:
 def is_stationary(columns: Columns, largest_r_hat: float) -> bool:
     """Whether chains, or the halves of a single chain, agree: no R-hat above `largest_r_hat`."""
     arviz = arviz_module()
-    for values in columns.values():
+    for values in _worst(columns).values():
         halves = values
         if len(values) == 1:
             half = values.shape[1] // 2

@@ -33,6 +33,8 @@ ESS_PER_CHAIN = 100  # smallest effective sample size, in the bulk and in the ta
 TAILS = (0.05, 0.95)  # as in ArviZ 0.23; 1.x uses 5.5 % and 94.5 %
 FEWEST = 4  # draws per chain from which ArviZ estimates an effective sample size
 CACHED = 2000  # columns in the cache, a hundred bytes each
+# draws of a fit, of all columns together, up to which each column is measured exactly: two seconds
+EXACT = 4_000_000
 # Limits, relative to those of the verdict, beyond which a screened column is far from failing. The
 # screening is an approximation: no column that failed ArviZ's limits was beyond all of these, with
 # any of the faults in tests/diagnostics/test_screening.py
@@ -187,12 +189,34 @@ class Efficiency(NamedTuple):
     r_hat: np.ndarray  # NaN for a single chain
 
 
-def efficiency(columns: dict[str, np.ndarray]) -> Efficiency:
-    """Compute `Efficiency` of columns of shape (chain, draw), leaving out constant ones."""
+def efficiency(columns: dict[str, np.ndarray], most: int = EXACT) -> Efficiency:
+    """Compute `Efficiency` of columns of shape (chain, draw), leaving out constant ones.
+
+    Of more than `most` draws, those columns are measured exactly that a screening finds worst. The
+    figures of the others are those of the screening: errors are within some 15 %.
+    """
     moving = {name: x for name, x in columns.items() if not is_constant(x)}
-    rows = map_columns(_row, moving.values())
-    table = np.array(rows, dtype=float).reshape(len(moving), 7).T
-    return Efficiency(list(moving), *table)
+    values = list(moving.values())
+    if (
+        len(values) <= 2 * WORST
+        or len(values) * values[0].size <= most
+        or values[0].shape[1] < FEWEST
+    ):
+        table = np.array(map_columns(_row, values), dtype=float).reshape(len(values), 7)
+        return Efficiency(list(moving), *table.T)
+    screened = screen(values)
+    table = np.column_stack([*screened.moments, *screened.ess, screened.r_hat.max(axis=0)])
+    finite = np.flatnonzero(screened.finite)
+    worst = finite[Screened(*(each[..., finite] for each in screened)).worst(WORST)]
+    exact = np.array(map_columns(_row, [values[i] for i in worst])).reshape(len(worst), 7)
+    # the others are no worse, as in the verdict
+    table[:, 4:6] = np.maximum(table[:, 4:6], np.fmin.reduce(exact[:, 4:6], initial=np.inf))
+    several = len(values[0]) > 1
+    table[:, 6] = (
+        np.minimum(table[:, 6], np.fmax.reduce(exact[:, 6], initial=1.0)) if several else np.nan
+    )
+    table[worst] = exact
+    return Efficiency(list(moving), *table.T)
 
 
 @np.errstate(all="ignore")  # called in threads: draws may be too large for their squares

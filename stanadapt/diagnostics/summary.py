@@ -9,7 +9,7 @@ from rich.console import Console
 from stanadapt import results
 from stanadapt.diagnostics import mixing
 from stanadapt.diagnostics import printed_tables as tables
-from stanadapt.diagnostics.screening import is_constant
+from stanadapt.diagnostics.screening import NUMBERS
 from stanadapt.errors import StanadaptError, did_you_mean, require_names
 
 LOW, HIGH = 0.05, 0.95  # the quantiles beside the median
@@ -187,19 +187,19 @@ def _rows(columns: dict[str, np.ndarray]) -> np.ndarray:
     table = np.full((len(columns), len(COLUMNS)), np.nan)
     measured = mixing.efficiency(columns)
     row_of = {name: i for i, name in enumerate(measured.names)}
-    for row, (name, draws) in zip(table, columns.items(), strict=True):
-        if not np.isfinite(draws).all():
-            continue
-        row[2:5] = np.quantile(draws, [LOW, 0.5, HIGH])
-        if is_constant(draws):
-            row[0], row[1] = draws.flat[0], 0.0 if draws.size > 1 else np.nan
-            continue
-        i = row_of[name]
-        row[:2] = measured.mean[i], measured.sd[i]
-        row[5:] = (
-            measured.mcse_mean[i], measured.mcse_sd[i],
-            measured.ess_bulk[i], measured.ess_tail[i], measured.r_hat[i],
-        )  # fmt: skip
+    names, draws = list(columns), list(columns.values())
+    size = max(NUMBERS // max(draws[0].size, 1), 1) if draws else 1
+    for first in range(0, len(draws), size):
+        block = np.array(draws[first : first + size]).reshape(len(draws[first : first + size]), -1)
+        finite = first + np.flatnonzero(np.isfinite(block).all(axis=1))
+        table[finite, 2:5] = np.quantile(block[finite - first], [LOW, 0.5, HIGH], axis=1).T
+        for row in finite:
+            i = row_of.get(names[row])
+            if i is None:  # a constant
+                table[row, :2] = draws[row].flat[0], 0.0 if draws[row].size > 1 else np.nan
+            else:
+                numbers = (x[i] for x in measured[1:])
+                table[row, [0, 1, 5, 6, 7, 8, 9]] = (*numbers,)
     return table
 
 

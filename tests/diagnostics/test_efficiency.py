@@ -70,6 +70,26 @@ def test_errors_of_the_sd_are_the_spread_over_replicates(replicates):
     assert abs(z.mean()) < 5 / np.sqrt(400) + 0.1  # the sd is biased by about its variance / 2
 
 
+def test_of_many_draws_the_worst_columns_are_exact_and_the_others_estimated():
+    """Batch means of 4 x 500 draws give ESS and errors within a third; the median within a tenth."""
+    slow = {"slow": autoregression(0.97, (4, 500), seed=5), "broken": np.full((4, 500), np.nan)}
+    slow["broken"][0] = 1.0
+    usual = dict(zip(map(str, range(100)), autoregression(0.5, (100, 4, 500), seed=4), strict=True))
+    exact, screened = (efficiency(usual | slow, most=most) for most in (10**9, 0))
+    assert screened.names == exact.names
+    for name, one, other in zip(exact._fields[1:], exact[1:], screened[1:], strict=True):
+        assert one[100] == other[100], name
+        assert np.isnan(other[101]), name
+        if name.startswith(("ess", "mcse")):
+            ratio = other[:100] / one[:100]
+            assert np.abs(np.log(ratio)).max() < 0.5, name
+            assert np.median(ratio) == pytest.approx(1.0, abs=0.15), name
+    np.testing.assert_allclose(screened.mean[:100], exact.mean[:100], atol=1e-12)
+    np.testing.assert_allclose(screened.sd[:101], exact.sd[:101], rtol=1e-12)
+    assert np.nanmin(screened.ess_bulk) == np.nanmin(exact.ess_bulk)
+    assert np.nanmax(screened.r_hat) == np.nanmax(exact.r_hat)
+
+
 def test_the_error_of_the_mean_is_that_of_arviz():
     """`test_ranked` compares the other figures; mcse() of ArviZ 0.23 fails on arrays."""
     draws = autoregression(0.5, (4, 300), seed=3)

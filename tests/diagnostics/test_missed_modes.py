@@ -250,3 +250,12 @@ def test_a_single_chain_is_judged_by_its_halves():
     moved = x + 3 * (np.arange(1001) > 500)
     assert not is_stationary({"x": moved}, 1.05)
     assert not is_stationary({"x": np.where(x > 2, np.nan, x)}, 1.05)
+
+
+def test_of_many_columns_those_that_differ_show_the_missed_mode():
+    """A mode in one of 400 columns; with all of them, distances hide it."""
+    rng = np.random.default_rng(6)
+    whole, part = rng.normal(size=(2, 2, 400, 400))
+    whole[..., 7] += 12.0 * (rng.random((2, 400)) < 0.5)
+    assert missed_share(columns(whole), columns(part)).share > 0.3
+    assert not missed_share(columns(part), columns(whole)).clear
