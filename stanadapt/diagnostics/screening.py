@@ -15,7 +15,7 @@ import numpy as np
 
 from stanadapt.engine.interrupts import in_threads
 
-MEASURES = 4  # of the screening: so many columns, or fewer, are all measured exactly
+MEASURES = 4  # of the screening: this many columns, or fewer, are all measured exactly
 WORST = 8  # columns that are selected by each measure
 NUMBERS = 1 << 17  # in a block of columns: 1 MB, so that its passes stay in the processor's cache
 PARALLEL = 1 << 21  # numbers from which blocks are screened in threads

@@ -54,7 +54,9 @@ def summary(
         its index has two levels, element and fit. Its columns are
         those of `arviz.summary` under names that do not depend on ArviZ's version: mean, sd;
         quantiles q5, median, q95; Monte Carlo standard errors mcse_mean, mcse_sd; rank-normalized
-        effective sample sizes ess_bulk, ess_tail; r_hat. If the fit has the group `expectations`,
+        effective sample sizes ess_bulk, ess_tail; r_hat. Of more than four million numbers, those
+        that mix worst are measured exactly, and for the others all from mcse_mean on is estimated
+        from batch means. If the fit has the group `expectations`,
         `controlled` is the mean with control variates, and `mcse_controlled` its standard error.
         What cannot be computed is NaN: all but
         mean and quantiles of a constant, r_hat of a single chain, everything of draws that are not

@@ -178,7 +178,8 @@ class Memory(NamedTuple):
     name
         Name of that storage, for a message: "particles".
     settings
-        Names of the settings that can be lowered to reduce it.
+        Names of the settings that can be lowered to reduce it. Without any, the storage is an
+        estimate from above, for which no run is refused.
 
     """
 

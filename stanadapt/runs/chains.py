@@ -119,26 +119,31 @@ def _share_arrays(chains: list[Chain]) -> None:
 
 
 NUMBER = 8  # bytes
-# a warning is given if a run takes more than this share of the free memory
-MUCH = 0.5
+# a run says so if it takes more than this share of the free memory, or more bytes than this
+MUCH, LARGE = 0.5, 1e9
+COPIES = 1.4  # of the draws, while a result is built and judged: measured
 
 
 def require_memory(design: ChainDesign, dim: int, on_disk: bool = False) -> None:
-    """Refuse a run that does not fit into memory, and warn of one that takes much of it.
+    """Refuse a run that does not fit into memory, and say so if one takes much of it or of a disk.
 
     `dim` is the number of parameters on the unconstrained scale. Draws that go to a run folder
-    (`on_disk`) take none: it allocates the space for them itself.
+    (`on_disk`) take no memory before the end: it allocates the space for them itself.
     """
     parts = _parts(design, dim, on_disk)
     total, free = sum(part.size for part in parts), psutil.virtual_memory().available
-    if total < MUCH * free:
+    stored = parts[0].size if on_disk else 0
+    if total - stored < MUCH * free and total < LARGE:
         return
-    taken = ", ".join(f"{part.name} {part.size / 1e9:,.1f} GB" for part in parts)
+    taken = ", ".join(f"{part.name} {part.size / 1e9:,.1f} GB" for part in parts if part.size)
     largest = max(parts, key=lambda part: part.size)
     found = f"{taken}, and {free / 1e9:,.1f} GB are free. {largest.advice}"
-    if total > free:
+    if sum(part.size for part in parts if part.is_certain) - stored > free:
         raise StanadaptError("out_of_memory", f"the run does not fit into memory: {found}")
-    warn(Message("much_memory", f"this run will use more than half of the free memory: {found}"))
+    much = f"about {total / 1e9:,.1f} GB"
+    if total - stored >= MUCH * free:
+        much += " and more than half of the free memory"
+    warn(Message("much_memory", f"this run will use {much}: {found}"))
 
 
 class Part(NamedTuple):
@@ -147,26 +152,32 @@ class Part(NamedTuple):
     size: int
     name: str
     advice: str
+    is_certain: bool = True  # estimates from above refuse no run
 
 
 def _parts(design: ChainDesign, dim: int, on_disk: bool) -> list[Part]:
     plan, sampler = design.plan, design.sampler
     kept = plan.chains * (plan.draws + plan.warmup_draws)
-    draws = 0 if on_disk else NUMBER * kept * numbers_per_draw(design, dim)
-    matrices = NUMBER * plan.chains * sampler.memory.dense_matrices(design.settings) * dim**2
+    draws = NUMBER * kept * numbers_per_draw(design, dim)
+    memory, fewer = sampler.memory, "Keep fewer draws: iter_sampling, thin, chains."
+    matrices = NUMBER * plan.chains * memory.dense_matrices(design.settings) * dim**2
     parts = [
-        Part(draws, f"{kept:,} draws take", "Keep fewer draws: iter_sampling, thin, chains."),
+        Part(draws, f"{kept:,} draws take{' on disk' if on_disk else ''}", fewer),
+        Part(int(COPIES * draws), "their copies in the result", fewer, is_certain=False),
         Part(
             matrices,
             f"matrices of {sampler.name} for {dim} parameters",
             "Use the default sampler, which needs none, or diagonal=True if there is this setting.",
         ),
     ]
-    memory = sampler.memory
     if memory.storage is not None:
         lower = ", ".join([*memory.settings, "chains"])
         stored = plan.chains * memory.storage(design.settings, dim)
-        parts.append(Part(stored, f"{memory.name} of {sampler.name}", f"Lower {lower}."))
+        certain = bool(memory.settings)
+        advice = (
+            f"Lower {lower}." if certain else "Lower chains, or learn less (metric='diagonal')."
+        )
+        parts.append(Part(stored, f"{memory.name} of {sampler.name}", advice, certain))
     return parts
 
 

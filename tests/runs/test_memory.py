@@ -7,7 +7,9 @@ import psutil
 import pytest
 
 import stanadapt as sa
-from stanadapt.runs.chains import MUCH
+from stanadapt.engine.chain import ChainDesign
+from stanadapt.engine.plan import make_plan
+from stanadapt.runs.chains import COPIES, MUCH, require_memory
 from stanadapt.samplers import find, registered
 from tests.helpers.chains import make_chains
 from tests.helpers.codes import raises, warns
@@ -51,8 +53,23 @@ def test_a_run_that_just_fits_is_told_of_and_done(target, free):
     free(needed - 1)
     with raises("out_of_memory"):
         sa.sample(target, "rwm", **RUN)
-    free(int(needed / MUCH) + 1)
+    free(int((1.0 + COPIES) * needed / MUCH) + 2)
     sa.sample(target, "rwm", **RUN)
+
+
+def test_a_large_run_says_so_and_an_estimate_refuses_none(target, free):
+    """The default's factors, blocks and trees are estimated from above."""
+    plan = make_plan(
+        chains=4, parallel_chains=1, iter_warmup=100, iter_sampling=1000, thin=1, seed=1,
+        save_warmup=False, show_progress=False,
+    )  # fmt: skip
+    design = ChainDesign(*find("whitened_hmc"), plan, 10_000, False, False, None)
+    free(10**12)
+    with warns("much_memory", "4,000 draws", "factors"):
+        require_memory(design, 10_000)
+    free(2 * 10**8)
+    with warns("much_memory", "on disk", "more than half"):
+        require_memory(design, 10_000, on_disk=True)
 
 
 def test_matrices_that_do_not_fit(target, free):
@@ -62,7 +79,7 @@ def test_matrices_that_do_not_fit(target, free):
         sa.sample(target, "gad_mala", **few)
 
 
-STORING = {n: s.memory for n, s in registered().items() if s.memory.storage is not None}
+STORING = {n: s.memory for n, s in registered().items() if s.memory.settings}
 
 
 def test_particles_that_do_not_fit(target, free):

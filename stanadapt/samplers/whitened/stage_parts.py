@@ -17,7 +17,12 @@ from stanadapt.samplers.whitened.block import Window, make_room, make_window
 from stanadapt.samplers.whitened.choice import UNDECIDED, Choice
 from stanadapt.samplers.whitened.choose_metric import choose_metric, draws_of
 from stanadapt.samplers.whitened.climb import Climb
-from stanadapt.samplers.whitened.fisher_metric import FisherMetric, Metric, diagonal_metric
+from stanadapt.samplers.whitened.fisher_metric import (
+    LARGEST_DENSE,
+    FisherMetric,
+    Metric,
+    diagonal_metric,
+)
 from stanadapt.samplers.whitened.straighten import UNCHANGED, Straightened, in_coordinates_of
 
 FIRST_WINDOW, CLIMB, TRAVEL, SURVEY = "first window", "climb", "travel", "survey"
@@ -149,6 +154,16 @@ def own_scales(states: States, window: Window, former: list[np.ndarray]) -> list
         scales = np.sqrt((rows * rows).sum(axis=1))
         found.append(diagonal_metric(positions, gradients, scales).factor)
     return found
+
+
+def bytes_of_warmup(settings: Any, dim: int) -> int:
+    """Return about the bytes of a chain's longest block, of its factor, and of trees, at most."""
+    factor = dim * dim if dim <= LARGEST_DENSE else dim * min(dim // 4, LARGEST_DENSE)
+    if settings.metric != Metric.automatic:
+        factor = dim
+    # twice: as the chain writes it, and pooled
+    block = 2 * 2 * dim * max(2 * METRIC_WINDOWS[-1], 200)
+    return 8 * (factor + block + 5 * dim * (settings.max_treedepth + 2))
 
 
 # --- lengths of blocks ----------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from stanadapt.engine.points import (
     start_at,
     unused_gradient,
 )
-from stanadapt.engine.protocol import KEEP_GRADIENT
+from stanadapt.engine.protocol import KEEP_GRADIENT, Memory
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import Fraction, Positive, Probability
 from stanadapt.engine.triangular_map import (
@@ -63,7 +63,7 @@ from stanadapt.samplers.whitened.choice import Trajectory
 from stanadapt.samplers.whitened.climb import Climb, no_climb
 from stanadapt.samplers.whitened.earlier_draws import init_from_draws
 from stanadapt.samplers.whitened.fisher_metric import Metric
-from stanadapt.samplers.whitened.stage_parts import NUTS_CENTER
+from stanadapt.samplers.whitened.stage_parts import NUTS_CENTER, bytes_of_warmup
 
 
 class Settings(NamedTuple):
@@ -288,4 +288,5 @@ register(
     init_from={"warm_start": init_from_draws}, starts_at_draws=True,
     in_place_except=("current", "scratch", "tuning", "block"),
     extra_output=KEEP_GRADIENT,
+    memory=Memory(storage=bytes_of_warmup, name="factors, blocks and trees"),
 )  # fmt: skip
