@@ -37,7 +37,7 @@ def run(*command, **variables):
     return done.returncode, done.stderr
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="the home is found in another way")
 def test_a_home_that_cannot_be_written_is_one_note_and_a_lost_reader_none():
     # below a file: not even root can create it

@@ -6,8 +6,10 @@ import sys
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from stanadapt.cli import interruption
+from stanadapt.cli.commands import app
 from stanadapt.cli.terminal import report_errors
 from stanadapt.engine.chain import Chain
 from stanadapt.errors import StanadaptError
@@ -46,35 +48,43 @@ WRONG = {
     "negative radius": (["neal", "--inits", "-1"], ["inits", "-1"]),
     "missing include folder": (["neal", "--include", "none"], ["none"]),
 }
-
-
 WRONG_COMPARISONS = {
-    "settings of another sampler": (["--set", "rwm.scale=1"], ["[setting_unused]", "rwm", "auto"]),
-    "a setting that none has": (["--set", "leapfrogs=3"], ["[setting_unused]", "leapfrogs"]),
-    "a setting twice": (
-        ["--set", "adapt_delta=0.9", "--set", "nuts_target_accept=0.8"], ["adapt_delta"],
+    "settings of another sampler": (
+        ["neal", "--set", "rwm.scale=1"], ["settings: ", "[setting_unused]", "rwm", "auto"],
     ),
-    "thin too large": (["--thin", "9", "--iter-sampling", "3"], ["thin", "9"]),
+    "a setting that none has": (
+        ["neal", "--set", "leapfrogs=3"], ["settings: ", "[setting_unused]", "leapfrogs"],
+    ),
+    "a setting twice": (
+        ["neal", "--set", "adapt_delta=0.9", "--set", "nuts_target_accept=0.8"],
+        ["settings: ", "adapt_delta"],
+    ),
+    "thin too large": (
+        ["neal", "--thin", "9", "--iter-sampling", "3"], ["settings: ", "thin", "9"],
+    ),
+    "an unknown sampler": (["neal", "-s", "gad_mala,nope"], ["'nope'"]),
+    "an unknown engine": (
+        ["neal", "-s", "gad_mala", "--stan-nuts", "pymc"], ["stanli", "'pymc'"],
+    ),
+    "no sampler": (["neal", "-s", ",", "--stan-nuts", "none"], []),
+    "a missing program": (["none.stan"], ["none.stan"]),
+    "no iteration": (["none.stan", "--iter-sampling", "0"], ["iter_sampling"]),
+    "zero chains": (["neal", "--chains", "0"], ["chains", "0"]),
+    "a file in place of a folder": (["neal", "--out", "my.stan"], ["my.stan"]),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"), WRONG_COMPARISONS.values(), ids=list(WRONG_COMPARISONS)
+    ("command", "wrong"),
+    [("sample", wrong) for wrong in WRONG] + [("compare", wrong) for wrong in WRONG_COMPARISONS],
 )
-def test_wrong_comparisons_are_found_before_sampling(files, arguments, words):
-    printed = call("compare", "neal", *arguments, "--quiet", status=1)
-    assert printed.startswith("error in settings")
-    for word in words:
-        assert word in printed
-
-
-@pytest.mark.parametrize(("arguments", "words"), WRONG.values(), ids=list(WRONG))
-def test_wrong_arguments_are_found_before_sampling(files, monkeypatch, arguments, words):
+def test_wrong_arguments_are_found_before_sampling(files, monkeypatch, command, wrong):
     def advance(*arguments, **keywords):
         raise AssertionError("sampling began")
 
     monkeypatch.setattr(Chain, "advance", advance)
-    printed = call("sample", *arguments, "--quiet", status=1)
+    arguments, words = {"sample": WRONG, "compare": WRONG_COMPARISONS}[command][wrong]
+    printed = call(command, *arguments, "--quiet", status=1)
     assert printed.startswith("error in ")
     for word in words:
         assert word in printed
@@ -84,29 +94,6 @@ def test_wrong_arguments_are_found_before_sampling(files, monkeypatch, arguments
 @pytest.mark.parametrize("command", ["sample", "compare"])
 def test_an_unwritable_file_is_found_before_the_program_is_read(files, command):
     refused("not_writable", command, "none.stan", "--out", "my.stan/fit.nc", facts=["my.stan"])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["neal", "-s", "gad_mala,nope"], ["'nope'"]),
-        (["neal", "-s", "gad_mala", "--stan-nuts", "pymc"], ["stanli", "'pymc'"]),
-        (["neal", "-s", ",", "--stan-nuts", "none"], []),
-        (["none.stan"], ["none.stan"]),
-        (["neal", "--chains", "0"], ["chains", "0"]),
-        (["neal", "--out", "my.stan"], ["my.stan"]),
-    ],
-)
-def test_wrong_arguments_of_compare(files, arguments, words):
-    printed = call("compare", *arguments, "--quiet", status=1)
-    assert printed.startswith("error in ")
-    for word in words:
-        assert word in printed
-
-
-def test_wrong_iterations_of_compare_are_found_before_the_program_is_read(files):
-    printed = call("compare", "none.stan", "--iter-sampling", "0", "--quiet", status=1)
-    assert "iter_sampling" in printed
 
 
 def test_compare_with_a_missing_cmdstan(files, monkeypatch):
@@ -183,10 +170,9 @@ def test_the_installed_command(files):
     assert (files / "fit.nc").is_file()
 
 
-@pytest.mark.thorough
 def test_errors_go_to_standard_error(files):
-    done = run_process("sample", "none.stan", "--quiet", cwd=files)
-    assert done.returncode == 1
+    done = CliRunner().invoke(app, ["sample", "none.stan", "--quiet"])
+    assert done.exit_code == 1
     assert done.stdout == ""
     assert done.stderr.startswith("error in files: ")
     assert "none.stan" in done.stderr

@@ -42,22 +42,6 @@ def test_folders_without_a_run(files):
         assert call(*command, status=1).startswith("error in files")
 
 
-@pytest.mark.usefixtures("files")
-def test_a_resumed_run_gets_the_prior_of_one_that_was_never_stopped(tmp_path):
-    (tmp_path / "prior.json").write_text('{"m": 0}')
-    prior = ["--prior-data", "prior.json"]
-    sample = ["sample", "my.stan", "-d", "my.json", "-s", "rwm", *TINY]
-    call(*sample, *prior, "-o", "whole.nc")
-    call(*sample, "--run", "run", "-o", "first.nc")
-    assert call("resume", "run", "--prior-data", "missing.json", "-o", "no.nc", status=1)
-    call("resume", "run", "-o", "without.nc", "--quiet")
-    assert "prior" not in results.group_names(sa.load("without.nc"))
-    call("resume", "run", *prior, "-o", "resumed.nc", "--quiet")
-    assert_equal_groups("whole.nc", "resumed.nc")
-    call("resume", "run", "-o", "recorded.nc", "--quiet")  # by the last command, in the folder
-    assert_equal_groups("whole.nc", "recorded.nc")
-
-
 def assert_equal_groups(one, other):
     for group in ("posterior", "prior"):
         np.testing.assert_array_equal(
@@ -66,15 +50,22 @@ def assert_equal_groups(one, other):
 
 
 @pytest.mark.usefixtures("files")
-def test_a_run_records_where_the_data_of_its_prior_are(tmp_path, monkeypatch):
+def test_a_resumed_run_gets_the_prior_of_one_that_was_never_stopped(tmp_path, monkeypatch):
+    """And a run records where the data of its prior are."""
     prior = tmp_path / "prior.json"
     prior.write_text('{"m": 0}')
     sample = ["sample", "my.stan", "-d", "my.json", "-s", "rwm", *TINY]
-    call(*sample, "--prior-data", "prior.json", "--run", "run", "-o", "whole.nc")
+    call(*sample, "--prior-data", "prior.json", "-o", "whole.nc")
+    call(*sample, "--run", "run", "-o", "first.nc")
+    assert call("resume", "run", "--prior-data", "missing.json", "-o", "no.nc", status=1)
+    call("resume", "run", "-o", "without.nc", "--quiet")
+    assert "prior" not in results.group_names(sa.load("without.nc"))
+    call("resume", "run", "--prior-data", "prior.json", "-o", "resumed.nc", "--quiet")
+    assert_equal_groups("whole.nc", "resumed.nc")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    call("resume", "../run", "-o", "resumed.nc", "--quiet")
-    assert_equal_groups("../whole.nc", "resumed.nc")
+    call("resume", "../run", "-o", "recorded.nc", "--quiet")  # by the last command, in the folder
+    assert_equal_groups("../whole.nc", "recorded.nc")
     for change, fact in (
         (lambda: prior.write_text('{"m": 1}'), "other contents"),
         (lambda: prior.write_text("no JSON"), "prior.json"),

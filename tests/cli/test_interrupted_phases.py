@@ -131,13 +131,13 @@ function = %s
 """
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "slowly"),
     [
-        pytest.param("results.build", "time.sleep(1.0)", marks=pytest.mark.slow),
+        ("results.build", "time.sleep(1.0)"),
         pytest.param("verdict.verdict", "time.sleep(100)", marks=pytest.mark.soak),
-        pytest.param("verdict.verdict", DEAF_FOR_SECONDS, marks=pytest.mark.slow),
+        ("verdict.verdict", DEAF_FOR_SECONDS),
         pytest.param("files._write", "time.sleep(1.0)", marks=pytest.mark.soak),
         pytest.param("compare._add_missed", "time.sleep(100)", marks=pytest.mark.soak),
     ],
@@ -167,10 +167,8 @@ def half_written(files, name):
     return f"{named}\n{DRAWN % (begin, 'time.sleep(100)', name, name)}"
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "name", [pytest.param("verdict.verdict", marks=pytest.mark.slow), "files._write"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["verdict.verdict", "files._write"])
 def test_it_ends_at_once_if_a_run_folder_has_the_draws(files, name):
     run = files / "run"
     seconds, code, errors = interrupted(

@@ -1,12 +1,12 @@
 """Lists of the command line: whole names in a pipe, JSON, completion, and files of samplers."""
 
 import json
-import os
-import subprocess
 import sys
 
 import pytest
+from typer.testing import CliRunner
 
+from stanadapt.cli.commands import app
 from stanadapt.samplers import registered
 from tests.helpers import tiny_posteriordb
 from tests.helpers.command_line import call, refused
@@ -25,28 +25,21 @@ def test_names_are_whole_where_there_is_no_terminal(tmp_path):
     for name in ("one-one", long):
         content = {"name": name, "model_name": "m", "data_name": "d", "dimensions": {}}
         tiny_posteriordb.written(database / "posteriors" / f"{name}.json", content)
-    command = [sys.executable, "-m", "stanadapt", "models", "--posteriordb", str(database)]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    printed = CliRunner().invoke(app, ["models", "--posteriordb", str(database)]).stdout
     assert long in printed.splitlines()[-2].split() + printed.splitlines()[-1].split()
     rows = json.loads(call("models", "--posteriordb", database, "--json"))
     assert long in [row["posterior"] for row in rows]
 
 
-NAMED = "import sys; sys.argv[0] = 'stanadapt'; from stanadapt.cli import main; main()"
-
-
-@pytest.mark.thorough
-def test_a_shell_completes_commands_and_their_options():
+def test_a_shell_completes_commands_and_their_options(monkeypatch, capsys):
     def complete(words):
-        variables = {
-            "_STANADAPT_COMPLETE": "complete_bash", "COMP_WORDS": words,
-            "COMP_CWORD": str(len(words.split(" ")) - 1),
-        }  # fmt: skip
-        done = subprocess.run(
-            [sys.executable, "-c", NAMED],
-            env=os.environ | variables, capture_output=True, text=True,
-        )  # fmt: skip
-        return done.stdout.split()
+        monkeypatch.setenv("_STANADAPT_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
+        monkeypatch.setattr(sys, "argv", ["stanadapt"])
+        with pytest.raises(SystemExit):
+            app()
+        return capsys.readouterr().out.split()
 
     assert complete("stanadapt exp") == ["expectations", "explain"]
     assert "--iter-warmup" in complete("stanadapt sample --iter")

@@ -56,13 +56,19 @@ def test_the_page_is_short():
 
 
 @pytest.mark.thorough
-def test_the_sampler_of_the_page_draws_and_reports(tmp_path):
+def test_the_sampler_of_the_page_draws_reports_and_checks_its_settings(tmp_path):
     body = FIT.format(name="barker") + '\n    print(fit.attrs["final_step_size"].count(",") + 1)'
-    mean, sd, chains = map(float, run(tmp_path, "barker", PAGE, body).split())
+    body += '\n    sa.check_sampler("barker", step_size=-2)'
+    values, chains, refused = run(tmp_path, "barker", PAGE, body).splitlines()
+    mean, sd = map(float, values.split())
     # 4000 draws with an autocorrelation time of about 5: standard errors .07 and .05
     assert abs(mean - 3.0) < 0.35
     assert abs(sd - 2.0) < 0.25
-    assert chains == 2
+    assert chains == "2"
+    assert refused.startswith("settings: ")
+    assert refused.endswith("[invalid_setting]")  # without a code of the author
+    assert "step_size" in refused
+    assert "-2" in refused
 
 
 @pytest.mark.slow
@@ -84,16 +90,6 @@ def test_the_sampler_of_the_page_passes_the_checks(tmp_path):
 def test_future_annotations_are_read(tmp_path):
     source = PAGE.replace("\nfrom typing", "\nfrom __future__ import annotations\nfrom typing", 1)
     assert "nan" not in run(tmp_path, "barker", source, FIT.format(name="barker"))
-
-
-@pytest.mark.thorough
-def test_a_setting_out_of_range_is_an_error_without_a_code_of_the_author(tmp_path):
-    body = 'sa.check_sampler("barker", step_size=-2)'
-    printed = run(tmp_path, "barker", PAGE, body)
-    assert printed.startswith("settings: ")
-    assert printed.endswith("[invalid_setting]\n")
-    assert "step_size" in printed
-    assert "-2" in printed
 
 
 def test_a_note_needs_no_code_of_the_author():
