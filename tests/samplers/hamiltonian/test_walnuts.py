@@ -6,10 +6,9 @@ import numba
 import numpy as np
 import pytest
 from numba import carray
-from numba.core.runtime import _nrt_python, rtsys
 from scipy.stats import norm
 
-from stanadapt.engine import nuts_tree, protocol
+from stanadapt.engine import nuts_tree
 from stanadapt.engine.compiled.jit import c_function
 from stanadapt.engine.density import (
     GRADIENT_CALLS,
@@ -20,15 +19,13 @@ from stanadapt.engine.density import (
 )
 from stanadapt.engine.leapfrog import Leapfrog, Phase
 from stanadapt.engine.points import gradient_at, unused_gradient
-from stanadapt.samplers import find
 from stanadapt.samplers.hamiltonian import walnuts_orbit
 from stanadapt.samplers.hamiltonian.walnuts_orbit import Steps
 from tests.helpers.chains import column, finish, make_chains
-from tests.helpers.codes import raises
 from tests.helpers.gaussian_target import Gaussian, drawn
 from tests.helpers.metrics import METRICS
 from tests.helpers.seldom_parameters import slow_except
-from tests.helpers.targets import MEAN, SD, SHAPE, Awkward
+from tests.helpers.targets import MEAN, SD, Awkward, exact_draws, features, paired_surprises
 
 THIRD = 1.0 / 3.0
 
@@ -169,12 +166,6 @@ def moved(target, starts, factor, steps, iterations, max_depth=10, seed=7):
     )
 
 
-def surprise(features, ends, starts):
-    """Return the change of means of features, in paired standard errors."""
-    change = features(ends) - features(starts)
-    return np.abs(change.mean(axis=0)) / (change.std(axis=0) / np.sqrt(len(starts)))
-
-
 def gaussian_features(x):
     z = (x - [1.0, -2.0]) / [1.0, 3.0]
     return np.column_stack([z, z**2, z**3, z[:, :1] * z[:, 1:], np.abs(z) < 0.5, z > 1.0])
@@ -193,38 +184,23 @@ def test_a_gaussian_is_left_alone_with_steps_that_fail(extra_halving):
     ends, refined, diverging = moved(
         Gaussian([1.0, -2.0], sd), starts, np.ones((1, 2)), steps, iterations=4
     )
-    assert surprise(gaussian_features, ends, starts).max() < 4.5
+    assert paired_surprises(gaussian_features, ends, starts)[0].max() < 4.5
     assert refined > 100_000
     assert diverging > 1000
     assert np.any(ends != starts, axis=1).mean() > 0.3
 
 
-def exact(count, rng):
-    """Draw from the awkward target."""
-    normal = rng.standard_normal((count, 2))
-    draws = np.empty((count, 3))
-    draws[:, 0] = np.log(rng.gamma(SHAPE, size=count))
-    draws[:, 1] = MEAN[1] + SD[1] * normal[:, 0]
-    draws[:, 2] = MEAN[2] + SD[2] * (0.7 * normal[:, 0] + np.sqrt(0.51) * normal[:, 1])
-    return draws
-
-
-def awkward_features(draws):
-    z = (draws - MEAN) / SD
-    return np.column_stack(
-        [z, z**2, z[:, 0] ** 3, z[:, 1] * z[:, 2], z[:, 0] * z[:, 1], np.abs(z) < 0.3, z > 1.0]
-    )
-
-
 @pytest.mark.thorough
-@pytest.mark.parametrize("extra_halving", slow_except([THIRD], [0.0, THIRD]))
-@pytest.mark.parametrize(("metric", "step_size"), [("dense", 1.6), ("unit", 0.6)])
+@pytest.mark.parametrize(("metric", "step_size", "extra_halving"), slow_except(
+    [("dense", 1.6, THIRD)],
+    [(*how, extra) for how in (("dense", 1.6), ("unit", 0.6)) for extra in (0.0, THIRD)],
+))  # fmt: skip
 def test_an_asymmetric_target_is_left_alone(metric, step_size, extra_halving):
     """15 features within five errors; four runs of a correct sampler fail with probability 4e-5."""
-    starts = exact(30_000, np.random.default_rng(8))
+    starts = exact_draws(30_000, np.random.default_rng(8))
     steps = Steps(step_size, 0.5, 4, extra_halving, False)
     ends, refined, _ = moved(Awkward(), starts, METRICS[metric], steps, iterations=3)
-    assert surprise(awkward_features, ends, starts).max() < 5.0
+    assert paired_surprises(features, ends, starts)[0].max() < 5.0
     assert refined > 10_000
 
 
@@ -278,7 +254,7 @@ def test_a_funnel_is_left_alone(extra_halving):
     starts = Funnel.exact(20_000, np.random.default_rng(2))
     steps = Steps(1.0, 0.3, 8, extra_halving, False)
     ends, refined, _ = moved(Funnel(), starts, np.ones((1, 3)), steps, iterations=3, max_depth=5)
-    assert surprise(funnel_features, ends, starts).max() < 4.5
+    assert paired_surprises(funnel_features, ends, starts)[0].max() < 4.5
     assert refined > 20_000
 
 
@@ -340,44 +316,3 @@ def test_a_start_far_away_descends_during_warmup():
     assert not chain.stopped
     assert (np.abs(chain.sampling.constrained - MEAN) / SD).max() < 12
     assert not chain.state.descending
-
-
-@numba.njit
-def _iterations(density, settings, state, rng, count):
-    for _ in range(count):
-        state, _ = protocol.step(density, settings, state, rng)
-    return state
-
-
-@pytest.mark.slow
-def test_a_step_does_not_allocate():
-    (chain,) = make_chains(("walnuts", {"energy_tolerance": 0.01}), Awkward())
-    _nrt_python.memsys_enable_stats()
-    allocated = []
-    for count in (1, 1, 1000):
-        before = rtsys.get_allocation_stats().alloc
-        chain.state = _iterations(chain.density, chain.settings, chain.state, chain.rng, count)
-        allocated.append(rtsys.get_allocation_stats().alloc - before)
-    assert allocated[1] == allocated[2] > 0  # for the call of compiled code
-
-
-def test_without_a_finite_density_nothing_moves_and_nothing_hangs():
-    target = Awkward()
-    (chain,) = make_chains(("walnuts", {}), target, warmup=0, draws=50)
-    target.wall[0] = -np.inf
-    finish([chain])
-    assert len(np.unique(chain.sampling.constrained, axis=0)) == 1
-    # each of the nine levels stops at its first leapfrog
-    for name, value in (
-        ("n_steps", 9),
-        ("tree_depth", 0),
-        ("acceptance_rate", 0),
-        ("diverging", 1),
-    ):
-        assert (column(chain, name) == value).all()
-
-
-@pytest.mark.parametrize(("name", "bad"), [("max_halvings", 13), ("max_treedepth", 26)])
-def test_steps_that_never_end_are_refused(name, bad):
-    with raises("invalid_setting", f"walnuts: {name}", bad):
-        find("walnuts", **{name: bad})

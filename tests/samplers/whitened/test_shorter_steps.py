@@ -27,9 +27,8 @@ def nested():
 
 
 def fit_of(target, seed=1, **settings):
-    return sa.sample(
-        target, "whitened_hmc", straighten=False, seed=seed, show_progress=False, **settings
-    )
+    lengths = {"iter_sampling": 200, "show_progress": False}
+    return sa.sample(target, "whitened_hmc", straighten=False, seed=seed, **lengths, **settings)
 
 
 def diverging(fit):
@@ -67,13 +66,12 @@ def test_a_posterior_without_divergences_is_sampled_as_before():
         "parameters { vector<lower=0>[3] x; } model { x ~ lognormal(log([1e-3, 1, 1e3]), 0.5); }"
     )
     target = sa.Target(program, backend="stanli", show_progress=False)
-    # of ten pairs of runs, those in which a trajectory diverged while steps were adapted make a
+    # those of ten pairs of runs in which a trajectory diverged while steps were adapted make a
     # pilot, and differ; which ones depends on the last bits of a processor
-    same = 0
-    for seed in range(10):
-        usual, shortened = (
-            fit_of(target, seed, trajectory="nuts", shorten=s) for s in (False, True)
-        )
-        assert attribute(shortened, "acceptance_target") == 0.8
-        same += np.array_equal(usual["posterior"]["x"], shortened["posterior"]["x"])
-    assert same >= 1
+
+    def same(seed):
+        usual, shorter = (fit_of(target, seed, trajectory="nuts", shorten=s) for s in (False, True))
+        assert attribute(shorter, "acceptance_target") == 0.8
+        return np.array_equal(usual["posterior"]["x"], shorter["posterior"]["x"])
+
+    assert any(same(seed) for seed in range(10))
