@@ -8,20 +8,17 @@ show how well the whole distribution is covered, tails and center.
 from typing import ClassVar
 
 import numpy as np
-from numba import carray, cfunc, njit, types
+from numba import carray
 from scipy.stats import chi2
 
-from stanadapt.engine.density import Density, make_density
+from stanadapt.engine.compiled.jit import c_function, jit
+from stanadapt.engine.density import GRADIENT_SIGNATURE, VALUE_SIGNATURE, Density, make_density
 
 DIM = 8
 LEVELS = np.arange(1, 10) / 10
-_POINTER = types.CPointer(types.float64)
-_FLAG = types.int32
-_VALUE = types.int32(_POINTER, _FLAG, _FLAG, _POINTER, _POINTER, types.intp)
-_GRADIENT = types.int32(_POINTER, _FLAG, _FLAG, _POINTER, _POINTER, _POINTER, types.intp)
 
 
-@njit
+@jit
 def _rest(x):
     total = 0.0
     for i in range(2, DIM):
@@ -29,14 +26,14 @@ def _rest(x):
     return total
 
 
-@cfunc(_VALUE)
+@c_function(VALUE_SIGNATURE)
 def _banana(bend, propto, jacobian, position, value, message):
     x, out = carray(position, DIM), carray(value, 1)
     out[0] = _rest(x) - x[0] ** 2 / 200.0 - 0.5 * (x[1] - bend[0] * (x[0] ** 2 - 100.0)) ** 2
     return 0
 
 
-@cfunc(_VALUE)
+@c_function(VALUE_SIGNATURE)
 def _flower(bend, propto, jacobian, position, value, message):
     x, out = carray(position, DIM), carray(value, 1)
     radius = 10.0 + 6.0 * np.cos(6.0 * np.arctan2(x[1], x[0]))
@@ -44,7 +41,7 @@ def _flower(bend, propto, jacobian, position, value, message):
     return 0
 
 
-@cfunc(_GRADIENT)
+@c_function(GRADIENT_SIGNATURE)
 def _banana_gradient(bend, propto, jacobian, position, value, gradient, message):
     x, out, slope = carray(position, DIM), carray(value, 1), carray(gradient, DIM)
     off = x[1] - bend[0] * (x[0] ** 2 - 100.0)
@@ -55,7 +52,7 @@ def _banana_gradient(bend, propto, jacobian, position, value, gradient, message)
     return 0
 
 
-@cfunc(_GRADIENT)
+@c_function(GRADIENT_SIGNATURE)
 def _flower_gradient(bend, propto, jacobian, position, value, gradient, message):
     x, out, slope = carray(position, DIM), carray(value, 1), carray(gradient, DIM)
     radius, angle = np.hypot(x[0], x[1]), np.arctan2(x[1], x[0])

@@ -1,12 +1,12 @@
 """NUTS as a sampler: the law that it leaves invariant, its warm-up, and its report."""
 
-import numba
 import numpy as np
 import pytest
 
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine import nuts_tree
+from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.leapfrog import Leapfrog
 from stanadapt.engine.points import gradient_at, unused_gradient
 from stanadapt.results.cmdstan_csv import STATISTICS
@@ -32,7 +32,7 @@ def stats(fit, name):
 # --- the law -------------------------------------------------------------------------------------
 
 
-@numba.njit
+@jit
 def _after_one_iteration(density, leapfrog, tree, starts, step_size, max_depth, rng):
     ends = np.empty_like(starts)
     for i in range(len(starts)):

@@ -2,14 +2,13 @@
 
 from typing import ClassVar
 
-import numba
 import numpy as np
 import pytest
 from numba import carray
 from scipy.stats import norm
 
 from stanadapt.engine import nuts_tree
-from stanadapt.engine.compiled.jit import c_function
+from stanadapt.engine.compiled.jit import c_function, jit
 from stanadapt.engine.density import (
     GRADIENT_CALLS,
     GRADIENT_SIGNATURE,
@@ -141,7 +140,7 @@ def test_leaves_are_those_of_the_recursion(metric, wall):
 # --- the law -------------------------------------------------------------------------------------
 
 
-@numba.njit
+@jit
 def _after_iterations(density, leapfrog, orbit, starts, steps, max_depth, rng, iterations):
     """Return the draws after some iterations from each start, and refined leaves and failures."""
     ends, refined, diverging = np.empty_like(starts), 0, 0
