@@ -63,7 +63,10 @@ LATE = {"arviz", "dask", "matplotlib", "scipy.optimize", "scipy.spatial", "scipy
 
 @pytest.mark.thorough
 def test_commands_start_without_what_only_results_need():
-    """The package alone with names in use: Ctrl-C could not be handled during imports."""
+    """The package alone with names in use: Ctrl-C could not be handled during imports.
+
+    Nor is anything compiled, or imported for few uses, when all samplers are imported.
+    """
     code = f"""
 import sys, stanadapt.cli
 found = [*{{"numba", "numpy", "typer"}} & sys.modules.keys()]
@@ -71,6 +74,11 @@ from stanadapt.cli.commands import app
 for words, late in (["--help"], {HEAVY | LATE}), (["sample", "--help"], {LATE}):
     app(words, standalone_mode=False)
     found += late & sys.modules.keys()
+from numba.core import event
+event.register("numba:compile", recorded := event.RecordingListener())
+import stanadapt.samplers, stanadapt.targets.stan.install_cmdstan
+found += {{"cmdstanpy", "jax", "optax"}} & sys.modules.keys()
+found += recorded.buffer
 print("found", *found)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -168,9 +168,9 @@ def test_true_of_numpy_stops_too(answer, stops):
 @pytest.mark.thorough
 def test_a_kept_run_resumes_where_it_was_stopped(target, tmp_path):
     with warns("stopped_on_request"):
-        draw(target, lambda p: p.draws > 30, iter_sampling=100_000, run=tmp_path / "run")
-    fit = sa.resume(tmp_path / "run", iter_sampling=100_000, show_progress=False)
-    whole = draw(target, False, iter_sampling=100_000)
+        draw(target, lambda p: p.draws > 30, iter_sampling=20_000, run=tmp_path / "run")
+    fit = sa.resume(tmp_path / "run", iter_sampling=20_000, show_progress=False)
+    whole = draw(target, False, iter_sampling=20_000)
     np.testing.assert_array_equal(fit["posterior"]["x"].values, whole["posterior"]["x"].values)
 
 

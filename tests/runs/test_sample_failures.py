@@ -269,7 +269,7 @@ cli.main()
 """
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_real_sigint_ends_the_command_soon_with_a_file(tmp_path):
     out = tmp_path / "fit.nc"
     arguments = [

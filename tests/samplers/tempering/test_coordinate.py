@@ -121,7 +121,7 @@ def test_a_barrier_that_rises_with_b_is_the_uniform_coordinate(delta):
     np.testing.assert_allclose(ends[0], ends[1], rtol=1e-8, atol=1e-12)
     rngs = [np.random.default_rng(3) for _ in range(2)]
     draws = [
-        [coordinates.draw(o, r) for _ in range(20_000)]
+        [coordinates.draw(o, r) for _ in range(4000)]
         for o, r in zip((barrier, paper), rngs, strict=True)
     ]
     assert stats.ks_2samp(*draws).pvalue > 1e-4

@@ -3,8 +3,6 @@
 import importlib
 import pickle
 import re
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -124,17 +122,6 @@ def test_attributes_describe_the_extension(target):
     normalizers = results.attribute(fit, "ladder_log_normalizers")
     np.testing.assert_array_equal(normalizers, LADDER[1])
     assert repr(extended) == "Extended('program', 3 pseudo-samples, free, 9 parameters)"
-
-
-@pytest.mark.thorough
-def test_import_compiles_nothing():
-    code = (
-        "import stanadapt;"
-        "from stanadapt.samplers.tempering import pseudo_extension;"
-        "assert pseudo_extension.value_of_extended._compiled is None;"
-        "assert not pseudo_extension.extended_value.signatures"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=600)
 
 
 class Native:

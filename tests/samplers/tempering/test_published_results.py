@@ -55,6 +55,7 @@ def test_chains_are_as_precise_as_the_published_ones(rows):
         assert scale * ours < largest * sd
 
 
+@pytest.mark.slow
 def test_weights_give_the_exact_means_and_the_pooled_ratio_its_known_ones():
     """Theorem 2.1, two pseudo-samples and a Gaussian of variance 2, integrated on a grid.
 
