@@ -41,7 +41,8 @@ LENGTHS = "iter_warmup", "iter_sampling"
 
 @command(
     plan=options_of(
-        compare_repeats, leave_out=("target", "samplers", "repeats", "run", "force", "executor"),
+        compare_repeats,
+        leave_out=("target", "samplers", "repeats", "run", "force", "executor", "reference"),
         engine=Option(
             "Engine of Stan's NUTS: auto, cmdstan, stanli, or none to skip it.", str,
             ("--stan-nuts",),
@@ -112,10 +113,13 @@ def compare(
         _require_free(None, out, report, force or _continues(out, report))
     program = options.make_target(model, data, posteriordb, **target)
     if repeats is not None:
-        if posteriordb is not None:
-            _note_unused_draws(posteriordb, model)
-        targets = _all_targets(program, model, data, more, **target)
-        given = {"repeats": repeats, "run": out, "force": force, **plan}
+        targets = _all_targets(program, model, data, more, posteriordb, **target)
+        published = {
+            name: draws
+            for name, one in targets.items()
+            for draws in _reference_draws(posteriordb, name, one).values()
+        }
+        given = {"repeats": repeats, "run": out, "force": force, "reference": published, **plan}
         print_repeats(compare_repeats(targets, chosen, **given), out, report)
         return
     variables = plan.pop("var_names")
@@ -213,13 +217,6 @@ def _reference_draws(database: Path | None, name: str, target: Any) -> dict[str,
     return {"posteriordb": posteriors.reference_draws(name, target)}
 
 
-def _note_unused_draws(database: Path, name: str) -> None:
-    """Say that repeats are not compared with reference draws, if a posteriordb has them."""
-    if PosteriorDatabase(database).posterior(name).reference is not None:
-        text = f"the reference draws of {name} are not used: --repeats compares samplers only."
-        warn(Message("unused_published_draws", text))
-
-
 def draw_all(runs: dict[str, Any], out: Path | None, float32: bool, **given: Any) -> dict[str, Any]:
     """Run the samplers in turn, and write each fit as soon as it is complete.
 
@@ -244,20 +241,20 @@ def draw_all(runs: dict[str, Any], out: Path | None, float32: bool, **given: Any
 
 
 def _all_targets(
-    target: Target, model: str, data: str | None, more: list[str] | None, **given: Any
-) -> Target | dict[str, Target]:
-    """Return the target, or a dict of all targets by name if there are several."""
-    if not more:
-        return target
-    targets = {_name(model, data): target}
-    for text in more:
+    target: Target, model: str, data: str | None, more: list[str] | None,
+    posteriordb: Path | None, **given: Any,
+) -> dict[str, Target]:  # fmt: skip
+    """Return all targets by name; with a posteriordb, all of them are its posteriors."""
+    whole = posteriordb is not None  # names of posteriors may have dots
+    targets = {model if whole else _name(model, data) if more else target.name: target}
+    for text in more or []:
         other_model, _, other_data = text.partition(":")
-        name = _name(other_model, other_data)
+        name = other_model if whole else _name(other_model, other_data)
         if name in targets:
             raise StanadaptError(
                 "duplicate_target", f"--target {text}: there already is a target {name}."
             )
-        targets[name] = options.make_target(other_model, other_data or None, **given)
+        targets[name] = options.make_target(other_model, other_data or None, posteriordb, **given)
     return targets
 
 

@@ -200,7 +200,7 @@ def compare(
         own, reference = precise[name], precise[baseline]
         row["z_mean"], row["z_sd"] = disagreement(own, reference)
         if not row["exact"]:
-            row["bias_mean"], row["bias_sd"] = _bias(own, reference)
+            row["bias_mean"], row["bias_sd"] = bias(own, reference)
         if not {*own.names} & {*reference.names}:
             unlike[name] = [_why_unlike(own, reference, baseline)]
     table = Comparison(pd.DataFrame.from_dict(rows, orient="index"))
@@ -321,7 +321,7 @@ def disagreement(one: Efficiency, other: Efficiency) -> tuple[float, float]:
     return _finite(np.nanmax, np.abs(z_mean)), _finite(np.nanmax, np.abs(z_sd))
 
 
-def _bias(one: Efficiency, other: Efficiency) -> tuple[float, float]:
+def bias(one: Efficiency, other: Efficiency) -> tuple[float, float]:
     """Return the largest difference of means in sds of the other, and of sds relative to it."""
     one, other = _common(one, other)
     of_means, of_sds = (one.mean - other.mean) / other.sd, one.sd / other.sd - 1.0

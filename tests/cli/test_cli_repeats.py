@@ -7,7 +7,6 @@ import pytest
 import typer
 
 from stanadapt.cli import compare
-from tests.helpers.codes import warns
 from tests.helpers.command_line import TINY, call, refused
 from tests.helpers.tiny_posteriordb import NAME, tiny
 
@@ -68,8 +67,9 @@ def test_an_interruption_ends_with_the_repeats_so_far(capsys):
     assert "interrupted" in capsys.readouterr().out
 
 
-def test_reference_draws_that_repeats_do_not_use_are_noted(tmp_path):
-    database = tiny(tmp_path)
-    with warns("unused_published_draws"):
-        compare._note_unused_draws(database, NAME)
-    compare._note_unused_draws(database, "bare")  # a warning would be an error
+def test_repeats_of_a_posteriordb_have_errors_against_its_reference_draws(files):
+    database = tiny(files)
+    options = ["-s", "rwm", "--stan-nuts", "none", "--posteriordb", database, "--repeats", 1]
+    printed = call("compare", NAME, *options, "--out", "r", *TINY)
+    assert "mean error" in printed
+    assert (pd.read_csv("r/repeats.csv")[["error_mean", "error_sd"]] > 0.0).all(axis=None)

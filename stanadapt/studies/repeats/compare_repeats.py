@@ -58,6 +58,7 @@ def compare_repeats(
     thin: int = 1,
     inits: Any = None,
     executor: Any = None,
+    reference: Any = None,
     show_progress: bool = True,
 ) -> RepeatedComparison:
     """Draw with every sampler several times, and summarize cost and verdicts over the repeats.
@@ -95,6 +96,11 @@ def compare_repeats(
     executor : Executor or Dask client, optional
         Workers for the chains of our samplers, as for `sample`; Stan's NUTS runs in this process.
         The draws are the same, and seconds are those of the workers.
+    reference : fit, or dict of fits by target, optional
+        Draws that are known to be right, such as `reference_draws` of a posteriordb. The rows then
+        have `error_mean`, the largest error of a mean in standard deviations of the reference, and
+        `error_sd`, the largest relative error of a standard deviation. Both contain the Monte
+        Carlo errors of the reference.
     show_progress : bool
         Whether to show a bar in a terminal.
 
@@ -125,6 +131,7 @@ def compare_repeats(
     targets = _require_targets(target)
     require_executor(executor)
     repeats = require_whole("repeats", repeats, 1, MOST_REPEATS)
+    references = _require_references(reference, targets)
     settings_by_sampler = _require_settings(samplers)
     common: dict[str, Any] = {
         "chains": chains, "parallel_chains": parallel_chains, "thin": thin, "inits": inits,
@@ -142,7 +149,7 @@ def compare_repeats(
     seed = _choose_seed(seed, None if force else stored.earlier())
     if stored.path is not None:
         results.check_writable(stored.path)
-    stored.open(_origin(targets, {"seed": seed, **settings}, described), force)
+    stored.open(_origin(targets, references, {"seed": seed, **settings}, described), force)
     jobs = {
         (name, sampler): job
         for name, one in targets.items()
@@ -150,7 +157,9 @@ def compare_repeats(
             one, settings_by_sampler, engine, common, lengths, executor
         ).items()
     }
-    interrupted = _make_missing(stored, jobs, var_names, iter_warmup, show_progress, seed, repeats)
+    interrupted = _make_missing(
+        stored, jobs, references, var_names, iter_warmup, show_progress, seed, repeats
+    )
     result = RepeatedComparison(
         stored.table(), stored.origin, list(described), repeats, interrupted, list(targets)
     )
@@ -207,9 +216,34 @@ def _require_targets(targets: Any) -> dict[str, Target]:
     return {str(name): require_target(target) for name, target in targets.items()}
 
 
+def _require_references(given: Any, targets: dict[str, Target]) -> dict[str, Any]:
+    """Return reference draws by target, each checked against its program and data."""
+    if given is None:
+        return {}
+    by_name = isinstance(given, Mapping) and not hasattr(given, "attrs")
+    references = dict(given) if by_name else dict.fromkeys(targets, given)
+    for name, fit in references.items():
+        if name not in targets:
+            raise StanadaptError(
+                "different_targets",
+                f"reference has draws of {name!r}, which is none of the targets: "
+                f"{', '.join(targets)}.",
+            )
+        results.require_draws(fit, f"the reference of {name}")
+        target, known = targets[name], results.dataset(fit, "posterior").data_vars
+        hashes = {"program_hash": target.program.hash, "data_hash": target.data_hash}
+        other = any(results.attribute(fit, n, value) != value for n, value in hashes.items())
+        if other or not results.shapes(target.column_names).keys() & set(known):
+            raise StanadaptError(
+                "different_targets", f"the reference of {name} has draws of another target."
+            )
+    return references
+
+
 def _make_missing(
     stored: RepeatRows,
     jobs: dict[tuple[str, str], _Job],
+    references: dict[str, Any],
     var_names: Collection[str] | None,
     iter_warmup: int | None,
     show: bool,
@@ -234,7 +268,7 @@ def _make_missing(
                 bar.update(progress, description=task)
                 row = make_row(
                     name, i, repeat_seed(seed, i), job.draw, var_names, job.compiled_before,
-                    quiet=key in compiled,
+                    quiet=key in compiled, reference=references.get(target),
                 )  # fmt: skip
             except KeyboardInterrupt:
                 return True
@@ -287,6 +321,15 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, str | bool | int | float | list | None) else repr(value)
 
 
+def _source(reference: Any) -> str:
+    """Identify reference draws, by what made them and their first numbers."""
+    if reference is None:
+        return "none"
+    posterior = results.dataset(reference, "posterior").isel(chain=0, draw=0)
+    numbers = {str(name): x.values.tolist() for name, x in posterior.data_vars.items()}
+    return f"{results.source_name(reference)} {_digest(numbers)}"
+
+
 def _sort_names(var_names: Collection[str] | None) -> list[str] | None:
     if var_names is None:
         return None
@@ -315,7 +358,10 @@ def _choose_seed(seed: int | None, earlier: dict[str, Any] | None) -> int:
 
 
 def _origin(
-    targets: dict[str, Target], settings: dict[str, Any], samplers: dict[str, dict[str, Any]]
+    targets: dict[str, Target],
+    references: dict[str, Any],
+    settings: dict[str, Any],
+    samplers: dict[str, dict[str, Any]],
 ) -> dict[str, Any]:
     """Return the origin of the rows as plain values."""
     return {
@@ -326,6 +372,7 @@ def _origin(
                 "program_hash": target.program.hash,
                 "data_hash": target.data_hash,
                 "backend_version": target.backend_version,
+                "reference": _source(references.get(name)),
             }
             for name, target in targets.items()
         },

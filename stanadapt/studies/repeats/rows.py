@@ -11,9 +11,10 @@ import numpy as np
 import pandas as pd
 
 from stanadapt import results
-from stanadapt.diagnostics.compare import compare
+from stanadapt.diagnostics.compare import bias, compare, counted_variables
+from stanadapt.diagnostics.mixing import Efficiency, efficiency
 from stanadapt.errors import ConvergenceWarning, StanadaptError
-from stanadapt.studies.repeats.summary import MEASURES
+from stanadapt.studies.repeats.summary import ERRORS, MEASURES
 from stanadapt.studies.stored_rows import StoredRows
 
 # --- one repeat ----------------------------------------------------------------------------------
@@ -21,6 +22,7 @@ from stanadapt.studies.stored_rows import StoredRows
 SEEDS = 2**31 - 1  # CmdStan 2.27 reads seeds as signed 32-bit integers
 # lengths of a run that only compiles: enough warm-up to learn standardized coordinates
 WARMUP, SAMPLING = 60, 4
+REFERENCE = "reference draws"
 # taken from the table of `compare`, under the names there
 COMPARED = (
     "chains", "draws", "ess_bulk_min", "ess_tail_min", "ess_per_second", "ess_per_gradient",
@@ -64,12 +66,14 @@ def make_row(
     var_names: Collection[str] | None,
     compiled_before: float,
     quiet: bool,
+    reference: Any = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Any]:
     """Draw with one seed, and return the row of the tidy table.
 
     `compiled_before` are seconds of compilation that the fit records although they were spent
     earlier; `quiet` suppresses warnings other than verdicts, which are in the row in any case.
+    `reference` has draws of the same target, against which errors are measured.
 
     Raises
     ------
@@ -98,13 +102,21 @@ def make_row(
     line = table.iloc[0]
     compiling = max(float(line["seconds_compile"]) - compiled_before, 0.0)
     measured = {measure: _as_number(line[measure]) for measure in COMPARED}
+    fits = {name: fit} if reference is None else {name: fit, REFERENCE: reference}
+    errors = bias(*_moments(fits, var_names)) if len(fits) > 1 else (np.nan, np.nan)
     return _order({
         **row, **measured,
         "verdict": line["verdict"],
         "reasons": " ".join(table.attrs["reasons"][name]),
         "wall_seconds": max(spent - compiling, 0.0),
         "seconds": float(line["seconds_warmup"] + line["seconds_sampling"]),
+        **dict(zip(ERRORS, errors, strict=True)),
     })  # fmt: skip
+
+
+def _moments(fits: dict[str, Any], var_names: Collection[str] | None) -> list[Efficiency]:
+    wanted = counted_variables(fits, var_names)
+    return [efficiency(results.columns(fit, wanted=wanted)) for fit in fits.values()]
 
 
 def _as_number(value: Any) -> float | int:
@@ -118,7 +130,7 @@ def _order(row: dict[str, Any]) -> dict[str, Any]:
 
 # --- the folder ----------------------------------------------------------------------------------
 
-FORMAT, SCHEMA = "stanadapt repeats", 2
+FORMAT, SCHEMA = "stanadapt repeats", 3
 JSON, CSV, LATEX, PICTURE = "repeats.json", "repeats.csv", "summary.tex", "repeats.pdf"
 SHARED = ("versions", "settings")  # equal in all rows, as are targets and samplers in common
 ROW = ("target", *COLUMNS)

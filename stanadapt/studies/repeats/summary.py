@@ -8,10 +8,11 @@ import pandas as pd
 
 from stanadapt.errors import Message
 
+ERRORS = ("error_mean", "error_sd")  # against reference draws
 # measured in every repeat: those of `compare`, and wall time
 MEASURES = (
     "ess_bulk_min", "ess_tail_min", "ess_per_second", "ess_per_gradient", "r_hat_max",
-    "wall_seconds", "seconds", "gradients", "densities",
+    "wall_seconds", "seconds", "gradients", "densities", *ERRORS,
 )  # fmt: skip
 # quantiles of fewer repeats would be little more than the extremes
 FEWEST_FOR_QUANTILES = 5
@@ -92,6 +93,12 @@ def intervals(summary: pd.DataFrame) -> list[Message]:
     for kind in kinds:
         pairs = zip(names, summary["interval"], strict=True)
         messages.append(_describe_interval(kind, [n for n, one in pairs if one == kind], kinds))
+    if summary[list(ERRORS)].notna().any(axis=None):
+        text = (
+            "mean error, sd error: the largest differences from the reference draws, in standard "
+            "deviations of these, and relative to them."
+        )
+        messages.append(Message("how_to_read", text))
     return messages
 
 

@@ -17,6 +17,8 @@ COLUMNS = {
     "ess_per_gradient": Column("ESS/grad", "", 2),
     "r_hat_max": Column("R-hat", "{:.3f}", 3),
     "wall_seconds": Column("wall s", "", 4),
+    "error_mean": Column("mean error", "{:.2g}", 2),
+    "error_sd": Column("sd error", "{:.2g}", 3),
 }
 SPECIAL = {
     "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "_": r"\_", "%": r"\%", "&": r"\&",

@@ -61,7 +61,7 @@ def test_the_files_hold_the_same_table(found):
     assert csv["seed"].tolist() == result.rows["seed"].tolist()
     np.testing.assert_allclose(csv["r_hat_max"], result.rows["r_hat_max"])
     content = json.loads((folder / "repeats.json").read_text())
-    assert (content["format"], content["schema"]) == ("stanadapt repeats", 2)
+    assert (content["format"], content["schema"]) == ("stanadapt repeats", 3)
     assert content["settings"]["seed"] == 5
     assert content["settings"]["iter_warmup"] == 60
     assert content["samplers"]["rwm"]["initial_scale"] == 0.7

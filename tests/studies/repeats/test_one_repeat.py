@@ -1,5 +1,6 @@
 """The seed and the row of one repeat."""
 
+import numpy as np
 import pytest
 
 import stanadapt as sa
@@ -26,6 +27,18 @@ def test_a_row_has_the_costs_of_a_comparison_and_wall_time():
     assert row["ess_per_gradient"] == pytest.approx(row["ess_bulk_min"] / 5000)
     assert row["ess_bulk_min"] == line["ess_bulk_min"]
     assert (row["sampler"], row["repeat"], row["seed"], row["verdict"]) == ("a", 2, 9, "fine")
+
+
+def test_errors_are_measured_in_standard_deviations_of_the_reference():
+    draws = made_up_fits.draws(1)
+    shifted = draws | {"a": draws["a"] + 0.25 * draws["a"].std(ddof=1), "c": 1.5 * draws["c"]}
+    fit, reference = made_up_fits.fit(1, posterior=shifted), made_up_fits.fit(1, posterior=draws)
+    row = make_row("a", 1, 9, lambda seed: fit, ["a"], 0.0, quiet=True, reference=reference)
+    assert row["error_mean"] == pytest.approx(0.25)
+    assert row["error_sd"] == pytest.approx(0.0, abs=1e-12)
+    row = make_row("a", 1, 9, lambda seed: fit, None, 0.0, quiet=True, reference=reference)
+    assert row["error_sd"] == pytest.approx(0.5)
+    assert np.isnan(make_row("a", 1, 9, lambda seed: fit, None, 0.0, quiet=True)["error_mean"])
 
 
 def test_only_the_requested_variables_count():

@@ -108,3 +108,10 @@ def test_the_page_is_whole_and_needs_no_network(targets, runs, tmp_path):
 def test_no_target(runs):
     with raises("nothing_to_study", "target"):
         repeated({})
+
+
+def test_reference_draws_of_another_target_are_refused(targets, runs):
+    wrong = made_up_fits.fit(1)  # its hashes and variables are others
+    for given, fact in ((wrong, "the reference of near"), ({"nowhere": wrong}, "nowhere")):
+        with raises("different_targets", fact):
+            sa.compare_repeats(targets, ["rwm"], engine="none", reference=given)

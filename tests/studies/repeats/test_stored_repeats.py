@@ -211,7 +211,7 @@ def test_samplers_that_are_no_samplers(target, runs, samplers, code):
         repeated(target, samplers=samplers)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": "stanadapt repeats", "schema": 2}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": "stanadapt repeats", "schema": 3}'])
 def test_a_file_that_is_something_else_is_refused_and_left_alone(target, runs, tmp_path, text):
     (tmp_path / "repeats.json").write_text(text)
     for seed in (None, 5):
