@@ -93,6 +93,30 @@ def make_labels(labels: Any, shapes: Shapes, data: str, parameters: Collection[s
     )
 
 
+def labels_of_parameters(
+    labels: Labels, shapes: Shapes, data: str, parameters: Collection[str]
+) -> Labels:
+    """Return the labels of a target for other data, in which rows are others, and may be more."""
+    every = {**{name: x.shape for name, x in arrays(data).items()}, **shapes}
+    dims = {name: names for name, names in labels.dims.items() if name in every}
+    lengths = {
+        dim: size
+        for name in parameters
+        for dim, size in zip(_dims_of(name, dims, every), every[name], strict=True)
+    }
+    coords = {dim: x for dim, x in labels.coords.items() if lengths.get(dim) == len(x)}
+    given = {k: v for k, v in labels.posterior_predictive.items() if v in shapes and k != v}
+    given = {k: v for k, v in given.items() if v != f"{k}{REPLICATED}"}  # the others are found
+    likelihood = {k: v for k, v in labels.log_likelihood.items() if v in shapes}
+    return make_labels(Labels(dims, coords, given, likelihood), shapes, data, parameters)
+
+
+def _dims_of(name: str, dims: Mapping[str, list[str]], variables: Shapes) -> list[str]:
+    """Return the names of the dimensions of a variable: given, or the default ones."""
+    default = [default_dimension(name, i, variables) for i in range(len(variables[name]))]
+    return dims.get(name, default)
+
+
 def _check_reserved(shapes: Shapes) -> None:
     """Refuse, before sampling, names that no ArviZ object can hold afterward."""
     reserved = [name for name in ("chain", "draw") if name in shapes]
@@ -108,10 +132,8 @@ def _check_dims(labels: Labels, variables: Shapes) -> None:
     """Refuse names and labels of dimensions that the datasets of a result could not have."""
     sizes: dict[str, tuple[int, str]] = {}
     for name, shape in variables.items():
-        dims = labels.dims.get(name)
-        if dims is None:
-            dims = [default_dimension(name, i, variables) for i in range(len(shape))]
-        elif isinstance(dims, str) or len(dims) != len(shape):
+        dims = _dims_of(name, labels.dims, variables)
+        if isinstance(dims, str) or len(dims) != len(shape):
             raise _error(f"dims of {name} must be {len(shape)} names, for shape {shape}: {dims!r}.")
         for dim, size in zip(dims, shape, strict=True):
             _check_name(f"dims of {name}", dim)

@@ -17,22 +17,21 @@ from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.plan import make_plan
 from stanadapt.errors import Message, StanadaptError, require_flag, require_whole
 from stanadapt.samplers.initial_values import initial_positions
-from stanadapt.samplers.variational.laplace import SHARE
+from stanadapt.samplers.variational.laplace import FLAT, SHARE, STEPS, Evaluate, apart, falls
 from stanadapt.samplers.variational.lbfgs import climb
 from stanadapt.targets.constrainer import AFTER_PARAMETERS
 from stanadapt.targets.coordinates import element_name
+from stanadapt.targets.density_faults import Fault
 from stanadapt.targets.stan.syntax import block
 from stanadapt.targets.target import Target, require_target
 
 HISTORY = 6  # pairs of L-BFGS
-NEWTON_STEPS = 10  # after a climb
-SETTLED = 1e-3  # the last of these may be so long, relative to 1 + |x|
-FLAT = 1e-8  # smallest eigenvalue of the Hessian, scaled to a unit diagonal
+SETTLED = 1e-3  # the last Newton step may be so long, relative to 1 + |x|
 LARGEST_CURVED = 1000  # parameters; with more, a Hessian of differences takes too long
 # of a conditional standard deviation: steps of the differences that check the curvature. Twice the
 # step must find the same standard deviations, up to a share
 CHECKED_STEP, TOLERATED = 0.02, 0.03
-DELTA_STEP, ULPS = 0.01, 1000.0  # of a standard deviation; in units of the last place, at least
+DELTA_STEP = 0.01  # of a standard deviation
 FARTHEST = 1e15  # of a position, from where a climb does not return
 AT_BOUND, LEVEL = 10.0, 1e-6  # least size of a coordinate at a bound, and largest slope there
 REPEATS = 50  # of quantities: those that differ are random
@@ -48,7 +47,6 @@ RISES = (
 SAME = 1e-3  # ends whose log densities differ by less belong to one mode
 NAMED = 3
 SHOWN = 40  # rows that are printed
-Evaluate = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
 class Optimum(printed_tables.PrintedFrame):
@@ -170,21 +168,26 @@ def optimize(
     rngs = [np.random.default_rng(source) for source in plan.seeds()]
     positions = initial_positions(target, inits, rngs)
     with slow_step(plan.show_progress, f"Climbing the density of {target.name}"):
-        evaluate = objective(target, jacobian)
+        faults: list[str] = []
+        evaluate = objective(target, jacobian, faults)
         with one_blas_thread(), np.errstate(all="ignore"):
             ends = in_threads(
                 lambda i: _Climb(evaluate, positions[i], steps), plan.chains,
                 threads=plan.parallel_chains,
             )  # fmt: skip
             best = max(ends, key=lambda end: (end.found, end.value))
-            return _optimum(target, jacobian, best, ends, plan.seed)
+            found = _optimum(target, jacobian, best, ends, plan.seed)
+    if faults:
+        text = f"{faults[0]}. What a climb met there is unknown. Correct the function."
+        found.attrs["messages"].insert(0, Message("density_raised", text))
+    return found
 
 
-def objective(target: Target, jacobian: bool) -> Evaluate:
+def objective(target: Target, jacobian: bool, faults: list[str]) -> Evaluate:
     """Return a function of the unconstrained position: log density and gradient; -inf if it fails.
 
-    The embedded backend always adds the Jacobian, which is the density of the program without its
-    model.
+    Faults of a density in Python are added to `faults`. The embedded backend always adds the
+    Jacobian, which is the density of the program without its model.
     """
     alone = None if jacobian or target.is_native else target.without(*AFTER_PARAMETERS)
 
@@ -197,7 +200,9 @@ def objective(target: Target, jacobian: bool) -> Evaluate:
             if alone is not None:
                 volume, slope = alone.log_density_gradient(position)
                 value, gradient = value - volume, gradient - slope
-        except RuntimeError:
+        except RuntimeError as error:
+            if isinstance(error, Fault):
+                faults.append(f"the density {target.name} {error}")
             return -np.inf, np.zeros(position.size)
         if np.isfinite(value) and np.isfinite(gradient).all():
             return value, gradient
@@ -245,7 +250,7 @@ class _Climb:
         if self.dim > LARGEST_CURVED:
             why = f"no standard deviations: the curvature of {self.dim:,} parameters takes too long"
             return ended, why if ended else "the climb did not end", None
-        for _ in range(NEWTON_STEPS):
+        for _ in range(STEPS):
             minus = self._curvature(SHARE * np.maximum(1.0, np.abs(self.position)))
             gradient = self.evaluate(self.position)[1]
             size = np.sqrt(np.abs(np.diag(minus)))
@@ -269,12 +274,7 @@ class _Climb:
 
     def _curvature(self, steps: np.ndarray) -> np.ndarray:
         """Return minus the Hessian, from central differences of gradients with these steps."""
-        rows = []
-        for i, step in enumerate(steps):
-            ahead, behind, distance = _apart(self.position, i, step)
-            (high, there), (low, here) = self.evaluate(ahead), self.evaluate(behind)
-            rows.append((here - there) / (np.nan if -np.inf in (high, low) else distance))
-        minus = np.array(rows)
+        minus = falls(self.evaluate, self.position, steps)
         return 0.5 * (minus + minus.T)
 
     def check(self) -> None:
@@ -290,15 +290,6 @@ class _Climb:
         differ = ~(np.abs(others / first - 1.0) < TOLERATED).all(axis=0)
         self.covariance = None if differ.any() else found[2]
         self.unsure = np.flatnonzero(differ)
-
-
-def _apart(position: np.ndarray, i: int, step: float) -> tuple[np.ndarray, np.ndarray, float]:
-    """Return positions on both sides along a coordinate, and their distance as it is rounded."""
-    ahead, behind = position.copy(), position.copy()
-    step = max(step, ULPS * np.spacing(abs(position[i])))
-    ahead[i] += step
-    behind[i] -= step
-    return ahead, behind, ahead[i] - behind[i]
 
 
 def _optimum(
@@ -352,7 +343,7 @@ def _deviations(
     """Return standard deviations of the values of a function by the delta method."""
     slopes = []
     for i, sd in enumerate(np.sqrt(np.diag(covariance))):
-        ahead, behind, distance = _apart(position, i, DELTA_STEP * sd)
+        ahead, behind, distance = apart(position, i, DELTA_STEP * sd)
         try:
             slopes.append((function(ahead) - function(behind)) / distance)
         except RuntimeError:

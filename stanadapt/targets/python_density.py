@@ -151,13 +151,17 @@ class Density(Target):
         return f"the Density {self.name} ({self.program.hash})"
 
     def fault(self, positions: Iterable[np.ndarray]) -> str:
-        """Describe the first fault of the function, in runs so far and at these positions."""
+        """Describe the first fault of the function, in this run or at these positions.
+
+        The next run begins without it.
+        """
         for position in positions:
             try:
                 self.model.evaluate(position)
             except RuntimeError as error:
                 self._note_fault(error)
-        return self._fault
+        found, self._fault = self._fault, ""
+        return found
 
     def _note_fault(self, error: RuntimeError) -> bool:
         """Keep the first fault of the function; return whether this is it."""

@@ -20,7 +20,13 @@ from stanadapt.engine.density import Density, make_density
 from stanadapt.errors import StanadaptError, require_flag, require_names, warn
 from stanadapt.results import variable_name
 from stanadapt.results.attributes import IN_PYTHON
-from stanadapt.results.labels import data_groups, make_labels, merge_labels, stored_data
+from stanadapt.results.labels import (
+    data_groups,
+    labels_of_parameters,
+    make_labels,
+    merge_labels,
+    stored_data,
+)
 from stanadapt.targets.bound_program import BoundProgram, Data
 from stanadapt.targets.constrainer import Constrainer, address_of
 from stanadapt.targets.coordinates import element_name
@@ -355,7 +361,10 @@ class Target(BoundProgram, Samplable):
         return data_groups(self.labels, self.data)
 
     def with_data(self, data: Data) -> "Target":
-        """Return a target with the same program and backend, and other data."""
+        """Return a target with the same program and backend, and other data.
+
+        Names of dimensions are kept, and labels along those of parameters, if their number fits.
+        """
         bind = partial(
             Target,
             self.program,
@@ -368,7 +377,10 @@ class Target(BoundProgram, Samplable):
         # under these data some excluded quantities may have no elements
         shapes = results.shapes(other.column_names)
         exclude = [name for name in self.exclude if name in shapes]
-        return bind(exclude=exclude) if exclude else other
+        other = bind(exclude=exclude) if exclude else other
+        shapes = results.shapes(other.column_names)
+        other.labels = labels_of_parameters(self.labels, shapes, other.data, self.parameters)
+        return other
 
     def with_prior_data(self, data: Data) -> "Target":
         """Return the target under prior data, as the reference distribution of this one."""

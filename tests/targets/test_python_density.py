@@ -9,6 +9,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.errors import codes_of
 from tests.helpers.codes import raises
 
 QUIET = {"show_progress": False}
@@ -199,6 +200,29 @@ def test_a_fault_of_a_function_is_no_end_of_its_support(function, verdict, facts
     assert all(fact in told for fact in facts), told
     assert "parameters block" not in told
     assert ("hard edges" in told) == (verdict == "fine")
+
+
+def test_a_climb_tells_a_fault_and_the_next_run_begins_without_it():
+    broken = [True]
+
+    def function(x):
+        if broken[0] and x[0] > 0.5:
+            raise TypeError("a typo")
+        return -0.5 * (x - 1.0) @ (x - 1.0), 1.0 - x
+
+    broken[0] = False
+    target = sa.Density(function, 2)
+    broken[0] = True
+    found = sa.optimize(target, seed=1, show_progress=False)
+    assert "density_raised" in codes_of(found.attrs["messages"])
+    assert "a typo" in repr(found)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        first = sa.sample(target, "nuts", seed=1, iter_sampling=200, inits=0.0, **QUIET)
+        broken[0] = False
+        again = sa.sample(target, "nuts", seed=1, **QUIET)
+    assert first.attrs["verdict"] == "do not use"
+    assert again.attrs["verdict"] == "fine"
 
 
 def test_names_that_are_no_names_are_refused():

@@ -38,6 +38,22 @@ def test_a_copy_is_an_equal_target(target, again):
     assert other.backend == target.backend
 
 
+def test_labels_of_parameters_hold_for_other_data():
+    code = """data { int N; vector[N] y; } parameters { vector[2] x; } model { x ~ normal(0, 1); }
+    generated quantities { vector[N] fit = y * x[1]; }"""
+    dims = {"x": ["side"], "y": ["row"], "fit": ["row"]}
+    coords = {"side": ["left", "right"], "row": ["a", "b"]}
+    options = {"dims": dims, "coords": coords, "show_progress": False}
+    target = sa.Target(
+        code, {"N": 2, "y": [1, 2]}, labels={"log_likelihood": {"y": "fit"}}, **options
+    )
+    for count in (1, 2):  # as many rows are still other rows
+        labels = target.with_data({"N": count, "y": [3.0] * count}).labels
+        assert labels.dims == dims
+        assert list(labels.coords) == ["side"]
+        assert labels.log_likelihood == {"y": "fit"}
+
+
 def test_a_chain_draws_quantities_in_blocks_that_can_be_resumed(target):
     positions = np.random.default_rng(2).normal(size=(700, 6))
     whole, parts = (np.empty((700, len(target.column_names))) for _ in range(2))

@@ -11,12 +11,12 @@ Tierney and Kadane (1986), Journal of the American Statistical Association 81.
 
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.density import value_and_gradient
 from stanadapt.samplers.variational.gaussian import Gaussian, log_densities
 from stanadapt.samplers.variational.lbfgs import climb
@@ -29,6 +29,9 @@ SHARE = float(np.finfo(float).eps ** (1.0 / 3.0))
 STEPS, PROMISED = 10, 1e-12
 # eigenvalues below this share of the largest, in units of the learned scales, count as flat
 FLAT = 1e-8
+ULPS = 1000.0  # a step has at least so many units of the last place
+# log density, -inf if it fails, and gradient at a position
+Evaluate = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
 class Curved(NamedTuple):
@@ -79,27 +82,32 @@ def negative_hessian(
 
     Both are in units of `scale`; NaN if an evaluation fails.
     """
-    out, gradient = np.empty((density.dim, density.dim)), np.empty(density.dim)
-    _differences(density, position, SHARE * scale, out, gradient)
-    scaled = -out * np.outer(scale, scale)
-    return 0.5 * (scaled + scaled.T), gradient * scale
+
+    def evaluate(x: np.ndarray) -> tuple[float, np.ndarray]:
+        gradient = np.empty(density.dim)
+        return value_and_gradient(density, x, gradient), gradient
+
+    scaled = falls(evaluate, position, SHARE * scale) * np.outer(scale, scale)
+    return 0.5 * (scaled + scaled.T), evaluate(position)[1] * scale
 
 
-@jit
-def _differences(density, position, steps, out, gradient):
-    """Fill the rows of out with central differences of the gradient; NaN if these fail."""
-    n = density.dim
-    moved, ahead, behind = position.copy(), np.empty(n), np.empty(n)
-    for i in range(n):
-        moved[i] = position[i] + steps[i]
-        one = value_and_gradient(density, moved, ahead)
-        width = moved[i]
-        moved[i] = position[i] - steps[i]
-        other = value_and_gradient(density, moved, behind)
-        width -= moved[i]  # the distance after rounding
-        moved[i] = position[i]
-        for j in range(n):
-            out[i, j] = (ahead[j] - behind[j]) / width
-        if one == -np.inf or other == -np.inf or width == 0.0:
-            out[i, :] = np.nan
-    value_and_gradient(density, position, gradient)
+def falls(evaluate: Evaluate, position: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Return minus central differences of the gradient, a row for each step; NaN where it fails.
+
+    They are minus the Hessian, but for errors that make it a little asymmetric.
+    """
+    rows = []
+    for i, step in enumerate(steps):
+        ahead, behind, distance = apart(position, i, step)
+        (high, there), (low, here) = evaluate(ahead), evaluate(behind)
+        rows.append((here - there) / (np.nan if -np.inf in (high, low) else distance))
+    return np.array(rows)
+
+
+def apart(position: np.ndarray, i: int, step: float) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return positions on both sides along a coordinate, and their distance as it is rounded."""
+    ahead, behind = position.copy(), position.copy()
+    step = max(step, ULPS * np.spacing(abs(position[i])))
+    ahead[i] += step
+    behind[i] -= step
+    return ahead, behind, ahead[i] - behind[i]
