@@ -2,11 +2,8 @@
 
 import contextlib
 import datetime
-import functools
 import json
 import re
-import tempfile
-import warnings
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TypeGuard
@@ -16,8 +13,8 @@ import stanio
 import xarray as xr
 from stanio.reshape import VariableType
 
-from stanadapt.engine.compiled.cache_folder import environment
 from stanadapt.errors import Message, StanadaptError, codes_of
+from stanadapt.results.arviz_module import arviz_module, is_tree
 from stanadapt.results.coordinates import storable_text
 from stanadapt.results.datasets import draws_dataset
 
@@ -50,39 +47,13 @@ class Fit(Protocol):
         """Return a group by name; see `dataset`."""
 
 
-@functools.cache  # called for every column of a table, by several threads at once
-def arviz_module() -> Any:
-    """Return the installed ArviZ, imported at the first call.
-
-    In 0.23 it computes variances without Numba from then on, which it would use for the first
-    R-hat of every process: compilation takes longer than all R-hats of most fits.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # ArviZ 0.23 announces 1.0 at import
-        try:
-            import arviz  # takes 2.6 s in 0.23, so that it is imported only when needed
-        except OSError:  # 0.23 cannot record in the user's cache that it showed its announcement
-            with tempfile.TemporaryDirectory() as folder, environment(XDG_CACHE_HOME=folder):
-                import arviz
-    if hasattr(arviz, "Numba"):
-        arviz.Numba.disable_numba()
-    return arviz
-
-
-def is_tree() -> bool:
-    return int(arviz_module().__version__.split(".")[0]) >= 1
-
-
 def read_groups(path: Path, engine: str) -> Any:
     """Read a file or a store into memory, as an object of the installed ArviZ."""
     with contextlib.closing(xr.open_datatree(path, engine=engine)) as tree:
         for node in tree.subtree:
             # the tree's own `load` leaves a variable in the file that has the name of its group
             node.to_dataset(inherit=False).load()
-    if is_tree():
-        return tree
-    groups = {name: node.to_dataset() for name, node in tree.children.items()}
-    return arviz_module().InferenceData(attrs=dict(tree.attrs), **groups)
+    return _fit(tree.to_dict(), tree.attrs)
 
 
 def variables(
@@ -130,9 +101,16 @@ def build(groups: Groups, attributes: Mapping[str, Any]) -> Fit:
     if isinstance(attributes.get("notes"), list | tuple):
         attrs["note_codes"] = storable(codes_of(attributes["notes"]))
     attrs["created_at"] = datetime.datetime.now(datetime.UTC).isoformat()
+    return _fit({"/": xr.Dataset(attrs=attrs), **ready}, attrs)
+
+
+def _fit(groups: Mapping[str, xr.Dataset], attrs: Mapping[Any, Any]) -> Any:
+    from stanadapt.results.answers import FitObject  # which imports ArviZ
+
     if is_tree():
-        return xr.DataTree.from_dict({"/": xr.Dataset(attrs=attrs), **ready})
-    return arviz_module().InferenceData(attrs=attrs, **ready)
+        return FitObject.from_dict(groups)
+    named = {path.strip("/"): group for path, group in groups.items() if path != "/"}
+    return FitObject(attrs=dict(attrs), **{n: x for n, x in named.items() if n and "/" not in n})
 
 
 def _datasets(groups: Groups) -> dict[str, xr.Dataset]:

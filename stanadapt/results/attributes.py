@@ -3,7 +3,7 @@
 import functools
 import json
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 # libraries on which draws, or reading them, depend
@@ -18,7 +18,14 @@ IN_PYTHON = "// a density in Python"
 
 @functools.cache  # reading them takes milliseconds
 def _versions() -> Mapping[str, str]:
-    return {name: version(name) for name in RECORDED}
+    return {name: _version(name) for name in RECORDED}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:  # stanli, where it has no wheel
+        return "not installed"
 
 
 def library_versions() -> dict[str, str]:

@@ -21,7 +21,7 @@ from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import REGISTRY, Sampler
 from stanadapt.engine.settings import as_chosen
 from stanadapt.errors import Message, StanadaptError
-from stanadapt.results.attributes import RECORDED, library_versions
+from stanadapt.results.attributes import library_versions
 from stanadapt.results.labels import plain_labels
 from stanadapt.runs.folder import RunFolder
 from stanadapt.runs.result import SavedGroups, attributes_at_start, stat_labels
@@ -295,7 +295,7 @@ def require_sendable(target: Samplable, spec: RunSpec) -> None:
 
 def other_versions(spec: RunSpec) -> list[str]:
     """Return a note if libraries differ from those with which the run began."""
-    now = {"stanadapt": version("stanadapt"), **{name: version(name) for name in RECORDED}}
+    now = {"stanadapt": version("stanadapt"), **library_versions()}
     then = {"stanadapt": spec.stanadapt, **spec.versions}
     changed = [f"{n} {then.get(n, '?')}, now {now[n]}" for n in now if now[n] != then.get(n)]
     if not changed:

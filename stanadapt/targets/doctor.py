@@ -54,11 +54,14 @@ def _backends() -> list[str]:
 
 
 def _embedded() -> str:
+    if not stanli.installed():
+        return f"embedded backend: NOT INSTALLED: {stanli.MISSING}"
     try:
         stanli.self_test(force=True)
     except StanadaptError as error:
         return f"embedded backend: NOT USABLE: {error.message}"
-    return "embedded backend: its self-test passes"
+    later = "" if stanli.installed() == stanli.VERSION else f"; guards are for {stanli.VERSION}"
+    return f"embedded backend: its self-test passes{later}"
 
 
 def _cmdstan() -> str:

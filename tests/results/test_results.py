@@ -4,6 +4,7 @@ import copy
 import datetime
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.results import files
-from stanadapt.results.arviz_object import is_tree
+from stanadapt.results.arviz_object import arviz_module, is_tree
 from tests.helpers.codes import raises
 from tests.helpers.repository import ROOT
 
@@ -138,7 +139,7 @@ def test_a_path_under_an_ascii_locale_is_stored_as_text(fit, tmp_path):
     fit = copy.deepcopy(fit)
     fit.attrs["program"] = "modèle.stan".encode().decode("ascii", "surrogateescape")
     fit.attrs["other"] = "half of a pair: \ud800"
-    loaded = results.load(results.save(fit, tmp_path / "fit.nc"))
+    loaded = results.load(sa.save(fit, tmp_path / "fit.nc"))
     assert loaded.attrs["program"] == "modèle.stan"
     assert loaded.attrs["other"] == "half of a pair: ?"
 
@@ -454,3 +455,15 @@ def test_a_flipped_bit_is_an_error_or_nothing(fit, tmp_path):
         except StanadaptError:
             refused += 1
     assert refused
+
+
+def test_methods_of_other_packages_are_answered(tmp_path):
+    fit = results.build({"posterior": {"x": np.zeros((2, 5))}}, {})
+    sa.save(fit, tmp_path / "fit.nc")
+    for one in (fit, pickle.loads(pickle.dumps(fit)), sa.load(tmp_path / "fit.nc")):
+        with pytest.raises(AttributeError, match=r"Use stanadapt\.summary\(fit\)"):
+            one.summary()
+        with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+            one.nonsense  # noqa: B018
+        assert one.posterior["x"].shape == (2, 5)
+    assert isinstance(fit, arviz_module().InferenceData if not is_tree() else xr.DataTree)

@@ -34,6 +34,7 @@ from stanadapt.runs.stan_nuts.engine import METRICS, NutsRun, NutsSettings
 from stanadapt.runs.stan_nuts.verification import Verification, not_checked, verify
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.targets.stan import toolchain
+from stanadapt.targets.stan.backends import BACKENDS
 from stanadapt.targets.target import Target, require_target, variable_name
 
 ENGINES = {"cmdstan": cmdstan.run, "stanli": stanli.run}
@@ -200,7 +201,10 @@ def choose_engine(backend: str) -> str:
             f"the backend of Stan's NUTS must be one of {names}, got {backend!r}.",
         )
     if backend == "auto":
-        return "cmdstan" if toolchain.cmdstan() else "stanli"
+        backend = "cmdstan" if toolchain.cmdstan() else "stanli"
+    usable, why = BACKENDS["stanli"].availability()
+    if backend == "stanli" and not usable:
+        raise StanadaptError("stanli_unusable", f"{why}.")
     if backend == "cmdstan" and not toolchain.cmdstan():
         problem = toolchain.cmdstan_problem()
         raise StanadaptError(

@@ -42,7 +42,7 @@ def run(
     """Sample from the given unconstrained positions; see `NutsRun`."""
     import stanli  # a library of 41 MB, loaded only if this engine is used
 
-    status(f"Sampling {target.name} with the NUTS of stanli {backend.VERSION}")
+    status(f"Sampling {target.name} with the NUTS of stanli {backend.installed()}")
     if target.backend != "stanli":
         backend.construct(target.program, target.data)  # raises if its checks fail
     printed = io.StringIO()
@@ -68,7 +68,7 @@ def run(
         warmup_seconds=_seconds(printed, "Warm-up"),
         sampling_seconds=_seconds(printed, "Sampling"),
         compile_seconds=0.0,
-        engine=f"stanli {backend.VERSION}",
+        engine=f"stanli {backend.installed()}",
         remarks=(shared(target),),
     )
 

@@ -20,7 +20,7 @@ from stanadapt.engine.protocol import PRESET
 from stanadapt.engine.registry import find
 from stanadapt.engine.settings import as_chosen
 from stanadapt.errors import StanadaptError, is_one_of, require_names, require_whole
-from stanadapt.results.attributes import RECORDED
+from stanadapt.results.attributes import library_versions
 from stanadapt.runs.choose_sampler import AUTO, DEFAULT, require_sampler
 from stanadapt.runs.sample import sample
 from stanadapt.runs.stan_nuts.stan_nuts import choose_engine, stan_nuts
@@ -365,7 +365,7 @@ def _origin(
 ) -> dict[str, Any]:
     """Return the origin of the rows as plain values."""
     return {
-        "versions": {name: version(name) for name in ("stanadapt", *RECORDED)},
+        "versions": {"stanadapt": version("stanadapt"), **library_versions()},
         "targets": {
             name: {
                 "model": target.name,

@@ -88,7 +88,7 @@ def _load_native(
 def _load_stanli(program: Program, data: str, unsafe: bool, report: Report) -> Loaded:
     with report_if_slow(report, lambda: refusals.slow_to_bind(program)):
         model, remarks = stanli.construct(program, data, unsafe)
-    return Loaded(model, f"stanli {stanli.VERSION}", False, 0.0, remarks)
+    return Loaded(model, f"stanli {stanli.installed()}", False, 0.0, remarks)
 
 
 def _bridgestan_availability() -> tuple[bool, str]:
@@ -109,6 +109,8 @@ def _cmdstan_availability() -> tuple[bool, str]:
 
 
 def _stanli_availability() -> tuple[bool, str]:
+    if not stanli.installed():
+        return False, stanli.MISSING
     return True, "the embedded backend, which needs no C++ compiler"
 
 
@@ -139,7 +141,11 @@ def choose(name: str) -> list[tuple[Backend, str]]:
         requested, reason = os.environ[VARIABLE], f"requested by {VARIABLE}"
     if is_one_of(requested, ["auto"]):
         states = [(backend, *backend.availability()) for backend in BACKENDS.values()]
-        return [(backend, why) for backend, usable, why in states if usable]
+        choices = [(backend, why) for backend, usable, why in states if usable]
+        if not choices:
+            listed = "; ".join(why for *_, why in reversed(states))
+            raise StanadaptError("backend_unavailable", f"there is no backend: {listed}.")
+        return choices
     if not is_one_of(requested, BACKENDS):
         names = ", ".join(["auto", *BACKENDS])
         source = "backend" if requested is name else f"the environment variable {VARIABLE}"
@@ -150,8 +156,8 @@ def choose(name: str) -> list[tuple[Backend, str]]:
     if not usable:
         raise StanadaptError(
             "backend_unavailable",
-            f"the backend {requested!r} cannot be used: {why.rstrip('.')}. "
-            "backend='stanli' needs no compiler.",
+            f"the backend {requested!r} cannot be used: {why.rstrip('.')}."
+            + (" backend='stanli' needs no compiler." if stanli.installed() else ""),
         )
     return [(BACKENDS[requested], reason)]
 

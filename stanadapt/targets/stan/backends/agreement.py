@@ -92,7 +92,7 @@ def check(
     nothing = [(np.nan, np.full(point.size, np.nan)) for point in points]
     where = _disagreement(ours or nothing, theirs)
     if where is None:
-        return f"agrees with stanli {stanli.VERSION} at {len(points)} points"
+        return f"agrees with stanli {stanli.installed()} at {len(points)} points"
     point, (value, gradient) = points[where], (ours or nothing)[where]
     other, other_gradient = theirs[where]
     worst = int(np.argmax(np.nan_to_num(abs(gradient - other_gradient), nan=np.inf)))
@@ -106,7 +106,7 @@ def check(
         f"the densities of {program.name} disagree at the unconstrained position {shown}"
         f"{' (the first 6 coordinates)' if point.size > 6 else ''}: {name} gives the log density "
         f"{value:.8g} and, in coordinate {worst + 1}, the derivative {gradient[worst]:.8g}; "
-        f"stanli {stanli.VERSION} gives {other:.8g} and {other_gradient[worst]:.8g} (log "
+        f"stanli {stanli.installed()} gives {other:.8g} and {other_gradient[worst]:.8g} (log "
         f"densities may differ by a constant). {trust}Use backend='stanli', or a newer CmdStan. "
         "unsafe=True omits this check.",
     )

@@ -101,11 +101,11 @@ def refused_by(installed: toolchain.CmdStan, program: Program) -> str:
 
 def accepted_by_newest(program: Program) -> bool:
     """Return whether the newest Stan compiler at hand, the embedded one, accepts the program."""
-    import stanli  # loads a 41 MB library, hence not at import
-
     try:
+        import stanli  # loads a 41 MB library, hence not at import
+
         stanli.stan_to_mir(program.code)
-    except RuntimeError:
+    except (RuntimeError, ImportError):
         return False
     return True
 

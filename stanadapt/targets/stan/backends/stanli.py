@@ -9,6 +9,7 @@ import importlib.metadata
 import itertools
 import json
 import os
+import re
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
@@ -42,6 +43,11 @@ LARGEST_BOUND_TWICE = 2_000_000
 BUILD_TOLERANCE, GRADIENT_TOLERANCE = 1e-9, 1e-3
 # relative error of a density that is a sum of many terms
 ROUNDING = 8 * np.finfo(float).eps
+
+MISSING = (
+    "stanli, the embedded backend, is not installed: there are wheels for Linux with glibc 2.28, "
+    "macOS and Windows. CmdStan needs none (`stanadapt install-cmdstan`)"
+)
 
 # environment variables and file descriptor 2 are shared by the whole process
 _LOCK = threading.RLock()
@@ -109,13 +115,27 @@ def _bound(program: Program, data: str, passes_off: tuple[bool, ...]) -> tuple["
 
 
 def _require_version() -> None:
-    installed = importlib.metadata.version("stanli")
-    if installed != VERSION:
+    found = installed()
+    if not found:
+        raise StanadaptError("stanli_unusable", f"{MISSING}.")
+    if _numbers(found) < _numbers(VERSION):
         raise StanadaptError(
             "stanli_unusable",
-            f"stanli {installed} is installed, but its guards were developed for {VERSION}. "
-            f"Install that version: pip install stanli=={VERSION}.",
+            f"stanli {found} is installed, and its faults are not those of {VERSION}, against "
+            f'which there are guards. Install a later one: pip install "stanli>={VERSION}".',
         )
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(part) for part in re.findall(r"\d+", version)[:3]]
+
+
+def installed() -> str:
+    """Return the installed version of stanli; "" without any."""
+    try:
+        return importlib.metadata.version("stanli")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 def _translate(program: Program) -> str:
@@ -298,8 +318,11 @@ model {
 
 
 def self_test(force: bool = False) -> None:
-    """Apply guard 1: verify, once per installed version, that the switches still work."""
-    marker = cache_root() / "backends" / f"stanli-{VERSION}-switches-act"
+    """Apply guard 1: verify, once per installed version, that the switches still work.
+
+    A later release than the one whose faults are known is used if it passes.
+    """
+    marker = cache_root() / "backends" / f"stanli-{installed()}-switches-act"
     if marker.exists() and not force:
         return
     x, group = np.array([0.5, -1.0, 2.0, 0.3, 1.5, -0.7, 0.9]), np.array([1, 2, 1, 2, 2, 1, 2])
@@ -321,8 +344,10 @@ def self_test(force: bool = False) -> None:
         if not abs(value - expected) < 1e-10 * abs(expected):
             raise StanadaptError(
                 "stanli_unusable",
-                f"stanli {VERSION} fails its self-test: it gives {value} instead of {expected}. "
-                "It is not used; please report this with the output of `stanadapt doctor`.",
+                f"stanli {installed()} fails its self-test: it gives {value} instead of "
+                f"{expected}. It is not used; please report this with the output of `stanadapt "
+                f"doctor`, and install the release with which it passes: pip install "
+                f"stanli=={VERSION}.",
             )
     with contextlib.suppress(OSError):  # in a read-only cache the next process tests again
         marker.parent.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
+from stanadapt.runs.stan_nuts.stan_nuts import choose_engine
 from stanadapt.targets.stan.backends import stanli
 from tests.helpers.codes import raises, warns
 from tests.helpers.stanli_programs import assert_density, normal_sum
@@ -105,13 +106,29 @@ def test_standard_error_is_restored(capfd):
     assert capfd.readouterr().err == "still here\n"
 
 
-def test_another_version_is_refused(monkeypatch):
+@pytest.mark.parametrize("installed", ["0.9.6", None, "0.24.1"])
+def test_the_self_test_decides_about_later_releases(monkeypatch, installed):
     version = importlib.metadata.version
-    monkeypatch.setattr(
-        importlib.metadata, "version", lambda name: "0.25.0" if name == "stanli" else version(name)
-    )
-    with raises("stanli_unusable", "pip install stanli==0.24.0", "0.25.0"):
-        sa.Target("parameters { real x; } model { x ~ normal(0, 1); }")
+
+    def answer(name):
+        if name == "stanli" and installed is None:
+            raise importlib.metadata.PackageNotFoundError
+        return installed if name == "stanli" else version(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", answer)
+    monkeypatch.setenv("CMDSTAN", "/nowhere")
+    monkeypatch.delenv("STANADAPT_BACKEND", raising=False)
+    code = "parameters { real x; } model { x ~ normal(0, 1); }"
+    if installed == "0.24.1":
+        assert sa.Target(code).backend_version == "stanli 0.24.1"
+    elif installed is None:
+        with raises("backend_unavailable", "install-cmdstan", "stanli"):
+            sa.Target(code)
+        with raises("stanli_unusable", "install-cmdstan"):
+            choose_engine("auto")
+    else:
+        with raises("stanli_unusable", "stanli>=0.24.0", installed):
+            sa.Target(code)
 
 
 def test_without_an_execution_report_programs_with_branches_are_refused(monkeypatch):

@@ -1,0 +1,58 @@
+"""Fits as ArviZ objects that answer methods of other packages with what does the same here.
+
+A file of its own, since its classes need ArviZ at import.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+import xarray as xr
+
+from stanadapt.results.arviz_module import arviz_module, is_tree
+
+SUMMARY, DRAWS = "stanadapt.summary(fit)", 'fit["posterior"], or arviz.extract(fit)'
+SAVE, PREDICT = 'stanadapt.save(fit, "fit.nc")', "stanadapt.generate(fit, target, data)"
+DO_THE_SAME = {
+    "summary": SUMMARY, "summarize": SUMMARY, "describe": SUMMARY, "print_summary": SUMMARY,
+    "draws": DRAWS, "draws_pd": DRAWS, "stan_variable": DRAWS, "stan_variables": DRAWS,
+    "extract": DRAWS, "samples": DRAWS, "get_samples": DRAWS, "to_frame": DRAWS,
+    "save": SAVE, "save_csvfiles": SAVE, "save_object": SAVE,
+    "generate_quantities": PREDICT, "predict": PREDICT, "posterior_predict": PREDICT,
+    "diagnose": "stanadapt.diagnose(fit, target)", "verdict": 'fit.attrs["verdict"]',
+    "report": 'stanadapt.report({"fit": fit}, "report.html")',
+    "loo": "arviz.loo(fit)", "plot": "arviz.plot_trace(fit)",
+}  # fmt: skip
+
+
+class Answers:
+    """The attributes that a fit does not have."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)  # type: ignore[misc]  # of a DataTree: its groups
+        except AttributeError as error:
+            told = DO_THE_SAME.get(name)
+            if told is None:
+                raise AttributeError(
+                    f"{type(self).__name__!r} object has no attribute {name!r}"
+                ) from error
+            text = f"A fit is an ArviZ object, and has no {name}. Use {told}."
+            raise AttributeError(text) from None
+
+
+# under the names of their parents, which are shown
+if TYPE_CHECKING or is_tree():
+
+    class DataTree(Answers, xr.DataTree):
+        """A fit in ArviZ 1.x."""
+
+        __slots__ = ()
+
+    FitObject: Any = DataTree
+else:
+
+    class InferenceData(Answers, arviz_module().InferenceData):
+        """A fit in ArviZ 0.23."""
+
+    FitObject = InferenceData
