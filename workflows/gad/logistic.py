@@ -42,8 +42,10 @@ def main() -> None:
     """Run the study."""
     parser = study.parser(__doc__)
     parser.add_argument(
-        "--data", nargs="+", choices=DATA, default=DATA, metavar="DATA",
-        help=f"one or more of {', '.join(DATA)}; default: all",
+        "--data", nargs="+", choices=DATA, metavar="DATA",
+        default=[name for name in DATA if name in bundled.require("logistic").data],
+        help=f"one or more of {', '.join(DATA)}; default: all, caravan only if it was fetched "
+        "(python -m workflows.data.make_data --fetch)",
     )  # fmt: skip
     parser.add_argument("--full", action="store_true", help="no smaller budget on Caravan")
     own_data.add_options(parser)

