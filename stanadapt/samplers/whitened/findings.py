@@ -71,7 +71,7 @@ def attributes(settings: Any, progress: Progress) -> dict[str, Any]:
     target = learned.fixed.target_accept if two_stage else nuts_target
     if learned.nuts.shortened:
         shorter = f"so steps are shorter (target_accept {target:g})"
-        reason += f"; its trajectories diverged in a pilot run, {shorter}"
+        reason += f"; its trajectories diverged in warm-up, {shorter}"
     highest = 1.0 if two_stage else 1.0 - NUTS_ABOVE * (1.0 - target)
     rank = f", rank {learned.metric.rank}" if learned.metric.kind == "low rank" else ""
     unsettled = _unsettled(progress)

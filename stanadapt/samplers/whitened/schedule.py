@@ -22,8 +22,8 @@ TUNE_STEP       the final step size, from eight short blocks in each of which it
                 in the second half, before several steps, and with them NUTS, are considered
 PILOT           nothing is adapted: `choice.choose` decides
 NUTS_METRIC, NUTS_STEP   if NUTS is chosen: longer windows, then a step size for each chain
-NUTS_PILOT      if some of its trajectories diverged: nothing is adapted; if some still do,
-                NUTS_STEP once more, with a higher acceptance rate
+NUTS_PILOT      if some of its trajectories diverged: nothing is adapted; if some still do, or many
+                did before, NUTS_STEP once more, with a higher acceptance rate
 REST            NUTS_STEP, with all that is left, if iter_warmup has no room for another stage
 
 Lengths are those for four chains; with fewer chains, blocks are longer, and with a small
