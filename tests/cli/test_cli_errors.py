@@ -111,13 +111,10 @@ def test_stans_messages_keep_their_brackets(files):
     assert "\\[" not in printed
 
 
-@pytest.mark.parametrize(
-    ("error", "code", "text"),
-    [
-        (KeyboardInterrupt(), 130, interruption.NOTHING_WRITTEN),
-        (StanadaptError("cmdstan_missing", "no net [at all]."), 1, "no net [at all]."),
-    ],
-)
+@pytest.mark.parametrize(("error", "code", "text"), [
+    (KeyboardInterrupt(), 130, interruption.NOTHING_WRITTEN),
+    (StanadaptError("cmdstan_missing", "no net [at all]."), 1, "no net [at all]."),
+])  # fmt: skip
 def test_whatever_ends_a_command_is_a_message(capsys, error, code, text):
     with pytest.raises(typer.Exit) as end, report_errors():
         raise error

@@ -132,16 +132,13 @@ function = %s
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "slowly"),
-    [
-        ("results.build", "time.sleep(1.0)"),
-        pytest.param("verdict.verdict", "time.sleep(100)", marks=pytest.mark.soak),
-        ("verdict.verdict", DEAF_FOR_SECONDS),
-        pytest.param("files._write", "time.sleep(1.0)", marks=pytest.mark.soak),
-        pytest.param("compare._add_missed", "time.sleep(100)", marks=pytest.mark.soak),
-    ],
-)
+@pytest.mark.parametrize(("name", "slowly"), [
+    ("results.build", "time.sleep(1.0)"),
+    pytest.param("verdict.verdict", "time.sleep(100)", marks=pytest.mark.soak),
+    ("verdict.verdict", DEAF_FOR_SECONDS),
+    pytest.param("files._write", "time.sleep(1.0)", marks=pytest.mark.soak),
+    pytest.param("compare._add_missed", "time.sleep(100)", marks=pytest.mark.soak),
+])  # fmt: skip
 def test_no_draw_is_lost_while_a_result_is_built_judged_or_written(files, name, slowly):
     """Building and writing continue; the verdict and the table are left out."""
     drawn = DRAWN % ("pass", slowly, name, name)

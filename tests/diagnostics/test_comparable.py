@@ -103,15 +103,11 @@ def test_labels_and_constants_are_left_out():
     assert sa.compare({"a": fit}).loc["a", "ess_bulk_min"] > 500
 
 
-@pytest.mark.parametrize(
-    ("variables", "fact"),
-    [
-        ({"a": (("sample",), np.arange(9.0))}, "sample"),
-        ({"a": ((), 3.0)}, "none"),
-        ({"a": (("chain", "draw"), np.ones((4, 0)))}, "0 draws"),
-        ({"a": (("chain", "draw"), np.full((4, 9), "x"))}, "9 draws"),
-    ],
-)
+@pytest.mark.parametrize(("variables", "fact"), [
+    ({"a": (("sample",), np.arange(9.0))}, "sample"), ({"a": ((), 3.0)}, "none"),
+    ({"a": (("chain", "draw"), np.ones((4, 0)))}, "0 draws"),
+    ({"a": (("chain", "draw"), np.full((4, 9), "x"))}, "9 draws"),
+])  # fmt: skip
 def test_a_posterior_without_draws(variables, fact):
     fit = as_dataset(variables)
     for call in (verdict, sa.diagnose, lambda fit: sa.compare({"a": fit})):

@@ -152,17 +152,12 @@ def test_chains_that_do_not_agree(kind):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("name", "data"),
-    [
-        ("gaussian", "two_dim"),
-        ("ring", "ring"),
-        ("neal", "neal"),
-        pytest.param("banana", "strong", marks=pytest.mark.slow),
-        pytest.param("flower", "flower", marks=pytest.mark.slow),
-        pytest.param("eight_schools_noncentered", "eight_schools", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("name", "data"), [
+    ("gaussian", "two_dim"), ("ring", "ring"), ("neal", "neal"),
+    pytest.param("banana", "strong", marks=pytest.mark.slow),
+    pytest.param("flower", "flower", marks=pytest.mark.slow),
+    pytest.param("eight_schools_noncentered", "eight_schools", marks=pytest.mark.slow),
+])  # fmt: skip
 def test_programs_of_one_mode(name, data):
     target = sa.Target(*bundled.find(name, data), show_progress=False)
     plan = {"chains": 2, "iter_warmup": 300, "iter_sampling": 300, "show_progress": False}

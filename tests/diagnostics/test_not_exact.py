@@ -96,14 +96,10 @@ def test_no_fit_of_a_sampler_that_is_not_exact_is_fine(fits, name):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("verdicts", "shown"),
-    [
-        (["not exact", "fine"], "not exact"),
-        (["too short", "not exact"], "too short"),
-        (["not exact", "do not use"], "do not use"),
-    ],
-)
+@pytest.mark.parametrize(("verdicts", "shown"), [
+    (["not exact", "fine"], "not exact"), (["too short", "not exact"], "too short"),
+    (["not exact", "do not use"], "do not use"),
+])  # fmt: skip
 def test_a_report_shows_the_worst_verdict_of_repeats(fits, verdicts, shown):
     compared = collect({"biased": [fits["biased"]] * 2, "nuts": [fits["nuts"]]}, None, None)
     biased = [run for run in compared.runs if run.name == "biased"]

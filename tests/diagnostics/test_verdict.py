@@ -243,14 +243,10 @@ def test_divergences_name_the_setting_of_the_sampler(attributes, setting, every)
     assert f" {setting}{',' if every == 400 else ' avoids'}" in text
 
 
-@pytest.mark.parametrize(
-    ("used", "named", "not_named"),
-    [
-        (DEFAULT, "parallel_tempering", "default"),
-        ("nuts", "default", "'nuts'"),
-        ("gad_mala", "sampler='nuts'", "parameterization"),
-    ],
-)
+@pytest.mark.parametrize(("used", "named", "not_named"), [
+    (DEFAULT, "parallel_tempering", "default"), ("nuts", "default", "'nuts'"),
+    ("gad_mala", "sampler='nuts'", "parameterization"),
+])  # fmt: skip
 def test_the_sampler_that_failed_is_not_recommended(used, named, not_named):
     text = message(made(mu=shifted(3.0), attributes={"sampler": used}), "high_r_hat")
     assert named in text
@@ -270,13 +266,10 @@ def test_tempering_is_not_recommended_after_it_failed():
     assert "tempering" not in text
 
 
-@pytest.mark.parametrize(
-    ("unknown", "level", "code", "facts"),
-    [
-        (Mixing(np.nan, 4e3, 4e3), "do not use", "high_r_hat", ["mu is nan", "1.01"]),
-        (Mixing(1.0, np.nan, np.nan), "too short", "low_ess", ["bulk", "mu is 0"]),
-    ],
-)
+@pytest.mark.parametrize(("unknown", "level", "code", "facts"), [
+    (Mixing(np.nan, 4e3, 4e3), "do not use", "high_r_hat", ["mu is nan", "1.01"]),
+    (Mixing(1.0, np.nan, np.nan), "too short", "low_ess", ["bulk", "mu is 0"]),
+])  # fmt: skip
 def test_a_diagnostic_that_is_not_a_number_fails(unknown, level, code, facts):
     """It is that of the first of two columns: the second must not hide it."""
     drawn = draw_checks.Drawn(made(sigma=normal()))

@@ -239,13 +239,9 @@ def test_all_mistakes_are_reported_at_once(refusal):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("old", "new", "reason"),
-    [
-        ("total = 0.0", "total = x.mass", "'mass'"),
-        ("z = -z", "z = -width", "'width'"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "reason"), [
+    ("total = 0.0", "total = x.mass", "'mass'"), ("z = -z", "z = -width", "'width'"),
+])  # fmt: skip
 def test_an_error_of_compilation_names_file_and_line(tmp_path, old, new, reason):
     source = changed(old, new)
     line = source[: source.index(new)].count("\n") + 1

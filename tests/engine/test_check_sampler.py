@@ -56,17 +56,14 @@ def test_a_sampler_that_is_not_registered():
         sa.check_sampler("rwn")
 
 
-@pytest.mark.parametrize(
-    ("settings", "code", "facts"),
-    [
-        ({"step_length": 1.0}, "unknown_setting", ["'step_length'", "step_size"]),
-        ({"target_accept": 1.5}, "invalid_setting", ["target_accept", "1.5"]),
-        ({"max_treedepth": 2.5}, "invalid_setting", ["max_treedepth", "2.5"]),
-        ({"max_treedepth": 10**16}, "invalid_setting", ["max_treedepth", "1,000,000,000,000,000"]),
-        ({"dense": "maybe"}, "invalid_setting", ["dense", "'maybe'"]),
-        ({"adapt_delta": 0.9, "target_accept": 0.8}, "invalid_setting", ["adapt_delta"]),
-    ],
-)
+@pytest.mark.parametrize(("settings", "code", "facts"), [
+    ({"step_length": 1.0}, "unknown_setting", ["'step_length'", "step_size"]),
+    ({"target_accept": 1.5}, "invalid_setting", ["target_accept", "1.5"]),
+    ({"max_treedepth": 2.5}, "invalid_setting", ["max_treedepth", "2.5"]),
+    ({"max_treedepth": 10**16}, "invalid_setting", ["max_treedepth", "1,000,000,000,000,000"]),
+    ({"dense": "maybe"}, "invalid_setting", ["dense", "'maybe'"]),
+    ({"adapt_delta": 0.9, "target_accept": 0.8}, "invalid_setting", ["adapt_delta"]),
+])  # fmt: skip
 def test_settings_that_a_sampler_does_not_accept(settings, code, facts):
     with raises(code, "nuts", *facts):
         sa.check_sampler("nuts", **settings)
@@ -77,14 +74,11 @@ def test_a_sampler_that_is_neither_a_name_nor_settings():
         sa.check_sampler((3,))
 
 
-@pytest.mark.parametrize(
-    ("change", "check", "code"),
-    [
-        ({"uses_gradient": True}, "evaluates what it declares", "undeclared_evaluations"),
-        ({"adapts_forever": True}, "frozen after warm-up", "changes_after_warmup"),
-        ({}, "frozen after warm-up", ""),
-    ],
-)
+@pytest.mark.parametrize(("change", "check", "code"), [
+    ({"uses_gradient": True}, "evaluates what it declares", "undeclared_evaluations"),
+    ({"adapts_forever": True}, "frozen after warm-up", "changes_after_warmup"),
+    ({}, "frozen after warm-up", ""),
+])  # fmt: skip
 def test_a_wrong_declaration_is_found(change, check, code, monkeypatch):
     sampler = registered()["rwm"]
     monkeypatch.setitem(protocol.REGISTRY, sampler.settings, sampler._replace(**change))

@@ -262,17 +262,13 @@ REWORDED = SAMPLER.replace("jit\ndef step", "jit  # compiled\ndef step").replace
 )
 
 
-@pytest.mark.parametrize(
-    ("helper", "sampler", "continued"),
-    [
-        (HELPER, REWORDED, True),
-        (HELPER.replace("return 1", "return 2"), SAMPLER, False),
-        (HELPER, SAMPLER.replace("1.0, helper", "0.5, helper"), False),
-        (HELPER, SAMPLER.replace("return State(", "density.calls[0] += 0; return State("), False),
-        (HELPER, SAMPLER.replace("register(", "def check(settings): pass\nregister("), False),
-        (HELPER, SAMPLER.replace("width: float = 1.0", "width: float = 2.0"), False),
-    ],
-)
+@pytest.mark.parametrize(("helper", "sampler", "continued"), [
+    (HELPER, REWORDED, True), (HELPER.replace("return 1", "return 2"), SAMPLER, False),
+    (HELPER, SAMPLER.replace("1.0, helper", "0.5, helper"), False),
+    (HELPER, SAMPLER.replace("return State(", "density.calls[0] += 0; return State("), False),
+    (HELPER, SAMPLER.replace("register(", "def check(settings): pass\nregister("), False),
+    (HELPER, SAMPLER.replace("width: float = 1.0", "width: float = 2.0"), False),
+])  # fmt: skip
 def test_a_run_is_continued_by_the_same_code_alone(import_sampler, helper, sampler, continued):
     """`resume` mixed the draws of two samplers in one fit."""
     assert (helper, sampler) != (HELPER, SAMPLER)

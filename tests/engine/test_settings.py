@@ -102,35 +102,22 @@ def test_a_range_contains_what_it_names(range_, name, within, beyond):
     assert not any(map(range_.contains, [*beyond, float("nan")]))
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "taken"),
-    [
-        ("rate", "0.25", 0.25),
-        ("size", 3, 3.0),
-        ("count", 4.0, 4),
-        ("masses", "1, 2 3", (1.0, 2.0, 3.0)),
-        ("masses", 5, (5.0,)),
-        ("color", "blue", Color.blue),
-        ("flag", "True", True),
-    ],
-)
+@pytest.mark.parametrize(("name", "given", "taken"), [
+    ("rate", "0.25", 0.25), ("size", 3, 3.0), ("count", 4.0, 4),
+    ("masses", "1, 2 3", (1.0, 2.0, 3.0)), ("masses", 5, (5.0,)), ("color", "blue", Color.blue),
+    ("flag", "True", True),
+])  # fmt: skip
 def test_values_are_cast_as_declared(name, given, taken):
     value = typed("mine", declared(Settings)[name], given)
     assert (value, type(value)) == (taken, declared(Settings)[name].kind)
 
 
-@pytest.mark.parametrize(
-    ("name", "given", "facts"),
-    [
-        ("rate", 1.0, ["between 0 and 1", "1.0"]),
-        ("rate", True, ["a number", "True"]),
-        ("count", 2.5, ["a whole number", "2.5"]),
-        ("masses", [1.0, -2.0], ["positive", "-2"]),
-        ("masses", [[1.0]], ["numbers", "[[1.0]]"]),
-        ("color", "green", ["red, blue", "'green'"]),
-        ("flag", 2, ["true or false", "2"]),
-    ],
-)
+@pytest.mark.parametrize(("name", "given", "facts"), [
+    ("rate", 1.0, ["between 0 and 1", "1.0"]), ("rate", True, ["a number", "True"]),
+    ("count", 2.5, ["a whole number", "2.5"]), ("masses", [1.0, -2.0], ["positive", "-2"]),
+    ("masses", [[1.0]], ["numbers", "[[1.0]]"]), ("color", "green", ["red, blue", "'green'"]),
+    ("flag", 2, ["true or false", "2"]),
+])  # fmt: skip
 def test_other_values_are_errors(name, given, facts):
     with raises("invalid_setting", f"mine: {name}", *facts):
         typed("mine", declared(Settings)[name], given)

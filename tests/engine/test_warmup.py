@@ -85,19 +85,11 @@ STAGES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("iter_warmup", "blocks"),
-    [
-        (0, []),
-        (3, [("begin", 0, 3)]),
-        (7, [("begin", 0, 5), ("rest", 0, 2)]),
-        (60, [("begin", 0, 5), ("walk", 0, 10), ("walk", 1, 20), ("rest", 0, 25)]),
-        (
-            1000,
-            [("begin", 0, 5), ("walk", 0, 10), ("walk", 1, 20), ("walk", 2, 40), ("tune", 0, 50)],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("iter_warmup", "blocks"), [
+    (0, []), (3, [("begin", 0, 3)]), (7, [("begin", 0, 5), ("rest", 0, 2)]),
+    (60, [("begin", 0, 5), ("walk", 0, 10), ("walk", 1, 20), ("rest", 0, 25)]),
+    (1000, [("begin", 0, 5), ("walk", 0, 10), ("walk", 1, 20), ("walk", 2, 40), ("tune", 0, 50)]),
+])  # fmt: skip
 def test_stages_follow_each_other_while_iterations_are_left(iter_warmup, blocks):
     assert blocks_of(Warmup(STAGES, "begin", without_room="rest"), iter_warmup) == blocks
 

@@ -55,15 +55,12 @@ def test_a_code_of_an_author_is_one_of_all_and_travels():
         codes._table().pop("made_up_for_this_test")
 
 
-@pytest.mark.parametrize(
-    ("entry", "fact"),
-    [
-        ('cure = "Do."', "data.made_up must have a meaning"),
-        ("meaning = 3", "data.made_up must have a meaning"),
-        ('meaning = "It is."\ncurre = "Do."', "curre"),
-        ('meaning = "It is."\n[note.made_up]\nmeaning = "It is."', "declared twice: data, note"),
-    ],
-)
+@pytest.mark.parametrize(("entry", "fact"), [
+    ('cure = "Do."', "data.made_up must have a meaning"),
+    ("meaning = 3", "data.made_up must have a meaning"),
+    ('meaning = "It is."\ncurre = "Do."', "curre"),
+    ('meaning = "It is."\n[note.made_up]\nmeaning = "It is."', "declared twice: data, note"),
+])  # fmt: skip
 def test_an_entry_of_the_table_is_complete(entry, fact):
     with pytest.raises(ValueError, match=fact):
         codes.read_table(f"[data.made_up]\n{entry}")
@@ -198,18 +195,14 @@ def test_an_error_is_given_the_code_of_a_stage():
     assert {at: kind for at, kind in kinds.items() if kind not in STAGES} == {}
 
 
-@pytest.mark.parametrize(
-    ("source", "code"),
-    [
-        ("code = 'a'\nraise Message(code, text)", "a"),
-        ("for code, text in {'a': 1}.items():\n    Message(code, text)", "a"),
-        ("rows = [(1, 'a'), *[(2, 'a')]]\n[Message(code, 1) for _, code in rows]", "a"),
-        ("TABLE = {'x': ('a', 1)}\ncode, text = TABLE[x]\nMessage(code, text)", "a"),
-        ("other = 'a' if x else 'a'\nMessage(other, text)", "a"),
-        ("Message(found(), text)", None),
-        ("Message(other, text)", None),
-    ],
-)
+@pytest.mark.parametrize(("source", "code"), [
+    ("code = 'a'\nraise Message(code, text)", "a"),
+    ("for code, text in {'a': 1}.items():\n    Message(code, text)", "a"),
+    ("rows = [(1, 'a'), *[(2, 'a')]]\n[Message(code, 1) for _, code in rows]", "a"),
+    ("TABLE = {'x': ('a', 1)}\ncode, text = TABLE[x]\nMessage(code, text)", "a"),
+    ("other = 'a' if x else 'a'\nMessage(other, text)", "a"), ("Message(found(), text)", None),
+    ("Message(other, text)", None),
+])  # fmt: skip
 def test_a_code_is_followed_through_variables(source, code):
     tree = list(ast.walk(ast.parse(source)))
     (call,) = [n for n in tree if isinstance(n, ast.Call) and ast.unparse(n.func) == "Message"]

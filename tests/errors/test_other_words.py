@@ -42,16 +42,11 @@ def test_in_python(target, word, ours):
         sa.sample(target, **{word: 1})
 
 
-@pytest.mark.parametrize(
-    ("words", "answer"),
-    [
-        (["--adapt-delta", "0.9"], "--set adapt_delta=VALUE"),
-        (["--draws", "9"], "--iter-sampling"),
-        (["--tune=9"], "--iter-warmup"),
-        (["--cores", "2"], "--parallel-chains"),
-        (["-s", "auto", "nuts"], "--sampler auto,nuts"),
-    ],
-)
+@pytest.mark.parametrize(("words", "answer"), [
+    (["--adapt-delta", "0.9"], "--set adapt_delta=VALUE"), (["--draws", "9"], "--iter-sampling"),
+    (["--tune=9"], "--iter-warmup"), (["--cores", "2"], "--parallel-chains"),
+    (["-s", "auto", "nuts"], "--sampler auto,nuts"),
+])  # fmt: skip
 def test_in_the_shell(words, answer):
     printed = call("sample", "neal", *words, status=2)
     assert answer in " ".join(printed.replace("│", " ").split())

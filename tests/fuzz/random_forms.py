@@ -94,15 +94,11 @@ SMALL = Form("(0.3 * tanh({0}))", lambda z: 0.3 * np.tanh(z))
 EXP = Form("exp({0})", np.exp)
 
 SCALAR_BINARY = (
-    ADD,
-    ADD,
-    SUBTRACT,
-    SCALE,
-    SCALE,
+    ADD, ADD, SUBTRACT, SCALE, SCALE,
     Form("({0} / (1.5 + square({1})))", lambda p, q: p / (1.5 + q * q)),
     Form("fmax({0}, {1})", _larger),
     Form("(tanh({0})^3 + {1})", lambda p, q: np.tanh(p) * np.square(np.tanh(p)) + q),
-)
+)  # fmt: skip
 VECTOR_UNARY = (
     Form("cumulative_sum({0})", lambda v: np.cumsum(v, axis=0)),
     Form("reverse({0})", lambda v: v[::-1]),

@@ -203,14 +203,11 @@ def _locals(writer: Statements) -> tuple[Declare, ...]:
 _I, _J = Name("i"), Name("j")
 VARIATES = (Element("y", (_I,)), Element("D", (_I, _J)), Literal(0.4))
 LOCATIONS = (
-    Name("a"),
-    Element("w", (_J,)),
-    Element("x", (_I,)),
-    Element("M", (_I, _J)),
+    Name("a"), Element("w", (_J,)), Element("x", (_I,)), Element("M", (_I, _J)),
     Apply(forms.ADD, (Element("w", (_J,)), Element("x", (_I,)))),
     Apply(forms.SCALE, (Name("b"), Element("D", (_I, _J)))),
     Element("w", (Element("group", (_I,)),)),
-)
+)  # fmt: skip
 SCALES = (
     Literal(1.3),
     Name("tau"),

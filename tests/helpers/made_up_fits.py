@@ -79,9 +79,6 @@ def diverging(seed):
 
 
 PLANTED = {
-    "other mode": in_another_mode,
-    "frozen": frozen,
-    "large steps": with_large_steps,
-    "thinned": short_and_thinned,
-    "divergent": diverging,
-}
+    "other mode": in_another_mode, "frozen": frozen, "large steps": with_large_steps,
+    "thinned": short_and_thinned, "divergent": diverging,
+}  # fmt: skip

@@ -13,31 +13,20 @@ from tests.helpers.repository import PACKAGE, ROOT, parsed
 
 # from top to bottom: a room imports from rooms below it, and from itself
 ROOMS = [
-    "cli",
-    "studies",
-    "runs",
-    "samplers",
-    "diagnostics",
-    "targets",
-    "results",
-    "engine",
-    "errors",
-]
+    "cli", "studies", "runs", "samplers", "diagnostics", "targets", "results", "engine", "errors",
+]  # fmt: skip
 DEPTH = {room: depth for depth, room in enumerate(ROOMS)}
 # the modules, or folders, where a foreign package may be imported
 DOORS = {
     "llvmlite": ["engine.compiled", "engine.density", "engine.work_queue"],
     "numba": ["engine", "samplers", "targets.python_density"],
-    "bridgestan": ["targets.stan.backends"],
-    "stanli": ["targets.stan.backends", "runs.stan_nuts"],
-    "cmdstanpy": ["runs.stan_nuts", "targets.stan.install_cmdstan"],
-    "arviz": ["results"],
+    "bridgestan": ["targets.stan.backends"], "stanli": ["targets.stan.backends", "runs.stan_nuts"],
+    "cmdstanpy": ["runs.stan_nuts", "targets.stan.install_cmdstan"], "arviz": ["results"],
     "matplotlib": ["studies.report.canvas", "studies.calibration.ranks"],
-    "jinja2": ["studies.report.page"],
-    "typer": ["cli"],
+    "jinja2": ["studies.report.page"], "typer": ["cli"],
     "jax": ["samplers.nice.adversarial", "targets.python_density"],
     "optax": ["samplers.nice.adversarial"],
-}
+}  # fmt: skip
 # cap of a file and of a body; a module below SMALL lines with one importer says why it stands alone
 LONGEST_FILE, LONGEST_BODY, SMALL = 600, 60, 80
 # lines of each room, and of the tests: a commit that needs more raises the number on purpose

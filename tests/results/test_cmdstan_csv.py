@@ -289,20 +289,15 @@ def small(attributes=None, stats=None, **draws):
     return results.build(groups, {"sampler": "rwm"} if attributes is None else attributes)
 
 
-@pytest.mark.parametrize(
-    ("fit", "facts"),
-    [
-        (small({"exact": False, "sampler": "sgld"}, ["weight"]), ["sgld", "weights"]),
-        (small({"exact": False, "sampler": "hvi"}, ["log_weight"]), ["hvi", "weights"]),
-        (small({"exact": False, "method": "advi", "pareto_k": 0.3}), ["advi", "approximation"]),
-        (small({}), ["divergences"]),
-        (small(**{"a b": np.zeros((2, 4))}), ["'a b'"]),
-        (small(**{"a,b": np.zeros((2, 4))}), ["'a,b'"]),
-        (small(x__=np.zeros((2, 4))), ["'x__'"]),
-        (small(text=np.full((2, 4), "a"), x=np.zeros((2, 4))), ["text", "numeric"]),
-        (small(**{"x.1": np.zeros((2, 4)), "x": np.zeros((2, 4, 1))}), ["x"]),
-    ],
-)
+@pytest.mark.parametrize(("fit", "facts"), [
+    (small({"exact": False, "sampler": "sgld"}, ["weight"]), ["sgld", "weights"]),
+    (small({"exact": False, "sampler": "hvi"}, ["log_weight"]), ["hvi", "weights"]),
+    (small({"exact": False, "method": "advi", "pareto_k": 0.3}), ["advi", "approximation"]),
+    (small({}), ["divergences"]), (small(**{"a b": np.zeros((2, 4))}), ["'a b'"]),
+    (small(**{"a,b": np.zeros((2, 4))}), ["'a,b'"]), (small(x__=np.zeros((2, 4))), ["'x__'"]),
+    (small(text=np.full((2, 4), "a"), x=np.zeros((2, 4))), ["text", "numeric"]),
+    (small(**{"x.1": np.zeros((2, 4)), "x": np.zeros((2, 4, 1))}), ["x"]),
+])  # fmt: skip
 def test_what_the_format_cannot_hold_is_refused(tmp_path, fit, facts):
     with raises("no_cmdstan_form", *facts):
         sa.save(fit, tmp_path / "folder", format="cmdstan")

@@ -166,14 +166,11 @@ def broken():
     return made
 
 
-@pytest.mark.parametrize(
-    "draw",
-    [
-        lambda broken: sa.sample(broken, "rwm", inits="missing.json", **QUIET),
-        lambda broken: sa.stan_nuts(broken, backend="stanli", inits="missing.json", **QUIET),
-        lambda broken: sa.approximate(broken, seed=1, inits="missing.json", show_progress=False),
-    ],
-)
+@pytest.mark.parametrize("draw", [
+    lambda broken: sa.sample(broken, "rwm", inits="missing.json", **QUIET),
+    lambda broken: sa.stan_nuts(broken, backend="stanli", inits="missing.json", **QUIET),
+    lambda broken: sa.approximate(broken, seed=1, inits="missing.json", show_progress=False),
+])  # fmt: skip
 def test_nothing_is_drawn_for_a_result_that_cannot_be_saved(draw, broken):
     """Not even the initial values are read."""
     with raises("result_refused", "day"):

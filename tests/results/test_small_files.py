@@ -83,16 +83,12 @@ def test_variables_and_groups_are_left_out(fit, tmp_path):
     assert "x" in results.dataset(fit, "posterior")
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "facts"),
-    [
-        ({"exclude": "z"}, "unknown_variable", ["'z'", "count, diverging"]),
-        ({"exclude": ["x", "far", "huge", "count", "mixed", "hole"]}, "empty_posterior", []),
-        ({"exclude": "posterior"}, "empty_posterior", []),
-        ({"thin": 0}, "out_of_range", ["thin", "0"]),
-        ({"compression": 10}, "out_of_range", ["compression", "10"]),
-    ],
-)
+@pytest.mark.parametrize(("options", "code", "facts"), [
+    ({"exclude": "z"}, "unknown_variable", ["'z'", "count, diverging"]),
+    ({"exclude": ["x", "far", "huge", "count", "mixed", "hole"]}, "empty_posterior", []),
+    ({"exclude": "posterior"}, "empty_posterior", []), ({"thin": 0}, "out_of_range", ["thin", "0"]),
+    ({"compression": 10}, "out_of_range", ["compression", "10"]),
+])  # fmt: skip
 def test_bad_options_write_nothing(fit, tmp_path, options, code, facts):
     with raises(code, *facts):
         sa.save(fit, tmp_path / "fit.nc", **options)

@@ -81,15 +81,12 @@ def test_what_is_no_report(returned, kind):
     assert f"got {kind}" in note
 
 
-@pytest.mark.parametrize(
-    ("change", "fact"),
-    [
-        ({"attributes": None}, "attributes must be a dict, got None"),
-        ({"groups": [DRAWS]}, "groups must be a dict, got [{"),
-        ({"messages": None}, "messages must be a list of texts, got None"),
-        ({"messages": ["said", 0.5]}, "a message must be a text, got 0.5"),
-    ],
-)
+@pytest.mark.parametrize(("change", "fact"), [
+    ({"attributes": None}, "attributes must be a dict, got None"),
+    ({"groups": [DRAWS]}, "groups must be a dict, got [{"),
+    ({"messages": None}, "messages must be a list of texts, got None"),
+    ({"messages": ["said", 0.5]}, "a message must be a text, got 0.5"),
+])  # fmt: skip
 def test_a_part_of_another_type_is_left_out_alone(change, fact):
     whole = Findings({"rate": 0.5}, ["said"], {"own": DRAWS})
     found = reported(lambda view: whole._replace(**change))
@@ -107,15 +104,11 @@ def test_one_text_is_one_message(text):
     assert reported(lambda view: Findings(messages=text)).messages == [text]
 
 
-@pytest.mark.parametrize(
-    ("groups", "lost"),
-    [
-        ({"posterior": DRAWS}, "posterior"),
-        ({"a/b": DRAWS}, "a/b"),
-        ({"own": {"chain": np.zeros((2, 5))}}, "own"),
-        ({"own": {"x": np.array([[object()] * 5] * 2)}}, "own"),
-    ],
-)
+@pytest.mark.parametrize(("groups", "lost"), [
+    ({"posterior": DRAWS}, "posterior"), ({"a/b": DRAWS}, "a/b"),
+    ({"own": {"chain": np.zeros((2, 5))}}, "own"),
+    ({"own": {"x": np.array([[object()] * 5] * 2)}}, "own"),
+])  # fmt: skip
 def test_a_group_that_no_result_holds_is_left_out(groups, lost):
     found = reported(lambda view: Findings({"good": 1}, ["said"], {**groups, "fine": DRAWS}))
     assert set(found.groups) == {"fine"}

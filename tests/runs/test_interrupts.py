@@ -244,14 +244,10 @@ def test_the_time_limit_ends_the_climbs_to_starting_points(target, slow_climbs):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("function", "options"),
-    [
-        (sa.sample, {"sampler": "rwm", **SHORT, "inits": "pathfinder"}),
-        (sa.approximate, {"seed": 1, "show_progress": False}),
-    ],
-    ids=["sample", "approximate"],
-)
+@pytest.mark.parametrize(("function", "options"), [
+    (sa.sample, {"sampler": "rwm", **SHORT, "inits": "pathfinder"}),
+    (sa.approximate, {"seed": 1, "show_progress": False}),
+], ids=["sample", "approximate"])  # fmt: skip
 def test_ctrl_c_ends_climbs(target, slow_climbs, function, options):
     once = iter([_thread.interrupt_main])
     slow_climbs.begins = lambda: next(once, lambda: None)()

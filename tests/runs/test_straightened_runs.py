@@ -114,15 +114,11 @@ def test_a_posterior_without_dependencies_is_only_standardized():
     assert "straightening" not in fit.attrs
 
 
-@pytest.mark.parametrize(
-    ("sampler", "changes", "words"),
-    [
-        ("whitened_hmc", {}, "learns scales on its own"),
-        ("hmc", {"iter_warmup": 20}, "iter_warmup is 20"),
-        ("hmc", {"standardize": "map"}, "'map'"),
-        ("parallel_tempering", {"prior_data": {}}, "prior_data is given"),
-    ],
-)
+@pytest.mark.parametrize(("sampler", "changes", "words"), [
+    ("whitened_hmc", {}, "learns scales on its own"),
+    ("hmc", {"iter_warmup": 20}, "iter_warmup is 20"), ("hmc", {"standardize": "map"}, "'map'"),
+    ("parallel_tempering", {"prior_data": {}}, "prior_data is given"),
+])  # fmt: skip
 def test_what_cannot_be_straightened_is_refused(target, sampler, changes, words):
     with raises("cannot_standardize", words):
         sa.sample(target, sampler, **{**SHORT, **changes})

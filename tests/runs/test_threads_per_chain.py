@@ -178,16 +178,11 @@ def test_a_sampler_of_one_move_says_which_have_more(twenty, name):
         draw(twenty, name, threads_per_chain=2)
 
 
-@pytest.mark.parametrize(
-    ("name", "chosen", "most"),
-    [
-        ("pseudo_extended", {}, 2),
-        ("pseudo_extended", {"pseudo_samples": 6}, 6),
-        ("parallel_tempering", {"levels": 4}, 4),
-        ("parallel_tempering", {}, 64),
-        ("smc", {"particles": 120}, 120),
-    ],
-)
+@pytest.mark.parametrize(("name", "chosen", "most"), [
+    ("pseudo_extended", {}, 2), ("pseudo_extended", {"pseudo_samples": 6}, 6),
+    ("parallel_tempering", {"levels": 4}, 4), ("parallel_tempering", {}, 64),
+    ("smc", {"particles": 120}, 120),
+])  # fmt: skip
 def test_no_more_threads_than_moves(twenty, name, chosen, most):
     with raises("too_many_threads", name, most):
         draw(twenty, name, threads_per_chain=most + 1, **chosen)

@@ -164,13 +164,9 @@ def test_a_reference_from_pathfinder_is_recorded_resumed_and_kept(target, name, 
     np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize(
-    ("source", "facts"),
-    [
-        ("pathfindr", ["'pathfinder'", "'pathfindr'"]),
-        (7, ["ReferenceDistribution", "7"]),
-    ],
-)
+@pytest.mark.parametrize(("source", "facts"), [
+    ("pathfindr", ["'pathfinder'", "'pathfindr'"]), (7, ["ReferenceDistribution", "7"]),
+])  # fmt: skip
 def test_what_no_reference_can_come_from(target, source, facts):
     with raises_in("settings", *facts):
         sa.sample(target, "parallel_tempering", **SHORT, reference_distribution=source)

@@ -16,11 +16,8 @@ parameters { real x; real<lower=0> s; simplex[3] p; matrix[2, 2] M; }
 model { x ~ normal(0, 1); s ~ exponential(1); to_vector(M) ~ normal(0, 1); }
 """
 VALUES = {
-    "x": 0.5,
-    "s": 2.0,
-    "p": np.array([0.2, 0.3, 0.5]),
-    "M": np.array([[1.0, 2.0], [3.0, 4.0]]),
-}
+    "x": 0.5, "s": 2.0, "p": np.array([0.2, 0.3, 0.5]), "M": np.array([[1.0, 2.0], [3.0, 4.0]]),
+}  # fmt: skip
 # the density throws if x < 50
 FAR = "parameters { real x; } model { 0 ~ normal(0, x - 50); }"
 
@@ -186,14 +183,9 @@ def test_inits_of_a_wrong_type(target, thing):
     refused("invalid_inits", target, thing, "inits", type(thing).__name__)
 
 
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        ({"s": -1.0}, ["s", "-1"]),
-        ({"p": [0.5, 0.6, 0.7]}, ["p", "simplex"]),
-    ],
-    ids=lambda value: str(value) if isinstance(value, dict) else "",
-)
+@pytest.mark.parametrize(("change", "words"), [
+    ({"s": -1.0}, ["s", "-1"]), ({"p": [0.5, 0.6, 0.7]}, ["p", "simplex"]),
+], ids=lambda value: str(value) if isinstance(value, dict) else "")  # fmt: skip
 def test_values_that_do_not_fit(target, change, words):
     error = refused("invalid_position", target, VALUES | change)
     assert all(word.lower() in str(error).lower() for word in words), str(error)

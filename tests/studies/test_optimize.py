@@ -121,15 +121,11 @@ def test_wrong_arguments_are_refused():
         found("parameters { real a; } model { a ~ std_normal(); }", jacobian="no")
 
 
-@pytest.mark.parametrize(
-    ("density", "sd", "code"),
-    [
-        ("x ~ double_exponential(1.5, 1)", np.nan, ["no_curvature"]),
-        ("target += -(x - 1)^4", np.nan, ["no_curvature"]),
-        ("x ~ normal(1e8, 1e-3)", 1e-3, []),
-        ("x ~ student_t(3, -2, 50)", 50 * np.sqrt(3 / 4), []),
-    ],
-)
+@pytest.mark.parametrize(("density", "sd", "code"), [
+    ("x ~ double_exponential(1.5, 1)", np.nan, ["no_curvature"]),
+    ("target += -(x - 1)^4", np.nan, ["no_curvature"]), ("x ~ normal(1e8, 1e-3)", 1e-3, []),
+    ("x ~ student_t(3, -2, 50)", 50 * np.sqrt(3 / 4), []),
+])  # fmt: skip
 def test_standard_deviations_are_right_or_unknown(density, sd, code):
     table = found(f"parameters {{ real x; }} model {{ {density}; }}")
     assert notes(table) == code

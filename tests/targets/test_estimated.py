@@ -191,19 +191,15 @@ def test_a_sampler_of_several_evaluations_per_move_is_refused(target):
     assert all(name in caught.value.message for name in ("am,", "rwm"))
 
 
-@pytest.mark.parametrize(
-    ("change", "names", "fact"),
-    [
-        (("", ""), ("v",), "x, u"),
-        (("", ""), ("x", "u"), "all"),
-        (("vector[2] x; vector[M] u;", "vector[M] u; vector[2] x;"), ("u",), "u, x"),
-        (("vector[M] u;", "vector<lower=-9>[M] u;"), ("u",), "unconstrained"),
-        (("vector[M] u;", "vector<multiplier=2>[M] u;"), ("u",), "unconstrained"),
-        (("u ~ std_normal();", "u ~ normal(0, 2);"), ("u",), "`u ~ std_normal();`"),
-        (("u ~ std_normal();", "// u ~ std_normal();"), ("u",), "`u ~ std_normal();`"),
-        (("u ~ std_normal();", "x ~ std_normal();"), ("u",), "`u ~ std_normal();`"),
-    ],
-)
+@pytest.mark.parametrize(("change", "names", "fact"), [
+    (("", ""), ("v",), "x, u"), (("", ""), ("x", "u"), "all"),
+    (("vector[2] x; vector[M] u;", "vector[M] u; vector[2] x;"), ("u",), "u, x"),
+    (("vector[M] u;", "vector<lower=-9>[M] u;"), ("u",), "unconstrained"),
+    (("vector[M] u;", "vector<multiplier=2>[M] u;"), ("u",), "unconstrained"),
+    (("u ~ std_normal();", "u ~ normal(0, 2);"), ("u",), "`u ~ std_normal();`"),
+    (("u ~ std_normal();", "// u ~ std_normal();"), ("u",), "`u ~ std_normal();`"),
+    (("u ~ std_normal();", "x ~ std_normal();"), ("u",), "`u ~ std_normal();`"),
+])  # fmt: skip
 def test_parameters_that_are_not_noise_are_refused(change, names, fact):
     with raises("invalid_noise", *names, fact):
         make(code=PROGRAM.replace(*change), names=names)

@@ -102,15 +102,12 @@ def test_a_clone_that_lacks_a_file(tmp_path, file, call):
 
 
 BROKEN = {
-    "no archive": b"<html>",
-    "not a list": {"mu": [1.0]},
+    "no archive": b"<html>", "not a list": {"mu": [1.0]},
     "unequal chains": [{"mu": [1.0, 2.0]}, {"mu": [1.0]}],
     "other variables": [{"mu": [1.0]}, {"tau": [1.0]}],
-    "a component lost": [{"M[1,1]": [1.0], "M[2,2]": [1.0]}],
-    "text": [{"mu": ["a", "b"]}],
-    "another shape": [{"w[1]": [1.0, 2.0]}],
-    "nothing in common": [{"tau": [1.0, 2.0]}],
-}
+    "a component lost": [{"M[1,1]": [1.0], "M[2,2]": [1.0]}], "text": [{"mu": ["a", "b"]}],
+    "another shape": [{"w[1]": [1.0, 2.0]}], "nothing in common": [{"tau": [1.0, 2.0]}],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("content", BROKEN.values(), ids=list(BROKEN))

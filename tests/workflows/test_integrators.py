@@ -53,14 +53,9 @@ def test_symplectic_euler_conserves_another(spring):
     np.testing.assert_allclose(own, own[0], rtol=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("name", "expected", "keeps_volume", "reverses"),
-    [
-        ("Euler", 1, False, False),
-        ("symplectic Euler", 1, True, False),
-        ("leapfrog", 2, True, True),
-    ],
-)
+@pytest.mark.parametrize(("name", "expected", "keeps_volume", "reverses"), [
+    ("Euler", 1, False, False), ("symplectic Euler", 1, True, False), ("leapfrog", 2, True, True),
+])  # fmt: skip
 def test_order_volume_and_return(name, expected, keeps_volume, reverses):
     step = METHODS[name]
     assert order(*energy_errors(step, CURVED, 8)) == pytest.approx(expected, abs=0.05)

@@ -27,18 +27,11 @@ def table(tmp_path):
     return read
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        PEOPLE,
-        PEOPLE.replace(";", ","),
-        PEOPLE.replace(";", "\t"),
-        PEOPLE.replace(";", "  "),
-        PEOPLE.split("\n", 1)[1],
-        "\ufeff" + PEOPLE.replace("\n", "\r\n\r\n"),
-        PEOPLE.replace("age", '"age"').replace("0\n", "0.0\n"),
-    ],
-)
+@pytest.mark.parametrize("text", [
+    PEOPLE, PEOPLE.replace(";", ","), PEOPLE.replace(";", "\t"), PEOPLE.replace(";", "  "),
+    PEOPLE.split("\n", 1)[1], "\ufeff" + PEOPLE.replace("\n", "\r\n\r\n"),
+    PEOPLE.replace("age", '"age"').replace("0\n", "0.0\n"),
+])  # fmt: skip
 def test_the_same_table_in_several_forms(table, text):
     read = table(text)
     assert read.inputs.tolist() == [[31, 70.5], [45, 80], [52, 64]]
@@ -81,40 +74,30 @@ def test_matlab_and_compressed_files(tmp_path, table):
     assert table(gzip.compress(PEOPLE.encode()), "people.csv.gz").labels.tolist() == [0, 1, 1]
 
 
-@pytest.mark.parametrize(
-    ("facts", "text", "options"),
-    [
-        (["row 3", "'weight'", "''"], PEOPLE.replace("80", ""), {}),
-        (["row 2", "'?'"], "1,2,0\n?,3,1\n", {}),
-        (["column 2", "'NA'"], "1,2,0\n1,NA,1\n", {"header": False}),
-        (["row 2"], "1,2,0\n1,3,\n4,4,1\n", {}),
-        (["'-inf'"], "1,2,0\n1,-inf,1\n", {}),
-        (["row 2", "'1e400'"], "1,2,0\n1,1e400,1\n", {}),
-        (["'Infinity'"], "1,2,0\n1,Infinity,1\n", {}),
-        (["no label in row 2"], "1,2,0\n1,3,1e999\n", {}),
-        (["labels", "no, yes", "1 and which 0"], "1,2,no\n3,4,yes\n", {}),
-        (["row 4", "'age'", "'old'"], PEOPLE.replace("52", "old"), {}),
-        (["'31,5'", "with a point"], "a;y\n31,5;0\n30,1;1\n", {}),
-        (["column 1", "'1,'"], "1, 2, 0\n3, 4, 1\n", {"delimiter": "space"}),
-        (["'age'", "one value"], "age;w;y\n3;1;0\n3;2;1\n", {}),
-        (["column 3"], "0,1,8\n1,2,8\n", {"label": "1"}),
-        (["1 class, 1"], "1,2,1\n3,4,1\n", {}),
-        (["3 classes", "5, 6, 7"], "1,2,5\n3,4,6\n2,3,7\n", {}),
-        (["'5'", "'8'"], "1,2,5\n3,4,6\n", {"classes": ["5", "8"]}),
-        (["'5'"], "1,2,5\n3,4,6\n", {"classes": ["5", "5.0"]}),
-        (["one column", "comma", "'31;70.5;0'"], PEOPLE[15:], {"delimiter": ","}),
-        (["row 3", "2 columns", "3"], "1,2,0\n3,4,1\n5,6\n", {}),
-        (["'ill?'", "age, weight, ill"], PEOPLE, {"label": "ill?"}),
-        (["'4'", "from 1 to 3"], PEOPLE, {"label": "4"}),
-        (["no header"], "1,2,0\n3,4,1\n", {"label": "ill"}),
-        (["one column"], "31\n45\n", {}),
-        (["empty"], "\n\n", {}),
-        (["empty"], "", {}),
-        (["no rows"], "age,weight,ill\n", {}),
-        (["cannot read"], b"\xff\xfe\x00", {}),
-        (["no rows"], "a,b,c\n", {"header": True}),
-    ],
-)
+@pytest.mark.parametrize(("facts", "text", "options"), [
+    (["row 3", "'weight'", "''"], PEOPLE.replace("80", ""), {}),
+    (["row 2", "'?'"], "1,2,0\n?,3,1\n", {}),
+    (["column 2", "'NA'"], "1,2,0\n1,NA,1\n", {"header": False}),
+    (["row 2"], "1,2,0\n1,3,\n4,4,1\n", {}), (["'-inf'"], "1,2,0\n1,-inf,1\n", {}),
+    (["row 2", "'1e400'"], "1,2,0\n1,1e400,1\n", {}), (["'Infinity'"], "1,2,0\n1,Infinity,1\n", {}),
+    (["no label in row 2"], "1,2,0\n1,3,1e999\n", {}),
+    (["labels", "no, yes", "1 and which 0"], "1,2,no\n3,4,yes\n", {}),
+    (["row 4", "'age'", "'old'"], PEOPLE.replace("52", "old"), {}),
+    (["'31,5'", "with a point"], "a;y\n31,5;0\n30,1;1\n", {}),
+    (["column 1", "'1,'"], "1, 2, 0\n3, 4, 1\n", {"delimiter": "space"}),
+    (["'age'", "one value"], "age;w;y\n3;1;0\n3;2;1\n", {}),
+    (["column 3"], "0,1,8\n1,2,8\n", {"label": "1"}), (["1 class, 1"], "1,2,1\n3,4,1\n", {}),
+    (["3 classes", "5, 6, 7"], "1,2,5\n3,4,6\n2,3,7\n", {}),
+    (["'5'", "'8'"], "1,2,5\n3,4,6\n", {"classes": ["5", "8"]}),
+    (["'5'"], "1,2,5\n3,4,6\n", {"classes": ["5", "5.0"]}),
+    (["one column", "comma", "'31;70.5;0'"], PEOPLE[15:], {"delimiter": ","}),
+    (["row 3", "2 columns", "3"], "1,2,0\n3,4,1\n5,6\n", {}),
+    (["'ill?'", "age, weight, ill"], PEOPLE, {"label": "ill?"}),
+    (["'4'", "from 1 to 3"], PEOPLE, {"label": "4"}),
+    (["no header"], "1,2,0\n3,4,1\n", {"label": "ill"}), (["one column"], "31\n45\n", {}),
+    (["empty"], "\n\n", {}), (["empty"], "", {}), (["no rows"], "age,weight,ill\n", {}),
+    (["cannot read"], b"\xff\xfe\x00", {}), (["no rows"], "a,b,c\n", {"header": True}),
+])  # fmt: skip
 def test_one_sentence_for_each_fault(table, facts, text, options):
     with pytest.raises(TableError) as caught:
         table(text, **options)

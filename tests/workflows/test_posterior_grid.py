@@ -23,16 +23,11 @@ def test_a_fit_on_the_edge_of_every_gate_passes():
     assert posterior_grid.gates(GOOD, 0) == []
 
 
-@pytest.mark.parametrize(
-    ("change", "diverged", "missed"),
-    [
-        ({}, 1, "1 divergences"),
-        ({"r_hat": 1.011}, 0, "R-hat 1.011"),
-        ({"r_hat": float("nan")}, 0, "R-hat nan"),
-        ({"bulk": 399.0}, 0, "bulk 399"),
-        ({"tail": 399.0}, 0, "tail 399"),
-    ],
-)
+@pytest.mark.parametrize(("change", "diverged", "missed"), [
+    ({}, 1, "1 divergences"), ({"r_hat": 1.011}, 0, "R-hat 1.011"),
+    ({"r_hat": float("nan")}, 0, "R-hat nan"), ({"bulk": 399.0}, 0, "bulk 399"),
+    ({"tail": 399.0}, 0, "tail 399"),
+])  # fmt: skip
 def test_each_gate_alone_stops_a_fit(change, diverged, missed):
     assert posterior_grid.gates({**GOOD, **change}, diverged) == [missed]
 

@@ -64,26 +64,12 @@ own_way.OwnWay.works = None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("before", "after", "code", "works"),
-    [
-        ("", "", "", True),
-        (MISSING, "", "numba_too_new", False),
-        ("", "own_way.OwnWay.works = None", "", True),
-        (
-            "",
-            CHANGED.format(kind="Callee"),
-            "numba_too_new",
-            False,
-        ),
-        (
-            "",
-            CHANGED.format(kind="Entry"),
-            "numba_too_new",
-            False,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("before", "after", "code", "works"), [
+    ("", "", "", True), (MISSING, "", "numba_too_new", False),
+    ("", "own_way.OwnWay.works = None", "", True),
+    ("", CHANGED.format(kind="Callee"), "numba_too_new", False),
+    ("", CHANGED.format(kind="Entry"), "numba_too_new", False),
+])  # fmt: skip
 def test_a_numba_that_surprises_us_is_used_as_it_is(tmp_path, before, after, code, works):
     """One warning, the same results, and what is kept on disk is found by the next process."""
     script = SCRIPT.format(before=before, after=after.replace("\n", "\n    "))

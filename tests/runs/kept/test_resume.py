@@ -259,16 +259,13 @@ class TestOfAFinishedRun:
         with raises_in("files", run):
             resume(run)
 
-    @pytest.mark.parametrize(
-        ("name", "old", "new", "fact"),
-        [
-            ("program.stan", "50", "51", "program"),
-            ("run.json", f'"format": {folder_module.FORMAT}', '"format": 9', "format 9"),
-            ("run.json", '"sampler": "nuts"', '"sampler": "mine"', "mine"),
-            ("run.json", '"sampler": "nuts"', '"sampler": "rwm"', "rwm"),
-            ("run.json", "{", "", "run.json"),
-        ],
-    )
+    @pytest.mark.parametrize(("name", "old", "new", "fact"), [
+        ("program.stan", "50", "51", "program"),
+        ("run.json", f'"format": {folder_module.FORMAT}', '"format": 9', "format 9"),
+        ("run.json", '"sampler": "nuts"', '"sampler": "mine"', "mine"),
+        ("run.json", '"sampler": "nuts"', '"sampler": "rwm"', "rwm"),
+        ("run.json", "{", "", "run.json"),
+    ])  # fmt: skip
     def test_what_differs_is_named(self, run, name, old, new, fact):
         text = (run / name).read_text()
         assert old in text

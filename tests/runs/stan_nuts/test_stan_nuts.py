@@ -182,13 +182,10 @@ def test_inits_reach_the_engine():
     assert (np.abs(values(fit, "x")) < 10).all()
 
 
-@pytest.mark.parametrize(
-    ("program", "changes", "least"),
-    [
-        (("gaussian", "two_dim"), {"iter_warmup": 500, "iter_sampling": 2000, "chains": 4}, 500),
-        (("neal",), {"iter_warmup": 400, "iter_sampling": 400}, 100),
-    ],
-)
+@pytest.mark.parametrize(("program", "changes", "least"), [
+    (("gaussian", "two_dim"), {"iter_warmup": 500, "iter_sampling": 2000, "chains": 4}, 500),
+    (("neal",), {"iter_warmup": 400, "iter_sampling": 400}, 100),
+])  # fmt: skip
 def test_moments(program, changes, least):
     """Some hundred means and sds in all; one z beyond 5 has probability 6e-7."""
     code, data = bundled.find(*program)

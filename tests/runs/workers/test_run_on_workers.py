@@ -278,14 +278,10 @@ def test_other_objects_are_not_executors(target, value):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"reference_distribution": ReferenceDistribution(np.zeros(4), [1, 30, 2, 1])},
-        {"prior_data": {"prior": 1}, "temperature": "collapsed", "ladder": ([0.2, 1.0], [0, -1])},
-    ],
-    ids=["reference", "prior data"],
-)
+@pytest.mark.parametrize("options", [
+    {"reference_distribution": ReferenceDistribution(np.zeros(4), [1, 30, 2, 1])},
+    {"prior_data": {"prior": 1}, "temperature": "collapsed", "ladder": ([0.2, 1.0], [0, -1])},
+], ids=["reference", "prior data"])  # fmt: skip
 def test_an_extended_target_is_made_by_workers(target, options):
     extended = Extended(target, 2, **options)
     there = draw(extended, "mala", {"save": "pseudo"}, executor=Post())

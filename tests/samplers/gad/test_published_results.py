@@ -22,14 +22,10 @@ CHAINS, ERRORS, DRAWS = 3, 4.0, 20_000
 SIZES = ["ess_min", "ess_median", "ess_max"]
 # rows of the table, by sampler and what the preset does not restore
 ROWS = {
-    "gadMALAf": ("gad_mala", {}),
-    "gadMALAe": ("gad_mala", {"exact": True}),
-    "gadRWM": ("gad_rwm", {}),
-    "AM": ("am", {"diagonal": True}),
-    "RWM": ("rwm", {}),
-    "MALA": ("mala", {}),
-    "HMC-20": ("hmc", {"leapfrogs": 20}),
-}
+    "gadMALAf": ("gad_mala", {}), "gadMALAe": ("gad_mala", {"exact": True}),
+    "gadRWM": ("gad_rwm", {}), "AM": ("am", {"diagonal": True}), "RWM": ("rwm", {}),
+    "MALA": ("mala", {}), "HMC-20": ("hmc", {"leapfrogs": 20}),
+}  # fmt: skip
 
 
 @functools.cache

@@ -179,14 +179,10 @@ def test_without_a_finite_density_nothing_moves_and_nothing_hangs(name, warmup, 
         assert (column(chain, statistic) == value).all()
 
 
-@pytest.mark.parametrize(
-    ("name", "setting", "bad"),
-    [
-        ("nuts", "max_treedepth", 26),
-        ("walnuts", "max_halvings", 13),
-        ("walnuts", "max_treedepth", 26),
-    ],
-)
+@pytest.mark.parametrize(("name", "setting", "bad"), [
+    ("nuts", "max_treedepth", 26), ("walnuts", "max_halvings", 13),
+    ("walnuts", "max_treedepth", 26),
+])  # fmt: skip
 def test_trajectories_that_never_end_are_refused(name, setting, bad):
     with raises("invalid_setting", f"{name}: {setting}", bad, bad - 1):
         find(name, **{setting: bad})

@@ -17,26 +17,12 @@ def ends(iter_warmup):
     return [t + 1 for t in range(iter_warmup) if window_end(t, iter_warmup) == t]
 
 
-@pytest.mark.parametrize(
-    ("iter_warmup", "updates"),
-    [
-        (1000, [100, 150, 250, 450, 950]),
-        (2000, [100, 150, 250, 450, 850, 1950]),
-        (500, [100, 150, 250, 450]),
-        (300, [100, 150, 250]),
-        (299, [100, 249]),
-        (200, [100, 150]),
-        (151, [100, 101]),
-        (150, [100]),
-        (149, [135]),
-        (100, [90]),
-        (20, [18]),
-        (19, []),
-        (2, []),
-        (1, []),
-        (0, []),
-    ],
-)
+@pytest.mark.parametrize(("iter_warmup", "updates"), [
+    (1000, [100, 150, 250, 450, 950]), (2000, [100, 150, 250, 450, 850, 1950]),
+    (500, [100, 150, 250, 450]), (300, [100, 150, 250]), (299, [100, 249]), (200, [100, 150]),
+    (151, [100, 101]), (150, [100]), (149, [135]), (100, [90]), (20, [18]), (19, []), (2, []),
+    (1, []), (0, []),
+])  # fmt: skip
 def test_schedule_of_windows(iter_warmup, updates):
     assert ends(iter_warmup) == updates
 
@@ -101,11 +87,9 @@ def test_the_factor_is_that_of_stans_shrunk_covariance(dim, count):
 
 
 @pytest.mark.parametrize("diagonal", [True, False])
-@pytest.mark.parametrize(
-    "draws",
-    [np.ones((1, 3)), np.full((4, 3), np.nan), np.array([[0.0] * 3, [1e200] * 3, [-1e300] * 3])],
-    ids=["one", "nan", "overflow"],
-)
+@pytest.mark.parametrize("draws", [
+    np.ones((1, 3)), np.full((4, 3), np.nan), np.array([[0.0] * 3, [1e200] * 3, [-1e300] * 3]),
+], ids=["one", "nan", "overflow"])  # fmt: skip
 def test_without_a_covariance_the_factor_is_kept(draws, diagonal):
     np.testing.assert_array_equal(learned_factor(draws, diagonal), 2.0)
 

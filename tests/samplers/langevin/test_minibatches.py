@@ -87,18 +87,13 @@ PAIR = "data { int N; vector[N] y; vector[N] z; }" + MU + "y ~ normal(mu, 1); z 
 TWO = {"N": 4, "y": [1, 2, 3, 4], "z": [2, 1, 0, 1]}
 
 
-@pytest.mark.parametrize(
-    ("rows", "batches", "code", "facts"),
-    [
-        (["mu"], 2, "invalid_rows", ["mu", "N, y, z"]),
-        (["N"], 2, "invalid_rows", ["N"]),
-        ([], 2, "invalid_rows", ["rows"]),
-        (["y"], 2, "invalid_rows", ["N", "y", "size of z"]),
-        (["y", "z"], 5, "invalid_batches", ["4", "5"]),
-        (["y", "z"], 0, "out_of_range", ["batches", "1", "0"]),
-        (["y", "z"], 2.5, "out_of_range", ["batches", "2.5"]),
-    ],
-)
+@pytest.mark.parametrize(("rows", "batches", "code", "facts"), [
+    (["mu"], 2, "invalid_rows", ["mu", "N, y, z"]), (["N"], 2, "invalid_rows", ["N"]),
+    ([], 2, "invalid_rows", ["rows"]), (["y"], 2, "invalid_rows", ["N", "y", "size of z"]),
+    (["y", "z"], 5, "invalid_batches", ["4", "5"]),
+    (["y", "z"], 0, "out_of_range", ["batches", "1", "0"]),
+    (["y", "z"], 2.5, "out_of_range", ["batches", "2.5"]),
+])  # fmt: skip
 def test_rows_and_batches_that_cannot_be(rows, batches, code, facts):
     refused(code, PAIR, TWO, rows, batches, *facts)
 
@@ -109,15 +104,12 @@ def test_rows_that_are_not_names(rows):
         Minibatches(sa.Target(PAIR, TWO, backend="stanli"), rows, 2)
 
 
-@pytest.mark.parametrize(
-    ("data", "values", "facts"),
-    [
-        ("int N; int M; vector[N] y; vector[M] z;", {"N": 4, "M": 3}, ["y has 4", "z has 3"]),
-        ("vector[4] y; int N;", {"N": 1}, ["y", "declared as 4"]),
-        ("int N; vector[N + 1] y;", {"N": 3}, ["y", "declared as N + 1"]),
-        ("int N; vector[N] y; int<lower=0, upper=N> k;", {"N": 4, "k": 2}, ["N", "bound of k"]),
-    ],
-)
+@pytest.mark.parametrize(("data", "values", "facts"), [
+    ("int N; int M; vector[N] y; vector[M] z;", {"N": 4, "M": 3}, ["y has 4", "z has 3"]),
+    ("vector[4] y; int N;", {"N": 1}, ["y", "declared as 4"]),
+    ("int N; vector[N + 1] y;", {"N": 3}, ["y", "declared as N + 1"]),
+    ("int N; vector[N] y; int<lower=0, upper=N> k;", {"N": 4, "k": 2}, ["N", "bound of k"]),
+])  # fmt: skip
 def test_lengths_that_are_not_those_of_the_rows_alone(data, values, facts):
     given = {"y": [1, 2, 3, 4], **({"z": [1, 2, 3]} if "z" in data else {}), **values}
     rows = ["y", "z"] if "z" in data else ["y"]

@@ -20,17 +20,14 @@ model { target += log_mix(0.6, normal_lpdf(x | -8, 1), normal_lpdf(x | 8, 2)); }
 """
 
 
-@pytest.mark.parametrize(
-    ("settings", "code", "facts"),
-    [
-        ({"atom": 0.5}, "invalid_setting", ["atom", 0.45, 0.5]),
-        ({"levels": 1}, "invalid_setting", ["levels"]),
-        ({**ZETA, "log_zeta": np.inf}, "invalid_setting", ["log_zeta", "inf"]),
-        ({"reference_family": "power"}, "improper_powers", ["reference_family"]),
-        ({"log_zeta": 2.0}, "log_zeta_unused", [2.0]),
-        ({"learn_log_zeta": False}, "log_zeta_unused", [0.0]),
-    ],
-)
+@pytest.mark.parametrize(("settings", "code", "facts"), [
+    ({"atom": 0.5}, "invalid_setting", ["atom", 0.45, 0.5]),
+    ({"levels": 1}, "invalid_setting", ["levels"]),
+    ({**ZETA, "log_zeta": np.inf}, "invalid_setting", ["log_zeta", "inf"]),
+    ({"reference_family": "power"}, "improper_powers", ["reference_family"]),
+    ({"log_zeta": 2.0}, "log_zeta_unused", [2.0]),
+    ({"learn_log_zeta": False}, "log_zeta_unused", [0.0]),
+])  # fmt: skip
 def test_wrong_settings_are_refused(settings, code, facts):
     with raises(code, *facts):
         find(NAME, **settings)

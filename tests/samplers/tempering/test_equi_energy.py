@@ -55,15 +55,10 @@ def stats_of(chains=4, **changed):
     return {name: np.full((chains, 10), value) for name, value in whole.items()}
 
 
-@pytest.mark.parametrize(
-    ("chains", "changed", "code", "fact"),
-    [
-        (4, {"n_empty": 1}, "empty_files", "50%"),
-        (4, {"n_jumps": 4}, "rejected_jumps", "25%"),
-        (3, {}, "shared_file_error", "4"),
-        (4, {}, None, ""),
-    ],
-)
+@pytest.mark.parametrize(("chains", "changed", "code", "fact"), [
+    (4, {"n_empty": 1}, "empty_files", "50%"), (4, {"n_jumps": 4}, "rejected_jumps", "25%"),
+    (3, {}, "shared_file_error", "4"), (4, {}, None, ""),
+])  # fmt: skip
 def test_the_notes_on_jumps(chains, changed, code, fact):
     notes = report_jumps(
         view_of(Settings(), stats_of(chains, **changed), sampler_name=NAME)

@@ -255,16 +255,12 @@ def test_initial_positions_are_those_of_the_program_for_each_pseudo_sample(targe
     assert initial_positions(fixed, 0, rngs)[0].shape == (2 * DIM,)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"between": (0.2, 0.9)},
-        {"temperature": "fixed", "fixed_at": 0.3},
-        {"ladder": ([0.1, 1.0], [0.0, -2.0]), "between": (0.1, 1.0)},
-        {"reference_distribution": None, "prior_data": {"n": 1, "y": [4.0]}},
-        {"reference_distribution": None, "between": (0.5, 1.0)},
-    ],
-)
+@pytest.mark.parametrize("options", [
+    {"between": (0.2, 0.9)}, {"temperature": "fixed", "fixed_at": 0.3},
+    {"ladder": ([0.1, 1.0], [0.0, -2.0]), "between": (0.1, 1.0)},
+    {"reference_distribution": None, "prior_data": {"n": 1, "y": [4.0]}},
+    {"reference_distribution": None, "between": (0.5, 1.0)},
+])  # fmt: skip
 @pytest.mark.parametrize("again", [lambda t: pickle.loads(pickle.dumps(t)), copy.deepcopy])
 def test_a_copy_is_an_equal_target(target, options, again):
     if "reference_distribution" in options and "prior_data" not in options:

@@ -32,38 +32,31 @@ def target():
     return sa.Target(CODE, {"n": 1, "k": 2, "y": [0.3]}, **QUIET)
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "facts"),
-    [
-        ({"pseudo_samples": 0}, "out_of_range", ["pseudo_samples", 0]),
-        ({"pseudo_samples": 1.5}, "out_of_range", ["pseudo_samples", 1.5]),
-        ({"temperature": "hot"}, "extension_option", ["temperature", "collapsed", "'hot'"]),
-        ({"between": (0.9, 0.1)}, "extension_option", ["between", "(0.9, 0.1)"]),
-        ({"between": (0.5, 0.5)}, "extension_option", ["between", "(0.5, 0.5)"]),
-        ({"between": (-0.1, 1)}, "extension_option", ["between", -0.1]),
-        ({"between": (0.1, 5)}, "extension_option", ["between", 5]),
-        ({"between": 0.5}, "extension_option", ["between", 0.5]),
-        ({"temperature": "fixed", "fixed_at": 1.5}, "extension_option", ["fixed_at", 1.5]),
-        ({"temperature": "fixed", "fixed_at": np.nan}, "extension_option", ["fixed_at", "nan"]),
-        ({"temperature": "fixed", "ladder": LADDER}, "extension_conflict", ["ladder"]),
-        ({"temperature": "collapsed"}, "extension_conflict", ["ladder"]),
-        ({"ladder": ([0, 0.7, 0.5, 1], [0, 0, 0, 0])}, "invalid_ladder", ["[0, 0.7, 0.5, 1]"]),
-        ({"ladder": ([0, 0.7], [0, 0])}, "invalid_ladder", ["[0, 0.7]"]),
-        ({"ladder": ([-0.1, 1], [0, 0])}, "invalid_ladder", ["[-0.1, 1]"]),
-        ({"ladder": ([0, 1], [0, np.inf])}, "invalid_ladder", ["log_normalizers", "inf"]),
-        ({"ladder": ([0, 1], [0])}, "invalid_ladder", ["([0, 1], [0])"]),
-        ({"ladder": ([1], [0])}, "invalid_ladder", ["([1], [0])"]),
-        ({"ladder": 3}, "invalid_ladder", ["ladder"]),
-        ({"ladder": ([0.3, 1], [0, 0])}, "invalid_ladder", ["between=(0.3, 1)"]),
-        (
-            {"reference_distribution": ReferenceDistribution([0.0], 1.0)},
-            "reference_size",
-            [2, 1],
-        ),
-        ({"reference_distribution": 3.0}, "extension_option", ["reference_distribution", 3.0]),
-        ({"prior_data": {"n": 0, "k": 2, "y": []}}, "extension_conflict", ["prior_data"]),
-    ],
-)
+@pytest.mark.parametrize(("options", "code", "facts"), [
+    ({"pseudo_samples": 0}, "out_of_range", ["pseudo_samples", 0]),
+    ({"pseudo_samples": 1.5}, "out_of_range", ["pseudo_samples", 1.5]),
+    ({"temperature": "hot"}, "extension_option", ["temperature", "collapsed", "'hot'"]),
+    ({"between": (0.9, 0.1)}, "extension_option", ["between", "(0.9, 0.1)"]),
+    ({"between": (0.5, 0.5)}, "extension_option", ["between", "(0.5, 0.5)"]),
+    ({"between": (-0.1, 1)}, "extension_option", ["between", -0.1]),
+    ({"between": (0.1, 5)}, "extension_option", ["between", 5]),
+    ({"between": 0.5}, "extension_option", ["between", 0.5]),
+    ({"temperature": "fixed", "fixed_at": 1.5}, "extension_option", ["fixed_at", 1.5]),
+    ({"temperature": "fixed", "fixed_at": np.nan}, "extension_option", ["fixed_at", "nan"]),
+    ({"temperature": "fixed", "ladder": LADDER}, "extension_conflict", ["ladder"]),
+    ({"temperature": "collapsed"}, "extension_conflict", ["ladder"]),
+    ({"ladder": ([0, 0.7, 0.5, 1], [0, 0, 0, 0])}, "invalid_ladder", ["[0, 0.7, 0.5, 1]"]),
+    ({"ladder": ([0, 0.7], [0, 0])}, "invalid_ladder", ["[0, 0.7]"]),
+    ({"ladder": ([-0.1, 1], [0, 0])}, "invalid_ladder", ["[-0.1, 1]"]),
+    ({"ladder": ([0, 1], [0, np.inf])}, "invalid_ladder", ["log_normalizers", "inf"]),
+    ({"ladder": ([0, 1], [0])}, "invalid_ladder", ["([0, 1], [0])"]),
+    ({"ladder": ([1], [0])}, "invalid_ladder", ["([1], [0])"]),
+    ({"ladder": 3}, "invalid_ladder", ["ladder"]),
+    ({"ladder": ([0.3, 1], [0, 0])}, "invalid_ladder", ["between=(0.3, 1)"]),
+    ({"reference_distribution": ReferenceDistribution([0.0], 1.0)}, "reference_size", [2, 1]),
+    ({"reference_distribution": 3.0}, "extension_option", ["reference_distribution", 3.0]),
+    ({"prior_data": {"n": 0, "k": 2, "y": []}}, "extension_conflict", ["prior_data"]),
+])  # fmt: skip
 def test_invalid_options_are_reported(target, options, code, facts):
     with raises(code, *facts):
         Extended(target, **{"reference_distribution": REFERENCE, **options})

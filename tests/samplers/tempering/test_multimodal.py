@@ -267,15 +267,11 @@ def test_stans_nuts_misses_modes_and_compare_reports_it():
 
 # iterations that take 0.4 million gradients after warm-up, by sampler and whether a law is given
 SYSTEM_PLANS = {
-    ("pseudo_extended", False): 67_700,
-    ("pseudo_extended", True): 68_000,
-    ("parallel_tempering", False): 14_500,
-    ("parallel_tempering", True): 16_000,
-    ("simulated_tempering", False): 8_060,
-    ("simulated_tempering", True): 8_470,
-    ("continuous_tempering", False): 7_260,
-    ("continuous_tempering", True): 7_130,
-}
+    ("pseudo_extended", False): 67_700, ("pseudo_extended", True): 68_000,
+    ("parallel_tempering", False): 14_500, ("parallel_tempering", True): 16_000,
+    ("simulated_tempering", False): 8_060, ("simulated_tempering", True): 8_470,
+    ("continuous_tempering", False): 7_260, ("continuous_tempering", True): 7_130,
+}  # fmt: skip
 
 
 # a run of 0.4 million gradients may see nothing of small modes, which a note reports

@@ -183,19 +183,11 @@ def test_evaluate_reference_after_a_change_of_the_reference():
 BEYOND = np.array([2.0, 1.0, -2.0])
 
 
-@pytest.mark.parametrize(
-    ("b", "parts", "expected"),
-    [
-        (0.0, (-np.inf, -3.0), -3.0),
-        (0.0, (5.0, -np.inf), -np.inf),
-        (1.0, (5.0, -np.inf), 5.0),
-        (1.0, (-np.inf, -3.0), -np.inf),
-        (0.25, (-np.inf, -3.0), -np.inf),
-        (0.25, (4.0, -np.inf), -np.inf),
-        (0.25, (-np.inf, -np.inf), -np.inf),
-        (0.25, (4.0, 8.0), 7.0),
-    ],
-)
+@pytest.mark.parametrize(("b", "parts", "expected"), [
+    (0.0, (-np.inf, -3.0), -3.0), (0.0, (5.0, -np.inf), -np.inf), (1.0, (5.0, -np.inf), 5.0),
+    (1.0, (-np.inf, -3.0), -np.inf), (0.25, (-np.inf, -3.0), -np.inf),
+    (0.25, (4.0, -np.inf), -np.inf), (0.25, (-np.inf, -np.inf), -np.inf), (0.25, (4.0, 8.0), 7.0),
+])  # fmt: skip
 def test_a_part_that_is_not_finite_counts_unless_its_weight_is_zero(b, parts, expected):
     assert mix(b, *parts) == expected
 

@@ -112,29 +112,24 @@ def test_compiled_references_share_no_memory():
     assert not np.shares_memory(first.mean, one.mean)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "facts"),
-    [
-        ({"mean": [[0.0]], "sd": 1}, ["mean", "(1, 1)"]),
-        ({"mean": [], "sd": 1}, ["mean", "(0,)"]),
-        ({"mean": [0.0, np.nan], "sd": 1}, ["mean", "nan"]),
-        ({"mean": "a", "sd": 1}, ["mean", "'a'"]),
-        ({"mean": [0.0, 1.0]}, ["sd", "covariance"]),
-        ({"mean": [0.0], "sd": 1, "covariance": [[1]]}, ["sd", "covariance"]),
-        ({"mean": [0.0, 1.0], "sd": [1.0, 0.0]}, ["sd", "smallest 0:"]),
-        ({"mean": [0.0, 1.0], "sd": [1.0, 1e-160]}, ["sd", "1e-160"]),
-        ({"mean": [0.0, 1.0], "sd": 1e160}, ["sd", "1e-150", "1e+150"]),
-        ({"mean": [0.0, 1.0], "sd": -2}, ["sd", "-2"]),
-        ({"mean": [0.0, 1.0], "sd": np.inf}, ["sd", "inf"]),
-        ({"mean": [0.0, 1.0], "sd": [1.0] * 3}, ["sd", "(2,)", "(3,)"]),
-        ({"mean": [0.0, 1.0], "covariance": [1, 2]}, ["covariance", "(2, 2)", "(2,)"]),
-        ({"mean": [0.0, 1.0], "covariance": [[1, 0.5], [0, 1]]}, ["covariance"]),
-        ({"mean": [0.0, 1.0], "covariance": [[1, 2], [2, 1]]}, ["covariance"]),
-        ({"mean": [0.0], "sd": 1, "degrees": 0}, ["degrees", "0"]),
-        ({"mean": [0.0], "sd": 1, "degrees": np.nan}, ["degrees", "nan"]),
-        ({"mean": [0.0], "sd": 1, "degrees": "many"}, ["degrees", "'many'"]),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "facts"), [
+    ({"mean": [[0.0]], "sd": 1}, ["mean", "(1, 1)"]), ({"mean": [], "sd": 1}, ["mean", "(0,)"]),
+    ({"mean": [0.0, np.nan], "sd": 1}, ["mean", "nan"]), ({"mean": "a", "sd": 1}, ["mean", "'a'"]),
+    ({"mean": [0.0, 1.0]}, ["sd", "covariance"]),
+    ({"mean": [0.0], "sd": 1, "covariance": [[1]]}, ["sd", "covariance"]),
+    ({"mean": [0.0, 1.0], "sd": [1.0, 0.0]}, ["sd", "smallest 0:"]),
+    ({"mean": [0.0, 1.0], "sd": [1.0, 1e-160]}, ["sd", "1e-160"]),
+    ({"mean": [0.0, 1.0], "sd": 1e160}, ["sd", "1e-150", "1e+150"]),
+    ({"mean": [0.0, 1.0], "sd": -2}, ["sd", "-2"]),
+    ({"mean": [0.0, 1.0], "sd": np.inf}, ["sd", "inf"]),
+    ({"mean": [0.0, 1.0], "sd": [1.0] * 3}, ["sd", "(2,)", "(3,)"]),
+    ({"mean": [0.0, 1.0], "covariance": [1, 2]}, ["covariance", "(2, 2)", "(2,)"]),
+    ({"mean": [0.0, 1.0], "covariance": [[1, 0.5], [0, 1]]}, ["covariance"]),
+    ({"mean": [0.0, 1.0], "covariance": [[1, 2], [2, 1]]}, ["covariance"]),
+    ({"mean": [0.0], "sd": 1, "degrees": 0}, ["degrees", "0"]),
+    ({"mean": [0.0], "sd": 1, "degrees": np.nan}, ["degrees", "nan"]),
+    ({"mean": [0.0], "sd": 1, "degrees": "many"}, ["degrees", "'many'"]),
+])  # fmt: skip
 def test_improper_distributions_are_refused(arguments, facts):
     with raises("invalid_reference", *facts) as caught:
         ReferenceDistribution(**arguments)

@@ -140,16 +140,13 @@ def group(evidence, ancestors, levels=9):
     )
 
 
-@pytest.mark.parametrize(
-    ("tempering", "code", "facts"),
-    [
-        (group([1.0, 1.1, 0.9, 1.0], 100.0), None, []),
-        (group([1.0, 1.1, 0.9, 1.0], 7.0), "few_ancestors", ["7"]),
-        (group([1.0, 4.1, 0.9, 1.0], 100.0), "evidence_spread", ["3.2"]),
-        (group([1.0, -np.inf, 0.9, 1.0], 100.0), "evidence_unknown", ["1 of 4"]),
-        (group([1.0, 1.1], 100.0, levels=201), "too_many_stages", ["200"]),
-    ],
-)
+@pytest.mark.parametrize(("tempering", "code", "facts"), [
+    (group([1.0, 1.1, 0.9, 1.0], 100.0), None, []),
+    (group([1.0, 1.1, 0.9, 1.0], 7.0), "few_ancestors", ["7"]),
+    (group([1.0, 4.1, 0.9, 1.0], 100.0), "evidence_spread", ["3.2"]),
+    (group([1.0, -np.inf, 0.9, 1.0], 100.0), "evidence_unknown", ["1 of 4"]),
+    (group([1.0, 1.1], 100.0, levels=201), "too_many_stages", ["200"]),
+])  # fmt: skip
 def test_the_notes_on_a_run(tempering, code, facts):
     stats = {"particle": np.tile(np.arange(50.0), (len(tempering["log_evidence"]), 1))}
     notes = apply(PARTICLE_NOTES, Tempered("smc", tempering, stats))

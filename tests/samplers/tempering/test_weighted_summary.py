@@ -109,14 +109,10 @@ def test_a_fit_without_pseudo_samples_is_refused(target):
             weighted_summary(fit)
 
 
-@pytest.mark.parametrize(
-    ("function", "fact"),
-    [
-        (lambda v: v["m"], "(3, 400, 2, 2, 2)"),
-        (lambda v: v["color"], "KeyError"),
-        (lambda v: "red", "ValueError"),
-    ],
-)
+@pytest.mark.parametrize(("function", "fact"), [
+    (lambda v: v["m"], "(3, 400, 2, 2, 2)"), (lambda v: v["color"], "KeyError"),
+    (lambda v: "red", "ValueError"),
+])  # fmt: skip
 def test_bad_functions_are_reported(fit, function, fact):
     with raises("wrong_function", "'f'", fact):
         weighted_summary(fit, {"f": function})

@@ -160,13 +160,9 @@ def test_a_few_divergences_of_the_last_window_do_not_count(count, counted):
 USELESS = make_map(np.array([1]), *np.array([[0], [-1], [-1]]), np.zeros((1, NUMBERS)))
 
 
-@pytest.mark.parametrize(
-    ("trajectory", "stage", "reason"),
-    [
-        (Trajectory.nuts, parts.NUTS_METRIC, ASKED_FOR),
-        (Trajectory.chosen, parts.FIND_STEP, ""),
-    ],
-)
+@pytest.mark.parametrize(("trajectory", "stage", "reason"), [
+    (Trajectory.nuts, parts.NUTS_METRIC, ASKED_FOR), (Trajectory.chosen, parts.FIND_STEP, ""),
+])  # fmt: skip
 def test_after_a_map_was_dropped_nuts_that_is_asked_for_has_no_pilot(trajectory, stage, reason):
     settings, progress, states = begun(np.ones((4, 3)), trajectory=trajectory)
     straightened = UNCHANGED._replace(straightening=USELESS)

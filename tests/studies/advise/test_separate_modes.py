@@ -70,15 +70,11 @@ def test_chains_that_move_among_different_modes():
     assert separate_modes(target(program), fit) == 2
 
 
-@pytest.mark.parametrize(
-    ("program", "centers", "scales"),
-    [
-        (RIDGE, [[-60, -60], [-20, -20], [30, 30], [70, 70]], [0.01, 0.01]),
-        (VALLEY, [[-6, 36], [-2, 4], [3, 9], [7, 49]], [0.01, 0.1]),
-        (FUNNEL, [[-12, 0], [-4, 0.2], [3, 4], [6, -40]], [0.1, 1e-3]),
-    ],
-    ids=["ridge", "valley", "funnel"],
-)
+@pytest.mark.parametrize(("program", "centers", "scales"), [
+    (RIDGE, [[-60, -60], [-20, -20], [30, 30], [70, 70]], [0.01, 0.01]),
+    (VALLEY, [[-6, 36], [-2, 4], [3, 9], [7, 49]], [0.01, 0.1]),
+    (FUNNEL, [[-12, 0], [-4, 0.2], [3, 4], [6, -40]], [0.1, 1e-3]),
+], ids=["ridge", "valley", "funnel"])  # fmt: skip
 def test_chains_of_one_mode_that_have_not_met(program, centers, scales):
     fit = chains_around(centers, scales)
     assert apart(fit)

@@ -30,11 +30,8 @@ generated quantities { real y = normal_rng(x[1], 1); }
 """
 MEAN, SD = np.array([2.0, 3e4, 3e-4]), np.array([0.5, 1e4, np.sqrt(2) * 1e-4])
 METHODS = [
-    ("pathfinder", {}),
-    ("pathfinder", {"paths": 1}),
-    ("advi", {}),
-    ("laplace", {}),
-]
+    ("pathfinder", {}), ("pathfinder", {"paths": 1}), ("advi", {}), ("laplace", {}),
+]  # fmt: skip
 FUNNEL = """
 parameters { real v; vector[5] x; }
 model { v ~ normal(0, 3); x ~ normal(0, exp(v / 2)); }
@@ -190,16 +187,11 @@ def draws_with(**changes):
     return Draws(positions, *[np.zeros(10)] * 3, **{**fixed, **changes})
 
 
-@pytest.mark.parametrize(
-    ("parts", "changes", "codes"),
-    [
-        (3, {}, []),
-        (3, {"failed": 17}, ["draws_without_density"]),
-        (3, {"distinct": 4}, ["few_distinct_draws"]),
-        (3, {"distinct": 4, "pareto_k": 0.2}, []),
-        (1, {"distinct": 4}, []),
-    ],
-)
+@pytest.mark.parametrize(("parts", "changes", "codes"), [
+    (3, {}, []), (3, {"failed": 17}, ["draws_without_density"]),
+    (3, {"distinct": 4}, ["few_distinct_draws"]), (3, {"distinct": 4, "pareto_k": 0.2}, []),
+    (1, {"distinct": 4}, []),
+])  # fmt: skip
 def test_notes_on_draws(parts, changes, codes):
     notes = describe_draws(draws_with(**changes), parts)
     assert codes_of(notes) == codes
@@ -253,18 +245,14 @@ def test_a_method_that_is_misspelled(method):
     refused("settings", "pathfinder", "advi", "laplace", repr(method), method=method)
 
 
-@pytest.mark.parametrize(
-    ("method", "settings", "facts"),
-    [
-        ("pathfinder", {"path": 3}, ["'path'", "paths", "history"]),
-        ("pathfinder", {"history": 0}, ["history", "1", "0"]),
-        ("advi", {"algorithm": "full"}, ["algorithm", "fullrank", "meanfield", "'full'"]),
-        ("advi", {"learning_rate": 2}, ["learning_rate", "0", "1", "2"]),
-        ("laplace", {"draws": 0}, ["draws", "1", "0"]),
-        ("laplace", {"seed": -1}, ["seed", "-1"]),
-        ("laplace", {"save": "pseudo"}, ["save", "'unconstrained'", "'pseudo'"]),
-    ],
-)
+@pytest.mark.parametrize(("method", "settings", "facts"), [
+    ("pathfinder", {"path": 3}, ["'path'", "paths", "history"]),
+    ("pathfinder", {"history": 0}, ["history", "1", "0"]),
+    ("advi", {"algorithm": "full"}, ["algorithm", "fullrank", "meanfield", "'full'"]),
+    ("advi", {"learning_rate": 2}, ["learning_rate", "0", "1", "2"]),
+    ("laplace", {"draws": 0}, ["draws", "1", "0"]), ("laplace", {"seed": -1}, ["seed", "-1"]),
+    ("laplace", {"save": "pseudo"}, ["save", "'unconstrained'", "'pseudo'"]),
+])  # fmt: skip
 def test_settings_out_of_range(method, settings, facts):
     refused("settings", *facts, method=method, **settings)
 

@@ -47,15 +47,11 @@ def test_numbers_below_are_counted(bands):
     np.testing.assert_array_equal(bands.numbers_below(ranks), expected)
 
 
-@pytest.mark.parametrize(
-    ("power", "shape"),
-    [
-        (lambda u: u**0.6, TOO_LOW),
-        (lambda u: u**1.7, TOO_HIGH),
-        (lambda u: 0.5 + 0.5 * np.sign(u - 0.5) * np.abs(2 * u - 1) ** 0.5, TOO_NARROW),
-        (lambda u: 0.5 + 0.5 * np.sign(u - 0.5) * np.abs(2 * u - 1) ** 3, TOO_WIDE),
-    ],
-)
+@pytest.mark.parametrize(("power", "shape"), [
+    (lambda u: u**0.6, TOO_LOW), (lambda u: u**1.7, TOO_HIGH),
+    (lambda u: 0.5 + 0.5 * np.sign(u - 0.5) * np.abs(2 * u - 1) ** 0.5, TOO_NARROW),
+    (lambda u: 0.5 + 0.5 * np.sign(u - 0.5) * np.abs(2 * u - 1) ** 3, TOO_WIDE),
+])  # fmt: skip
 def test_departures_are_found_and_named(bands, power, shape):
     u = power(np.random.default_rng(5).random(COUNT))
     result = bands.judge(np.minimum((u * (LARGEST + 1)).astype(int), LARGEST))

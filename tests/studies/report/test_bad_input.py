@@ -34,16 +34,12 @@ def test_fits_without_a_common_variable_are_refused(tmp_path):
         sa.report(fits, tmp_path / "report.html")
 
 
-@pytest.mark.parametrize(
-    ("fits", "code", "facts"),
-    [
-        ({}, "nothing_to_study", []),
-        ({"a": []}, "nothing_to_study", ["'a'"]),
-        ({"a": 3}, "not_fits_by_name", ["'a'", "int"]),
-        ({"a": [made_up.fit(1), "b"]}, "not_fits_by_name", ["'a'", "str"]),
-        (made_up.fit(1), "not_fits_by_name", [type(made_up.fit(1)).__name__]),
-    ],
-)
+@pytest.mark.parametrize(("fits", "code", "facts"), [
+    ({}, "nothing_to_study", []), ({"a": []}, "nothing_to_study", ["'a'"]),
+    ({"a": 3}, "not_fits_by_name", ["'a'", "int"]),
+    ({"a": [made_up.fit(1), "b"]}, "not_fits_by_name", ["'a'", "str"]),
+    (made_up.fit(1), "not_fits_by_name", [type(made_up.fit(1)).__name__]),
+])  # fmt: skip
 def test_values_that_are_no_fits_by_name(fits, code, facts, tmp_path):
     with raises(code, *facts):
         sa.report(fits, tmp_path / "report.html")

@@ -44,15 +44,10 @@ def test_the_conclusion_answers_both_questions(page):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("name", "code", "fact"),
-    [
-        ("other mode", "separate_regions", "2"),
-        ("large steps", "steps_too_large", "0.02"),
-        ("thinned", "thinned_draws", "thin=10"),
-        ("thinned", "thinned_draws", "40 draws"),
-    ],
-)
+@pytest.mark.parametrize(("name", "code", "fact"), [
+    ("other mode", "separate_regions", "2"), ("large steps", "steps_too_large", "0.02"),
+    ("thinned", "thinned_draws", "thin=10"), ("thinned", "thinned_draws", "40 draws"),
+])  # fmt: skip
 def test_planted_problems_are_named(page, name, code, fact):
     assert fact in dict(page.messages("problems", name))[code]
 

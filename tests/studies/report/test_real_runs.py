@@ -75,15 +75,10 @@ def divergent():
     return sa.sample(target, "nuts", **QUIET)
 
 
-@pytest.mark.parametrize(
-    ("run", "code"),
-    [
-        (other_mode, "separate_regions"),
-        (large_steps, None),
-        (short_and_thinned, "thinned_draws"),
-        (divergent, None),
-    ],
-)
+@pytest.mark.parametrize(("run", "code"), [
+    (other_mode, "separate_regions"), (large_steps, None), (short_and_thinned, "thinned_draws"),
+    (divergent, None),
+])  # fmt: skip
 def test_problems_of_real_runs(run, code, tmp_path):
     fit = run()
     page = Page(sa.report({"run": fit}, tmp_path / "report.html").read_text())

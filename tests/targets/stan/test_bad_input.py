@@ -78,20 +78,15 @@ model { x ~ normal(b, s); }
 GOOD = {"N": 2, "x": [1.0, 2.0], "k": [0, 1], "M": [[1, 2, 3], [4, 5, 6]], "s": 1.5}
 
 
-@pytest.mark.parametrize(
-    ("data", "kind", "facts"),
-    [
-        (None, "data_missing", ["N, x, k, M, s"]),
-        ("none.json", "files", ["none.json"]),
-        ("{bad", "data_not_json", ["line 1"]),
-        (GOOD | {"M": np.zeros((3, 2))}, "data_wrong_shape", ["M ", "(3, 2)", "M.T"]),
-        (GOOD | {"s": -0.5}, "data_out_of_bounds", ["s is -0.5", "lower bound 0"]),
-        (GOOD | {"x": [1.0, math.nan]}, "data_not_finite", ["x[2]", "NaN"]),
-        (GOOD | {"x": ["a", 1.0]}, "data_not_numeric", ["x[1]", "'a'"]),
-        (GOOD | {"N": 2.5}, "data_not_integer", ["N is 2.5", "int"]),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
+@pytest.mark.parametrize(("data", "kind", "facts"), [
+    (None, "data_missing", ["N, x, k, M, s"]), ("none.json", "files", ["none.json"]),
+    ("{bad", "data_not_json", ["line 1"]),
+    (GOOD | {"M": np.zeros((3, 2))}, "data_wrong_shape", ["M ", "(3, 2)", "M.T"]),
+    (GOOD | {"s": -0.5}, "data_out_of_bounds", ["s is -0.5", "lower bound 0"]),
+    (GOOD | {"x": [1.0, math.nan]}, "data_not_finite", ["x[2]", "NaN"]),
+    (GOOD | {"x": ["a", 1.0]}, "data_not_numeric", ["x[1]", "'a'"]),
+    (GOOD | {"N": 2.5}, "data_not_integer", ["N is 2.5", "int"]),
+], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
 def test_wrong_data(data, kind, facts):
     assert sa.Target(DATA, GOOD).dim == 1
     refused(kind, facts, sa.Target, DATA, data)
@@ -120,17 +115,14 @@ def test_no_usable_initial_value_after_a_hundred_tries():
 
 
 @pytest.mark.parametrize("function", [sa.sample, sa.stan_nuts])
-@pytest.mark.parametrize(
-    ("name", "bad"),
-    [
-        *[("chains", bad) for bad in (0, -1, 1.5, "2", None, True, math.nan)],
-        *[("parallel_chains", bad) for bad in (0, -1, 0.5, "2")],
-        *[("iter_sampling", bad) for bad in (0, -5, 10.0, "10", math.inf)],
-        *[("iter_warmup", bad) for bad in (-1, 2.5, "x")],
-        *[("thin", bad) for bad in (0, -1, 1.5, None)],
-        *[("seed", bad) for bad in (-1, 1.5, "x", 2**32)],
-    ],
-)
+@pytest.mark.parametrize(("name", "bad"), [
+    *[("chains", bad) for bad in (0, -1, 1.5, "2", None, True, math.nan)],
+    *[("parallel_chains", bad) for bad in (0, -1, 0.5, "2")],
+    *[("iter_sampling", bad) for bad in (0, -5, 10.0, "10", math.inf)],
+    *[("iter_warmup", bad) for bad in (-1, 2.5, "x")],
+    *[("thin", bad) for bad in (0, -1, 1.5, None)],
+    *[("seed", bad) for bad in (-1, 1.5, "x", 2**32)],
+])  # fmt: skip
 def test_numbers_of_a_run(target, function, name, bad):
     refused("settings", [name, repr(bad)], function, target, **(RUN | {name: bad}))
 

@@ -173,40 +173,30 @@ def test_large_integers_of_real_variables_get_a_decimal_point():
         assert data.to_json(text, stan("real x;")) == text
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "code", "facts"),
-    [
-        ("X", "[[1, 3, 5], [2, 4, 6]]", SHAPE, ["(2, 3)", "X.T"]),
-        ("X", "[1, 2, 3, 4, 5, 6]", SHAPE, ["6", "X.reshape(3, 2)"]),
-        ("X", "[[1, 2], [3, 4]]", SHAPE, ["N = 3"]),
-        ("X", "[[1], [2]]", SHAPE, ["N = 3", "K = 2"]),
-        ("X", "[1, 2]", SHAPE, ["2 levels"]),
-        ("X", "1", SHAPE, ["2 levels"]),
-        ("y", "[[0], [1], [1]]", SHAPE, ["y.reshape(3)"]),
-        ("y", "[0, 1]", SHAPE, ["2"]),
-        ("y", "1", SHAPE, ["list"]),
-        ("s", "[1.5]", SHAPE, ["1"]),
-        ("X", "[[1, 2], [3], [5, 6]]", SHAPE, ["X[1]", "length 2", "X[2]", "length 1"]),
-        ("X", "[[1, 2], 3, [5, 6]]", SHAPE, ["X[1]", "length 2", "X[2]"]),
-        ("X", "[[[1], [2]], [[1, 2], [3, 4]]]", SHAPE, ["X[1, 1]", "X[2, 1]"]),
-        ("y", "[1.0, 1.5, 0]", WHOLE, ["y[2] is 1.5"]),
-        ("y", "[0, 1.5, 1.0]", WHOLE, ["y[2] is 1.5", "real"]),
-        ("y", "[0, 1, null]", KIND, ["y[3]", "null", "missing"]),
-        ("y", '["a", 1, 1]', KIND, ["y[1]", "'a'"]),
-        ("y", '[0, {"a": 1}, 1]', KIND, ["y[2]"]),
-        ("y", "[0, NaN, 1]", FINITE, ["y[2]", "NaN", "missing"]),
-        ("y", '[0, "NaN", 1]', FINITE, ["y[2]", "NaN"]),
-        ("y", "[0, 2147483648, 1]", WHOLE, ["y[2] is 2147483648"]),
-        ("y", "[0, -9223372036854775809, 99999999999999999999]", WHOLE, ["-9223372036854775809"]),
-        ("N", "9" * 25, WHOLE, ["-2147483648", "2147483647", "real"]),
-        ("X", "[[1, 2], [3, null], [5, 6]]", KIND, ["X[2, 2]", "null"]),
-        ("X", "[[1, 2], [3, 4], [NaN, 6]]", FINITE, ["X[3, 1]", "NaN"]),
-        ("X", "[[1, -Infinity], [3, 4], [5, 6]]", FINITE, ["X[1, 2]"]),
-        ("s", '"Inf"', FINITE, []),
-        ("s", "1" * 400, FINITE, []),
-        ("s", '"1.5"', KIND, ["'1.5'"]),
-    ],
-)
+@pytest.mark.parametrize(("name", "value", "code", "facts"), [
+    ("X", "[[1, 3, 5], [2, 4, 6]]", SHAPE, ["(2, 3)", "X.T"]),
+    ("X", "[1, 2, 3, 4, 5, 6]", SHAPE, ["6", "X.reshape(3, 2)"]),
+    ("X", "[[1, 2], [3, 4]]", SHAPE, ["N = 3"]), ("X", "[[1], [2]]", SHAPE, ["N = 3", "K = 2"]),
+    ("X", "[1, 2]", SHAPE, ["2 levels"]), ("X", "1", SHAPE, ["2 levels"]),
+    ("y", "[[0], [1], [1]]", SHAPE, ["y.reshape(3)"]), ("y", "[0, 1]", SHAPE, ["2"]),
+    ("y", "1", SHAPE, ["list"]), ("s", "[1.5]", SHAPE, ["1"]),
+    ("X", "[[1, 2], [3], [5, 6]]", SHAPE, ["X[1]", "length 2", "X[2]", "length 1"]),
+    ("X", "[[1, 2], 3, [5, 6]]", SHAPE, ["X[1]", "length 2", "X[2]"]),
+    ("X", "[[[1], [2]], [[1, 2], [3, 4]]]", SHAPE, ["X[1, 1]", "X[2, 1]"]),
+    ("y", "[1.0, 1.5, 0]", WHOLE, ["y[2] is 1.5"]),
+    ("y", "[0, 1.5, 1.0]", WHOLE, ["y[2] is 1.5", "real"]),
+    ("y", "[0, 1, null]", KIND, ["y[3]", "null", "missing"]),
+    ("y", '["a", 1, 1]', KIND, ["y[1]", "'a'"]), ("y", '[0, {"a": 1}, 1]', KIND, ["y[2]"]),
+    ("y", "[0, NaN, 1]", FINITE, ["y[2]", "NaN", "missing"]),
+    ("y", '[0, "NaN", 1]', FINITE, ["y[2]", "NaN"]),
+    ("y", "[0, 2147483648, 1]", WHOLE, ["y[2] is 2147483648"]),
+    ("y", "[0, -9223372036854775809, 99999999999999999999]", WHOLE, ["-9223372036854775809"]),
+    ("N", "9" * 25, WHOLE, ["-2147483648", "2147483647", "real"]),
+    ("X", "[[1, 2], [3, null], [5, 6]]", KIND, ["X[2, 2]", "null"]),
+    ("X", "[[1, 2], [3, 4], [NaN, 6]]", FINITE, ["X[3, 1]", "NaN"]),
+    ("X", "[[1, -Infinity], [3, 4], [5, 6]]", FINITE, ["X[1, 2]"]), ("s", '"Inf"', FINITE, []),
+    ("s", "1" * 400, FINITE, []), ("s", '"1.5"', KIND, ["'1.5'"]),
+])  # fmt: skip
 def test_wrong_values(name, value, code, facts):
     for message in refuse_both(code, name, value, DECLARED[name], *facts):
         assert message.startswith((f"{name} ", f"{name}["))
@@ -336,19 +326,16 @@ def test_nonfinite_reals_where_they_are_allowed():
     refuse(BOUNDS, "real<lower=0> x;", {"x": float("nan")}, "lower", allow_nonfinite=True)
 
 
-@pytest.mark.parametrize(
-    ("declared", "values", "facts"),
-    [
-        ("int<lower=0> x;", "-1", ["x is -1", "lower bound 0"]),
-        ("array[3] int<upper=K> x;", "[1, 3, 3]", ["x[2] is 3", "upper bound K = 2", "2 of 3"]),
-        ("real<lower=a> x;", "1.4", ["x is 1.4", "lower bound a = 1.5"]),
-        ("vector<upper=u>[2] x;", "[1, 2.5]", ["x[2] is 2.5", "upper bound u = 2.0", "1 of 2"]),
-        ("array[1] vector<lower=-u>[2] x;", "[[1, -3]]", ["x[1, 2] is -3.0", "lower bound"]),
-        ("matrix<lower=-1>[1, 2] x;", "[[1, -2]]", ["x[1, 2] is -2.0", "lower bound -1", "1 of 2"]),
-        ("real<lower=-pi(), upper=pi()> x;", "3.2", ["upper bound pi() = 3.14159265"]),
-        ("real<lower=0, upper=1/2> x;", "0.3", ["upper bound 1/2 = 0"]),
-    ],
-)
+@pytest.mark.parametrize(("declared", "values", "facts"), [
+    ("int<lower=0> x;", "-1", ["x is -1", "lower bound 0"]),
+    ("array[3] int<upper=K> x;", "[1, 3, 3]", ["x[2] is 3", "upper bound K = 2", "2 of 3"]),
+    ("real<lower=a> x;", "1.4", ["x is 1.4", "lower bound a = 1.5"]),
+    ("vector<upper=u>[2] x;", "[1, 2.5]", ["x[2] is 2.5", "upper bound u = 2.0", "1 of 2"]),
+    ("array[1] vector<lower=-u>[2] x;", "[[1, -3]]", ["x[1, 2] is -3.0", "lower bound"]),
+    ("matrix<lower=-1>[1, 2] x;", "[[1, -2]]", ["x[1, 2] is -2.0", "lower bound -1", "1 of 2"]),
+    ("real<lower=-pi(), upper=pi()> x;", "3.2", ["upper bound pi() = 3.14159265"]),
+    ("real<lower=0, upper=1/2> x;", "0.3", ["upper bound 1/2 = 0"]),
+])  # fmt: skip
 def test_bounds(declared, values, facts):
     given = {"K": 2, "a": 1.5, "u": [1, 2], "x": json.loads(values)}
     refuse(BOUNDS, f"int K; real a; vector[2] u; {declared}", given, *facts)
@@ -388,25 +375,21 @@ def test_several_declarators_comments_and_foreign_types():
 I2, I3 = np.eye(2), np.eye(3)
 
 
-@pytest.mark.parametrize(
-    ("declared", "given"),
-    [
-        ("", None),
-        (REGRESSION, GOOD),
-        (REGRESSION, changed(y=[True, False, True], note="text", X=I3[:, :2], s=3 * 10**9)),
-        (REGRESSION, json.dumps(changed(note=None, s=3 * 10**9))),
-        ("int N; matrix[N, 3] X; matrix[2, N] Z;", {"N": 0, "X": [], "Z": []}),
-        ("int N; matrix[N, 3] X; matrix[2, N] Z;", '{"N": 0, "X": [[]], "Z": []}'),
-        ("vector[2] x; real s;", {"x": ["NaN", float("inf")], "s": float("nan")}),
-        ("vector[2] x; real s;", '{"x": [NaN, -Infinity], "s": 1e999}'),
-        ("simplex[2] a; unit_vector[2] c;", {"a": [0.5, 0.5], "c": [0, 1]}),
-        ("ordered[2] a; positive_ordered[2] c;", {"a": [-1, 1], "c": [0, 1]}),
-        ("cov_matrix[2] a; corr_matrix[2] b;", {"a": I2, "b": I2}),
-        ("cholesky_factor_cov[3, 2] a; cholesky_factor_corr[2] b;", {"a": I3[:, :2], "b": I2}),
-        ("sum_to_zero_vector[2] a; cholesky_factor_cov[2] b;", {"a": [1, -1], "b": I2}),
-        ("array[2, 3] row_vector<lower=0>[4] a;", {"a": np.ones((2, 3, 4))}),
-    ],
-)
+@pytest.mark.parametrize(("declared", "given"), [
+    ("", None), (REGRESSION, GOOD),
+    (REGRESSION, changed(y=[True, False, True], note="text", X=I3[:, :2], s=3 * 10**9)),
+    (REGRESSION, json.dumps(changed(note=None, s=3 * 10**9))),
+    ("int N; matrix[N, 3] X; matrix[2, N] Z;", {"N": 0, "X": [], "Z": []}),
+    ("int N; matrix[N, 3] X; matrix[2, N] Z;", '{"N": 0, "X": [[]], "Z": []}'),
+    ("vector[2] x; real s;", {"x": ["NaN", float("inf")], "s": float("nan")}),
+    ("vector[2] x; real s;", '{"x": [NaN, -Infinity], "s": 1e999}'),
+    ("simplex[2] a; unit_vector[2] c;", {"a": [0.5, 0.5], "c": [0, 1]}),
+    ("ordered[2] a; positive_ordered[2] c;", {"a": [-1, 1], "c": [0, 1]}),
+    ("cov_matrix[2] a; corr_matrix[2] b;", {"a": I2, "b": I2}),
+    ("cholesky_factor_cov[3, 2] a; cholesky_factor_corr[2] b;", {"a": I3[:, :2], "b": I2}),
+    ("sum_to_zero_vector[2] a; cholesky_factor_cov[2] b;", {"a": [1, -1], "b": I2}),
+    ("array[2, 3] row_vector<lower=0>[4] a;", {"a": np.ones((2, 3, 4))}),
+])  # fmt: skip
 def test_stanli_reads_what_is_accepted(declared, given, monkeypatch):
     for switch in ("STANLI_NO_REROLL", "STANLI_NO_PARTITION", "STANLI_NO_INTERPRETER"):
         monkeypatch.setenv(switch, "1")

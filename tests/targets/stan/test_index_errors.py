@@ -12,17 +12,14 @@ MODEL = "parameters { vector[2] mu; } model { mu ~ normal(0, 1);\n"
 NATIVE = pytest.param("cmdstan", marks=[pytest.mark.cmdstan, pytest.mark.slow])
 
 
-@pytest.mark.parametrize(
-    ("statement", "facts"),
-    [
-        ("mu[1] ~ normal(x[51], 1);", ["51", "50 elements", "line 3", "x[51]"]),
-        ("x ~ normal(mu[g], 1);", ["index 3", "2 elements", "line 3", "g[11] is 3"]),
-        ("for (i in 1:N) x[i] ~ normal(mu[g[i]], 1);", ["index 3", "2 elements", "g[11] is 3"]),
-        ("for (i in 1:N) target += X[i, 3];", ["index 3", "2 elements", "line 3"]),
-        ("for (i in 1:3) target += mu[i];", ["index 3", "2 elements"]),
-        ("x[2:60] ~ normal(0, 1);", ["60", "50 elements", "line 3"]),
-    ],
-)
+@pytest.mark.parametrize(("statement", "facts"), [
+    ("mu[1] ~ normal(x[51], 1);", ["51", "50 elements", "line 3", "x[51]"]),
+    ("x ~ normal(mu[g], 1);", ["index 3", "2 elements", "line 3", "g[11] is 3"]),
+    ("for (i in 1:N) x[i] ~ normal(mu[g[i]], 1);", ["index 3", "2 elements", "g[11] is 3"]),
+    ("for (i in 1:N) target += X[i, 3];", ["index 3", "2 elements", "line 3"]),
+    ("for (i in 1:3) target += mu[i];", ["index 3", "2 elements"]),
+    ("x[2:60] ~ normal(0, 1);", ["60", "50 elements", "line 3"]),
+])  # fmt: skip
 def test_the_embedded_backend(statement, facts):
     with raises("index_out_of_range", *facts):
         sa.Target(f"{HEAD}{MODEL}{statement} }}", DATA, backend="stanli", show_progress=False)

@@ -307,22 +307,13 @@ def test_if_both_ways_fail_both_are_reported(tmp_path):
 # -- refused in advance --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("programs", "missing"),
-    [
-        ([], "a C++ compiler and make"),
-        (["g++"], "make"),
-        (["make"], "a C++ compiler"),
-    ],
-)
-@pytest.mark.parametrize(
-    ("system", "hints"),
-    [
-        ("Linux", ["apt install g++", "dnf install gcc"]),
-        ("Darwin", ["xcode-select"]),
-        ("Windows", ["RTools"]),
-    ],
-)
+@pytest.mark.parametrize(("programs", "missing"), [
+    ([], "a C++ compiler and make"), (["g++"], "make"), (["make"], "a C++ compiler"),
+])  # fmt: skip
+@pytest.mark.parametrize(("system", "hints"), [
+    ("Linux", ["apt install g++", "dnf install gcc"]), ("Darwin", ["xcode-select"]),
+    ("Windows", ["RTools"]),
+])  # fmt: skip
 def test_without_a_compiler_the_message_explains_how_to_install_one(
     home, tmp_path, monkeypatch, programs, missing, system, hints
 ):

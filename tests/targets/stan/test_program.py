@@ -247,18 +247,13 @@ model { print("generated quantities { }"); { mu ~ normal(0, 1); } }
 """
 
 
-@pytest.mark.parametrize(
-    ("name", "body"),
-    [
-        ("functions", "real f(data real data_x) { if (data_x > 0) { return 1; } return 2; }"),
-        ("data", "int N;"),
-        ("transformed data", "real parameters_ = N;"),
-        ("parameters", "real mu;"),
-        ("transformed parameters", "real nu = mu; { real model_; }"),
-        ("model", 'print("                        "); { mu ~ normal(0, 1); }'),
-        ("generated quantities", ""),
-    ],
-)
+@pytest.mark.parametrize(("name", "body"), [
+    ("functions", "real f(data real data_x) { if (data_x > 0) { return 1; } return 2; }"),
+    ("data", "int N;"), ("transformed data", "real parameters_ = N;"), ("parameters", "real mu;"),
+    ("transformed parameters", "real nu = mu; { real model_; }"),
+    ("model", 'print("                        "); { mu ~ normal(0, 1); }'),
+    ("generated quantities", ""),
+])  # fmt: skip
 def test_block_returns_each_body(name, body):
     assert syntax.block(BLOCKS, name).strip() == body
 
@@ -269,18 +264,10 @@ def test_block_accepts_only_names_of_blocks():
     assert syntax.block("data { int N;", "data") == " int N;"  # unclosed: Stan reports it
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "if (mu > 0) target += 1;",
-        "if(mu > 0) target += 1;",
-        "else if (mu > 0) target += 1;",
-        "while (mu < 3) target += 1;",
-        "target += mu > 0 ? 1 : 2;",
-        "break;",
-        "continue;",
-    ],
-)
+@pytest.mark.parametrize("line", [
+    "if (mu > 0) target += 1;", "if(mu > 0) target += 1;", "else if (mu > 0) target += 1;",
+    "while (mu < 3) target += 1;", "target += mu > 0 ? 1 : 2;", "break;", "continue;",
+])  # fmt: skip
 @pytest.mark.parametrize("where", ["functions", "transformed parameters", "model"])
 def test_branches_finds_every_kind_of_branch(line, where):
     code = f"data {{ int N; }}\n/* \n */ {where} {{\n    {line} // so\n}}\n"
@@ -404,17 +391,13 @@ def test_declarations_in_stan_syntax():
     assert declarations.parse("int 3x; vector[ K; = ; int n;") == []
 
 
-@pytest.mark.parametrize(
-    ("line", "trusted"),
-    [
-        ("if (!prior_only) x ~ normal(0, 1);", True),
-        ("if (prior_only) { } else x ~ normal(0, 1);", True),
-        ("if (x > prior_only) x ~ normal(0, 1);", False),
-        ("if (!prior_only) if (x > 0) x ~ normal(0, 1);", False),
-        ("if (!prior_only && x > 0) x ~ normal(0, 1);", False),
-        ("if (other) x ~ normal(0, 1);", False),
-    ],
-)
+@pytest.mark.parametrize(("line", "trusted"), [
+    ("if (!prior_only) x ~ normal(0, 1);", True),
+    ("if (prior_only) { } else x ~ normal(0, 1);", True),
+    ("if (x > prior_only) x ~ normal(0, 1);", False),
+    ("if (!prior_only) if (x > 0) x ~ normal(0, 1);", False),
+    ("if (!prior_only && x > 0) x ~ normal(0, 1);", False), ("if (other) x ~ normal(0, 1);", False),
+])  # fmt: skip
 def test_a_whole_number_of_the_data_is_no_branch_on_parameters(line, trusted):
     code = f"data {{ int<lower=0, upper=1> prior_only; }}\nmodel {{\n{line}\n}}"
     assert (syntax.branches(code) == []) is trusted

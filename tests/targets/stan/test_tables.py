@@ -90,15 +90,11 @@ def test_mistakes_in_tables_are_told(tmp_path):
         read(tmp_path / "bad.csv")
 
 
-@pytest.mark.parametrize(
-    ("text", "facts"),
-    [
-        ("y\n1,2\n3,4\n", ["Expected 1 fields in line 2, saw 2"]),
-        ("y,g\n0,1,2\n1,3,4\n", ["Expected 2 fields"]),
-        ("y;g\n1;2\n", ["y;g", "sep="]),
-        ("y;g\n1,5;2\n", ["y;g", "sep="]),
-    ],
-)
+@pytest.mark.parametrize(("text", "facts"), [
+    ("y\n1,2\n3,4\n", ["Expected 1 fields in line 2, saw 2"]),
+    ("y,g\n0,1,2\n1,3,4\n", ["Expected 2 fields"]), ("y;g\n1;2\n", ["y;g", "sep="]),
+    ("y;g\n1,5;2\n", ["y;g", "sep="]),
+])  # fmt: skip
 def test_rows_that_are_not_those_of_the_header_are_refused(tmp_path, text, facts):
     (tmp_path / "t.csv").write_text(text)
     with raises("file_unreadable", *facts):
@@ -117,15 +113,10 @@ def test_one_word_in_a_column_of_numbers_is_the_culprit(tmp_path):
         read(tmp_path / "t.csv")
 
 
-@pytest.mark.parametrize(
-    ("columns", "options"),
-    [
-        ({"y": "a", "g": "a"}, {"groups": {"g": "J"}}),
-        (["g"], {"groups": {"g": "N"}}),
-        ({"y": "N"}, {}),
-        (None, {"y": 3}),
-    ],
-)
+@pytest.mark.parametrize(("columns", "options"), [
+    ({"y": "a", "g": "a"}, {"groups": {"g": "J"}}), (["g"], {"groups": {"g": "N"}}),
+    ({"y": "N"}, {}), (None, {"y": 3}),
+])  # fmt: skip
 def test_no_entry_replaces_another(columns, options):
     with raises("data_repeated", "twice"):
         sa.stan_data(FRAME, columns, **options)

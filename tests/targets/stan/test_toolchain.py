@@ -56,18 +56,10 @@ def test_as_in_cmdstanpy_a_broken_newest_version_hides_an_older_working_one(home
     assert all(fact in problem for fact in ("cmdstan-2.36.0", "makefile"))
 
 
-@pytest.mark.parametrize(
-    "versions",
-    [
-        ["2.27.0"],
-        ["2.9.0", "2.27.0", "2.10.1"],
-        ["2.36.0-rc2", "2.36.0-rc1", "2.35.0"],
-        ["2.36.0-rc2", "2.36.0"],
-        ["git-develop"],
-        ["git-develop", "2.20.0"],
-        [],
-    ],
-)
+@pytest.mark.parametrize("versions", [
+    ["2.27.0"], ["2.9.0", "2.27.0", "2.10.1"], ["2.36.0-rc2", "2.36.0-rc1", "2.35.0"],
+    ["2.36.0-rc2", "2.36.0"], ["git-develop"], ["git-develop", "2.20.0"], [],
+])  # fmt: skip
 def test_the_newest_version_is_the_one_that_cmdstanpy_uses(tmp_path, versions):
     from cmdstanpy.utils.cmdstan import get_latest_cmdstan
 
@@ -93,16 +85,11 @@ def test_the_environment_overrides_the_home_folder_for_bridgestan(home, tmp_path
     assert toolchain.bridgestan_tree() == trees[1]
 
 
-@pytest.mark.parametrize(
-    ("programs", "cxx", "expected"),
-    [
-        ([], None, None),
-        (["c++", "clang++"], None, "clang++"),
-        (["clang++", "g++"], "ccache g++", None),
-        (["ccache", "g++"], "ccache g++", "ccache g++"),
-        (["g++"], "icpx", None),
-    ],
-)
+@pytest.mark.parametrize(("programs", "cxx", "expected"), [
+    ([], None, None), (["c++", "clang++"], None, "clang++"),
+    (["clang++", "g++"], "ccache g++", None), (["ccache", "g++"], "ccache g++", "ccache g++"),
+    (["g++"], "icpx", None),
+])  # fmt: skip
 def test_the_compiler_is_the_value_of_cxx_or_the_usual_one(
     tmp_path, monkeypatch, programs, cxx, expected
 ):

@@ -66,15 +66,10 @@ def test_loops_inside_each_other_that_are_unknown_multiply():
     assert size(loops, data=data).iterations == 30 * 10 * 30
 
 
-@pytest.mark.parametrize(
-    ("computed", "iterations"),
-    [
-        ("int M = N * N;", 100),
-        ("int<lower=1> M = N + 1; int L = M;", 11),
-        ("int M = 0; for (i in 1:N) M += 1;", 10**6),
-        ("int M; M = N * 2;", 10**6),
-    ],
-)
+@pytest.mark.parametrize(("computed", "iterations"), [
+    ("int M = N * N;", 100), ("int<lower=1> M = N + 1; int L = M;", 11),
+    ("int M = 0; for (i in 1:N) M += 1;", 10**6), ("int M; M = N * 2;", 10**6),
+])  # fmt: skip
 def test_integers_of_the_transformed_data(computed, iterations):
     before = f"{DECLARED} transformed data {{ {computed} }}"
     assert size(f"for (i in 1:M) {ONE}", before).iterations == iterations
@@ -94,17 +89,11 @@ functions {
 )
 
 
-@pytest.mark.parametrize(
-    ("model", "iterations"),
-    [
-        ("target += once(a);", 1),
-        ("target += over(x, N);", 10),
-        ("for (i in 1:N) target += over(x, 2);", 20),
-        ("for (i in 1:N) target += over(x, i);", 55),
-        ("target += twice(x, 7);", 7),
-        ("for (i in 1:3) target += again(i);", 3),
-    ],
-)
+@pytest.mark.parametrize(("model", "iterations"), [
+    ("target += once(a);", 1), ("target += over(x, N);", 10),
+    ("for (i in 1:N) target += over(x, 2);", 20), ("for (i in 1:N) target += over(x, i);", 55),
+    ("target += twice(x, 7);", 7), ("for (i in 1:3) target += again(i);", 3),
+])  # fmt: skip
 def test_loops_in_functions_are_those_of_their_calls(model, iterations):
     assert size(model, FUNCTIONS).iterations == iterations
 

@@ -72,11 +72,9 @@ def test_densities_that_differ_by_a_constant_agree(constant):
     assert outcome == f"agrees with stanli {stanli.VERSION} at 3 points"
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [NORMAL.replace("2)", "2.1)"), NORMAL.replace("1,", "0.9,"), NORMAL.replace("x ~", "x[1] ~")],
-    ids=["scale", "location", "coordinate"],
-)
+@pytest.mark.parametrize("wrong", [
+    NORMAL.replace("2)", "2.1)"), NORMAL.replace("1,", "0.9,"), NORMAL.replace("x ~", "x[1] ~"),
+], ids=["scale", "location", "coordinate"])  # fmt: skip
 def test_a_wrong_density_is_an_error_with_both_numbers_and_the_point(wrong):
     point = stanli.finite_points(bound(NORMAL))[0]
     ours, theirs = (bound(code).log_density(point) for code in (wrong, NORMAL))

@@ -69,13 +69,10 @@ def children():
 # --- limits --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("variable", "limit", "facts"),
-    [
-        ("STANADAPT_BIND_SECONDS", "0.001", ["0.001 s", "9,000 iterations"]),
-        ("STANADAPT_BIND_GB", "0.001", ["0.001 GB", "9,000 iterations"]),
-    ],
-)
+@pytest.mark.parametrize(("variable", "limit", "facts"), [
+    ("STANADAPT_BIND_SECONDS", "0.001", ["0.001 s", "9,000 iterations"]),
+    ("STANADAPT_BIND_GB", "0.001", ["0.001 GB", "9,000 iterations"]),
+])  # fmt: skip
 @pytest.mark.usefixtures("small")
 def test_a_limit_is_an_error_that_names_it_and_ends_the_process(
     monkeypatch, variable, limit, facts

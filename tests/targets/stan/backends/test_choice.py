@@ -27,20 +27,16 @@ def refused(code, facts, function, *arguments, **keywords):
 EVERYTHING = {"cmdstan": CMDSTAN, "bridgestan": True}
 
 
-@pytest.mark.parametrize(
-    ("installed", "name", "variable", "expected"),
-    [
-        ({}, "auto", None, ["stanli"]),
-        ({"cmdstan": CMDSTAN}, "auto", None, ["cmdstan", "stanli"]),
-        ({"bridgestan": True}, "auto", None, ["bridgestan", "stanli"]),
-        (EVERYTHING, "auto", None, ["bridgestan", "cmdstan", "stanli"]),
-        ({**EVERYTHING, "compiler": False}, "auto", None, ["stanli"]),
-        *[(EVERYTHING, name, None, [name]) for name in backends.BACKENDS],
-        *[(EVERYTHING, "auto", name, [name]) for name in backends.BACKENDS],
-        *[({}, "stanli", variable, ["stanli"]) for variable in ("cmdstan", "nonsense", "auto")],
-        *[({"cmdstan": CMDSTAN}, "auto", empty, ["cmdstan", "stanli"]) for empty in ("", "auto")],
-    ],
-)
+@pytest.mark.parametrize(("installed", "name", "variable", "expected"), [
+    ({}, "auto", None, ["stanli"]), ({"cmdstan": CMDSTAN}, "auto", None, ["cmdstan", "stanli"]),
+    ({"bridgestan": True}, "auto", None, ["bridgestan", "stanli"]),
+    (EVERYTHING, "auto", None, ["bridgestan", "cmdstan", "stanli"]),
+    ({**EVERYTHING, "compiler": False}, "auto", None, ["stanli"]),
+    *[(EVERYTHING, name, None, [name]) for name in backends.BACKENDS],
+    *[(EVERYTHING, "auto", name, [name]) for name in backends.BACKENDS],
+    *[({}, "stanli", variable, ["stanli"]) for variable in ("cmdstan", "nonsense", "auto")],
+    *[({"cmdstan": CMDSTAN}, "auto", empty, ["cmdstan", "stanli"]) for empty in ("", "auto")],
+])  # fmt: skip
 def test_backends_that_are_tried(computer, monkeypatch, installed, name, variable, expected):
     computer(**installed)
     if variable is not None:

@@ -148,15 +148,11 @@ def test_settings_of_the_makefile_are_passed_to_the_compiler(tree):
     assert calls(tree, "stanc")[0].startswith("--O --name=schools_model")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda tree: (tree / "makefile").write_text(MAKEFILE.replace("-O$(O)", "-O2")),
-        lambda tree: (tree / "makefile").write_text(MAKEFILE.replace("2.30.1", "2.30.2")),
-        lambda tree: script(tree / "bin" / "cxx", CXX.replace("fake", "newer")),
-    ],
-    ids=["flags", "version of CmdStan", "version of the compiler"],
-)
+@pytest.mark.parametrize("change", [
+    lambda tree: (tree / "makefile").write_text(MAKEFILE.replace("-O$(O)", "-O2")),
+    lambda tree: (tree / "makefile").write_text(MAKEFILE.replace("2.30.1", "2.30.2")),
+    lambda tree: script(tree / "bin" / "cxx", CXX.replace("fake", "newer")),
+], ids=["flags", "version of CmdStan", "version of the compiler"])  # fmt: skip
 def test_relevant_changes_lead_to_a_new_compilation(tree, change):
     first = compiled()
     change(tree)
@@ -201,16 +197,10 @@ def test_after_preparing_only_the_program_is_compiled(tree):
 # --- a compiler that fails -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("phase", "what"),
-    [
-        (PROGRAM, "program"),
-        (HEADERS, "headers"),
-        ('case "$*" in *bridge.cpp*) {} ;; esac', "bridge"),
-        (LINK, "linked"),
-    ],
-    ids=["program", "headers", "bridge", "link"],
-)
+@pytest.mark.parametrize(("phase", "what"), [
+    (PROGRAM, "program"), (HEADERS, "headers"), ('case "$*" in *bridge.cpp*) {} ;; esac', "bridge"),
+    (LINK, "linked"),
+], ids=["program", "headers", "bridge", "link"])  # fmt: skip
 def test_the_compiler_s_last_lines_are_shown(tree, how, phase, what):
     how(phase.format(MANY_LINES))
     facts = [what, "CmdStan 2.30.1", "`stanadapt doctor`", "backend='stanli'"]

@@ -167,14 +167,10 @@ def test_data_that_the_program_rejects(moody):
     assert caught.value.stan.startswith(located("the data are of mode 1", "(mode == 1)"))
 
 
-@pytest.mark.parametrize(
-    ("mode", "message", "block"),
-    [
-        (2, "transformed at 0.5", "(mode == 2"),
-        (3, "model at 0.5", 'reject("model'),
-        (7, "silent", "(mode == 7"),
-    ],
-)
+@pytest.mark.parametrize(("mode", "message", "block"), [
+    (2, "transformed at 0.5", "(mode == 2"), (3, "model at 0.5", 'reject("model'),
+    (7, "silent", "(mode == 7"),
+])  # fmt: skip
 def test_a_rejection_is_reported_with_stan_s_message(moody, mode, message, block):
     target = moody(mode)
     value, gradient, stan = target.evaluate(THERE)
@@ -255,14 +251,10 @@ def test_output_before_a_rejection_is_printed_once(moody, capsys):
 # --- invalid programs ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("wrong", "where"),
-    [
-        ("x ~ normal(0, 1)", "line 2, column 25"),
-        ("x ~ nomal(0, 1);", "line 2, column 8"),
-        ("x ~ normal(y, 1);", "line 2, column 19"),
-    ],
-)
+@pytest.mark.parametrize(("wrong", "where"), [
+    ("x ~ normal(0, 1)", "line 2, column 25"), ("x ~ nomal(0, 1);", "line 2, column 8"),
+    ("x ~ normal(y, 1);", "line 2, column 19"),
+])  # fmt: skip
 def test_language_errors_name_the_user_s_file_and_line(tmp_path, wrong, where):
     path = tmp_path / "my schools.stan"
     path.write_text(NORMAL.replace("x ~ normal(0, 1);", wrong))

@@ -99,15 +99,10 @@ def refused_values(target, values):
     return caught.value.stan
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("low", -2.0),
-        ("s", [0.5, 0.5, 0.5]),
-        ("o", [1.0, 0.0, 2.0]),
-        ("C", [[2.0, 0, 0], [0, 1, 0], [0, 0, 1]]),
-    ],
-)
+@pytest.mark.parametrize(("name", "value"), [
+    ("low", -2.0), ("s", [0.5, 0.5, 0.5]), ("o", [1.0, 0.0, 2.0]),
+    ("C", [[2.0, 0, 0], [0, 1, 0], [0, 0, 1]]),
+])  # fmt: skip
 def test_values_outside_a_constraint_are_refused(every_type, name, value):
     x = every_type.constrain(points(every_type, 1)[0])
     assert "free: " in refused_values(every_type, x | {name: value})
@@ -117,18 +112,12 @@ def test_values_outside_a_constraint_are_refused(every_type, name, value):
         every_type.model.param_unconstrain(flat)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "shapes"),
-    [
-        ("vlow", [1.0], "(2), got (1)"),
-        ("vlow", [1.0] * 3, "(2), got (3)"),
-        ("vlow", [[1.0, 1.0]], "(2), got (1, 2)"),
-        ("low", [1.0], "(), got (1)"),
-        ("s", 1.0, "(3), got ()"),
-        ("grid", [[0.5, 0.5], [0.5, 0.5], [0.5, 0.5]], "(2, 3), got (3, 2)"),
-        ("many_C", [[[1.0, 0], [0, 1]]], "(2, 2, 2), got (1, 2, 2)"),
-    ],
-)
+@pytest.mark.parametrize(("name", "value", "shapes"), [
+    ("vlow", [1.0], "(2), got (1)"), ("vlow", [1.0] * 3, "(2), got (3)"),
+    ("vlow", [[1.0, 1.0]], "(2), got (1, 2)"), ("low", [1.0], "(), got (1)"),
+    ("s", 1.0, "(3), got ()"), ("grid", [[0.5, 0.5], [0.5, 0.5], [0.5, 0.5]], "(2, 3), got (3, 2)"),
+    ("many_C", [[[1.0, 0], [0, 1]]], "(2, 2, 2), got (1, 2, 2)"),
+])  # fmt: skip
 def test_values_of_another_shape_are_refused(every_type, name, value, shapes):
     """Unchecked, CmdStan 2.27 reads beyond them in memory; from 2.33 on Stan checks shapes.
 
@@ -196,14 +185,10 @@ def test_given_values_are_used_and_the_others_are_random(schools, as_text):
     assert starts[0][0] != starts[1][0]
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ('{"tau": -1.0}', "in 3 tries; the last one: .* -1, but must be greater than"),
-        ('{"theta": [1.0]}', "theta"),
-        ("{", "(?i)json"),
-    ],
-)
+@pytest.mark.parametrize(("given", "message"), [
+    ('{"tau": -1.0}', "in 3 tries; the last one: .* -1, but must be greater than"),
+    ('{"theta": [1.0]}', "theta"), ("{", "(?i)json"),
+])  # fmt: skip
 def test_unsuitable_values_are_reported(schools, given, message):
     model = schools.model
     with pytest.raises(RuntimeError, match=message):

@@ -147,15 +147,10 @@ def test_of_several_syntax_errors_those_at_other_lines_are_all_shown(computer):
     assert refusals.of_all(program("model { }"), [only]) is only[1]
 
 
-@pytest.mark.parametrize(
-    ("installed", "quicker"),
-    [
-        ({}, "install-cmdstan"),
-        ({"cmdstan": "2.35.0"}, "backend='cmdstan'"),
-        ({"cmdstan": "2.34.0", "compiler": False}, ""),
-        ({"cmdstan": "2.27.0", "refuses": EXCERPT}, ""),
-    ],
-)
+@pytest.mark.parametrize(("installed", "quicker"), [
+    ({}, "install-cmdstan"), ({"cmdstan": "2.35.0"}, "backend='cmdstan'"),
+    ({"cmdstan": "2.34.0", "compiler": False}, ""), ({"cmdstan": "2.27.0", "refuses": EXCERPT}, ""),
+])  # fmt: skip
 def test_a_slow_binding_is_reported_with_a_quicker_backend(computer, installed, quicker):
     computer(**installed)
     text = refusals.slow_to_bind(program("parameters { real x; } model { x ~ normal(0, 1); }"))

@@ -11,12 +11,9 @@ from tests.targets.stan.constructs import (
 )
 
 CHAPTERS = {
-    "types and transforms": types.CONSTRUCTS,
-    "indexing": indexing.CONSTRUCTS,
-    "statements and blocks": statements.CONSTRUCTS,
-    "functions": functions.CONSTRUCTS,
-    "solvers": solvers.CONSTRUCTS,
-    "distributions": distributions.CONSTRUCTS,
+    "types and transforms": types.CONSTRUCTS, "indexing": indexing.CONSTRUCTS,
+    "statements and blocks": statements.CONSTRUCTS, "functions": functions.CONSTRUCTS,
+    "solvers": solvers.CONSTRUCTS, "distributions": distributions.CONSTRUCTS,
     "older syntax": older_syntax.CONSTRUCTS,
-}
+}  # fmt: skip
 ALL = {construct.name: construct for chapter in CHAPTERS.values() for construct in chapter}

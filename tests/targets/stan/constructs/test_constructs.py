@@ -56,15 +56,11 @@ def test_a_refusal_is_the_one_in_the_table_and_leads_somewhere(name, computer):
 SINE = Construct("sine", x_in_model("target += sin(x);"), with_prior(lambda x, v: np.sin(x)))
 
 
-@pytest.mark.parametrize(
-    ("right", "wrong"),
-    [
-        ({}, {"log_density": with_prior(lambda x, v: np.sin(x) + 1e-7 * x)}),
-        ({}, {"of_position": lambda u: 1e-7 * u[0]}),
-        ({}, {"quantities": lambda p: False}),
-        ({"free": lambda p: np.r_[p["x"], p["v"]]}, {"free": lambda p: np.r_[p["x"] ** 3, p["v"]]}),
-    ],
-)
+@pytest.mark.parametrize(("right", "wrong"), [
+    ({}, {"log_density": with_prior(lambda x, v: np.sin(x) + 1e-7 * x)}),
+    ({}, {"of_position": lambda u: 1e-7 * u[0]}), ({}, {"quantities": lambda p: False}),
+    ({"free": lambda p: np.r_[p["x"], p["v"]]}, {"free": lambda p: np.r_[p["x"] ** 3, p["v"]]}),
+])  # fmt: skip
 def test_a_small_fault_is_found(right, wrong):
     target = embedded(SINE.code, {})
     part = Part(target, 0, target.dim)
