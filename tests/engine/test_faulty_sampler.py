@@ -5,16 +5,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from stanadapt.engine import protocol
+from stanadapt.engine import points, protocol
 from stanadapt.engine.checks import CHECKS, Case
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.points import (
-    ValuePoint,
-    acceptance_probability,
-    proposed,
-    unused_value,
-    value_at,
-)
 
 NOT_A_NUMBER, STANDS_STILL, NO_RANDOMNESS = 1, 2, 3
 
@@ -28,8 +21,8 @@ class Settings(NamedTuple):
 class State(NamedTuple):
     """The point, and one to write the next proposal into."""
 
-    current: ValuePoint
-    scratch: ValuePoint
+    current: points.ValuePoint
+    scratch: points.ValuePoint
 
 
 class Info(NamedTuple):
@@ -40,7 +33,7 @@ class Info(NamedTuple):
 
 
 def init(density, settings, position, rng):
-    return State(value_at(density, position), unused_value(density.size))
+    return State(points.value_at(density, position), points.unused_value(density.size))
 
 
 @jit
@@ -49,8 +42,8 @@ def step(density, settings, state, rng):
     for i in range(density.dim):
         size = 0.1 if settings.fault == NO_RANDOMNESS else rng.standard_normal()
         y.position[i] = x.position[i] + size
-    y = proposed(density, x, y, rng)
-    rate = acceptance_probability(y.log_density - x.log_density)
+    y = points.proposed(density, x, y, rng)
+    rate = points.acceptance_probability(y.log_density - x.log_density)
     info = Info(rate, np.nan if settings.fault == NOT_A_NUMBER else 0.5)
     accepted = rate > 0.0 if settings.fault == NO_RANDOMNESS else rng.random() < rate
     if accepted and settings.fault != STANDS_STILL:

@@ -9,15 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from stanadapt.engine import protocol
+from stanadapt.engine import points, protocol
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.points import (
-    ValuePoint,
-    acceptance_probability,
-    proposed,
-    unused_value,
-    value_at,
-)
 from stanadapt.engine.registry import find, register
 from stanadapt.runs.spec import RunSpec, source_hash
 from tests.helpers.chains import finish, make_chains
@@ -35,8 +28,8 @@ class State(NamedTuple):
     """The point, and one to write the next proposal into: nothing is allocated later."""
 
     moves: int
-    other: ValuePoint
-    current: ValuePoint
+    other: points.ValuePoint
+    current: points.ValuePoint
 
 
 class Info(NamedTuple):
@@ -50,7 +43,7 @@ class Info(NamedTuple):
 
 
 def init(density, settings, position, rng):
-    return State(0, unused_value(density.size), value_at(density, position))
+    return State(0, points.unused_value(density.size), points.value_at(density, position))
 
 
 def freeze(settings, state):
@@ -62,8 +55,8 @@ def step(target, mine, now, generator):
     here, there = now.current, now.other
     for i in range(target.dim):
         there.position[i] = here.position[i] + mine.width * generator.standard_normal()
-    found = proposed(target, here, there, generator)
-    rate = acceptance_probability(found.log_density - here.log_density)
+    found = points.proposed(target, here, there, generator)
+    rate = points.acceptance_probability(found.log_density - here.log_density)
     info = Info(rate, now.moves)
     if generator.random() < rate:
         return State(now.moves, here, found), info
@@ -293,7 +286,7 @@ def test_the_hash_of_a_sampler_of_the_package_is_that_of_its_file(monkeypatch):
     """Not of what it imports: no edit of the engine would leave a run that can be resumed."""
     sampler = find("rwm")[0]
     before = source_hash(sampler)
-    for function, counts in ((acceptance_probability, False), (sampler.step, True)):
+    for function, counts in ((points.acceptance_probability, False), (sampler.step, True)):
         code = function.py_func.__code__
         monkeypatch.setattr(
             function.py_func,

@@ -5,20 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from stanadapt.engine import work_queue
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.threads import yield_address
-from stanadapt.engine.work_queue import (
-    KIND,
-    LEFT,
-    OPEN,
-    WORKERS,
-    YIELD_ADDRESS,
-    done_and_take,
-    no_queue,
-    put,
-    wait_for_work,
-    wait_until_done,
-)
 
 ROUNDS, SLOTS = 20_000, 5
 NOT_DONE, DONE_TWICE = 0, 1
@@ -37,11 +26,11 @@ def _lead(queue, done, work, wrong, rounds):
     for r in range(rounds):
         kind, count = r % 3 + 1, r % SLOTS + 1
         done[:] = 0
-        slot = put(queue, kind, count)
+        slot = work_queue.put(queue, kind, count)
         while slot >= 0:
             _do(done, work, slot, kind)
-            slot = done_and_take(queue, slot)
-        wait_until_done(queue, count)
+            slot = work_queue.done_and_take(queue, slot)
+        work_queue.wait_until_done(queue, count)
         for slot in range(SLOTS):
             for i in range(20):
                 expected = kind if slot < count else 0
@@ -51,19 +40,23 @@ def _lead(queue, done, work, wrong, rounds):
 
 @jit
 def _work(queue, done, work):
-    slot = wait_for_work(queue)
+    slot = work_queue.wait_for_work(queue)
     while slot >= 0:
-        _do(done, work, slot, queue[KIND])
-        slot = done_and_take(queue, slot)
+        _do(done, work, slot, queue[work_queue.KIND])
+        slot = work_queue.done_and_take(queue, slot)
         if slot < 0:
-            slot = wait_for_work(queue)
+            slot = work_queue.wait_for_work(queue)
 
 
 @pytest.mark.parametrize("workers", [0, 1, 3])
 def test_every_slot_is_done_once(workers):
-    queue, done = no_queue(), np.zeros((SLOTS, 20), np.int64)
+    queue, done = work_queue.no_queue(), np.zeros((SLOTS, 20), np.int64)
     wrong, work = np.zeros(2, np.int64), np.zeros((4, 16), np.int64)
-    queue[WORKERS], queue[YIELD_ADDRESS], queue[OPEN] = workers, yield_address(), 1
+    queue[work_queue.WORKERS], queue[work_queue.YIELD_ADDRESS], queue[work_queue.OPEN] = (
+        workers,
+        yield_address(),
+        1,
+    )
     rounds = 0
     with ThreadPoolExecutor(3) as pool:
         futures = [pool.submit(_work, queue, done, work[1 + i]) for i in range(workers)]
@@ -73,7 +66,7 @@ def test_every_slot_is_done_once(workers):
                 _lead(queue, done, work[0], wrong, ROUNDS)
                 rounds += 1
         finally:
-            queue[OPEN] = 0
+            queue[work_queue.OPEN] = 0
         for future in futures:
             future.result(timeout=600)
     assert not wrong.any()
@@ -82,16 +75,16 @@ def test_every_slot_is_done_once(workers):
 
 
 def test_without_workers_nothing_is_offered():
-    queue = no_queue()
+    queue = work_queue.no_queue()
     _lead(queue, np.zeros((SLOTS, 20), np.int64), np.zeros(1, np.int64), np.zeros(2, np.int64), 10)
     assert not queue.any()
 
 
 def test_a_closed_queue_releases_workers():
-    queue = no_queue()
-    queue[WORKERS] = 1
-    assert wait_for_work(queue) < 0
-    queue[LEFT] = 3
-    assert wait_for_work(queue) < 0
-    queue[OPEN] = 1
-    assert [wait_for_work(queue) for _ in range(3)] == [2, 1, 0]
+    queue = work_queue.no_queue()
+    queue[work_queue.WORKERS] = 1
+    assert work_queue.wait_for_work(queue) < 0
+    queue[work_queue.LEFT] = 3
+    assert work_queue.wait_for_work(queue) < 0
+    queue[work_queue.OPEN] = 1
+    assert [work_queue.wait_for_work(queue) for _ in range(3)] == [2, 1, 0]

@@ -9,13 +9,7 @@ from typing import Any
 import pytest
 
 import stanadapt as sa
-from stanadapt.engine.protocol import (
-    ExtraOutput,
-    Memory,
-    Sampler,
-    Tempering,
-    Threading,
-)
+from stanadapt.engine import protocol
 from stanadapt.engine.warmup import Warmup
 
 MODULES = {"samplers"}
@@ -34,8 +28,8 @@ def test_sample_has_few_parameters_and_the_common_ones_first():
 
 def test_a_sampler_has_few_parts():
     """Those of its groups included."""
-    groups = (Memory, Threading, Tempering, ExtraOutput, Warmup)
-    assert len(Sampler._fields) + sum(len(group._fields) for group in groups) <= 53
+    groups = (protocol.Memory, protocol.Threading, protocol.Tempering, protocol.ExtraOutput, Warmup)
+    assert len(protocol.Sampler._fields) + sum(len(group._fields) for group in groups) <= 53
 
 
 @pytest.mark.thorough

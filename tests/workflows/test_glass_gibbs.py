@@ -5,15 +5,7 @@ import pytest
 from scipy import stats
 
 from stanadapt.diagnostics.mixing import ess_of_chain
-from workflows.kameleon.glass_gibbs import (
-    STEPS,
-    TARGET_ACCEPT,
-    Walk,
-    joint_point,
-    measured,
-    slice_step,
-    walk,
-)
+from workflows.kameleon import glass_gibbs
 from workflows.kameleon.glass_slice import PRIOR_VARIANCE, Classification
 
 
@@ -42,7 +34,7 @@ def test_slices_have_the_law_of_latent_values(model):
     weights /= weights.sum()
     mean, f, draws = weights @ prior, prior[0], []
     for _ in range(4_000):
-        f = slice_step(model, theta, f, rng)
+        f = glass_gibbs.slice_step(model, theta, f, rng)
         draws.append(f)
     draws = np.array(draws)
     ess = min(ess_of_chain(column) for column in draws.T)
@@ -52,7 +44,7 @@ def test_slices_have_the_law_of_latent_values(model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", STEPS)
+@pytest.mark.parametrize("method", glass_gibbs.STEPS)
 def test_both_have_the_posterior_of_theta(model, method):
     """Mean and standard deviation against a grid with p(y | theta) by weights."""
     rng = np.random.default_rng(7)
@@ -63,9 +55,11 @@ def test_both_have_the_posterior_of_theta(model, method):
     share /= share.sum()
     mean = share @ grid
     sd = np.sqrt(share @ (grid - mean) ** 2)
-    start = joint_point(model, np.array([mean]), rng)
-    found = walk(model, STEPS[method], np.array([sd]), start, (300, 6_000), rng)
-    assert abs(found.accepted - TARGET_ACCEPT) < 0.08
+    start = glass_gibbs.joint_point(model, np.array([mean]), rng)
+    found = glass_gibbs.walk(
+        model, glass_gibbs.STEPS[method], np.array([sd]), start, (300, 6_000), rng
+    )
+    assert abs(found.accepted - glass_gibbs.TARGET_ACCEPT) < 0.08
     error = sd / np.sqrt(ess_of_chain(found.draws[:, 0]))
     assert abs(found.draws.mean() - mean) < 4.5 * error
     squares = (found.draws[:, 0] - mean) ** 2
@@ -77,8 +71,10 @@ def test_numbers_are_those_of_all_chains():
     rng = np.random.default_rng(8)
     draws = rng.standard_normal((2, 1_000, 9))
     draws[..., 8] = np.repeat(draws[:, ::10, 8], 10, axis=1)
-    row = measured(
-        "one", [Walk(each, 0.2, scale) for each, scale in zip(draws, (1, 3), strict=True)], 7
+    row = glass_gibbs.measured(
+        "one",
+        [glass_gibbs.Walk(each, 0.2, scale) for each, scale in zip(draws, (1, 3), strict=True)],
+        7,
     )
     assert row["scale"] == 2
     assert row["ess_median_per_1000"] > 800

@@ -11,16 +11,10 @@ from scipy.special import expit
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.samplers.tempering import continuous_path as engine
 from stanadapt.samplers.tempering import coordinate as coordinates
+from stanadapt.samplers.tempering import path
 from stanadapt.samplers.tempering.continuous_path import COPIES, CURRENT, END, Design, U
 from stanadapt.samplers.tempering.coordinate import C_AT, place_of
 from stanadapt.samplers.tempering.ladder import BARRIER, LOG_Z
-from stanadapt.samplers.tempering.path import (
-    POSITION,
-    REFERENCE_SLOPE,
-    SLOPE,
-    copy_replica,
-    evaluate,
-)
 from stanadapt.samplers.tempering.tours import COLD, HOT, log_ratio_error
 from tests.helpers.tempered_formula import TemperedDistribution, standard_errors_off
 from tests.helpers.tempering import make_tempering
@@ -49,9 +43,9 @@ def make_walker(atom=0.2, wrong=(0.0, 0.7, -0.4, 0.3, 0.4)):
 
 @jit
 def _place(walker, position, u):
-    walker.replicas.vectors[CURRENT, POSITION] = position
-    evaluate(walker.path, walker.replicas, CURRENT, True)
-    copy_replica(walker.replicas, CURRENT, walker.replicas, END)
+    walker.replicas.vectors[CURRENT, path.POSITION] = position
+    path.evaluate(walker.path, walker.replicas, CURRENT, True)
+    path.copy_replica(walker.replicas, CURRENT, walker.replicas, END)
     walker.numbers[U] = u
 
 
@@ -69,7 +63,7 @@ def _excursions(walker, design, x, u, longest, rng, learning):
         _place(walker, x[r], u[r])
         walker.numbers[COPIES] = 0.0
         moves += engine.excursion(walker, design, learning, longest, rng).moves
-        x[r] = walker.replicas.vectors[CURRENT, POSITION]
+        x[r] = walker.replicas.vectors[CURRENT, path.POSITION]
         u[r] = walker.numbers[U]
     return moves
 
@@ -80,7 +74,7 @@ def _trajectories(walker, design, x, u, step_size, rng):
     for r in range(x.shape[0]):
         _place(walker, x[r], u)
         rate += engine.trajectory(walker, design, step_size, rng)[0]
-        x[r] = walker.replicas.vectors[CURRENT, POSITION]
+        x[r] = walker.replicas.vectors[CURRENT, path.POSITION]
     return rate / x.shape[0]
 
 
@@ -101,7 +95,7 @@ def test_forces_are_derivatives_of_the_joint_density(u):
     slope_u = (_log_joint(walker, x, u + h) - _log_joint(walker, x, u - h)) / (2 * h)
     _place(walker, x, u)
     at, vectors = place_of(walker.coordinate, u), walker.replicas.vectors[END]
-    gradient = at.b * vectors[SLOPE] + (1 - at.b) * vectors[REFERENCE_SLOPE]
+    gradient = at.b * vectors[path.SLOPE] + (1 - at.b) * vectors[path.REFERENCE_SLOPE]
     np.testing.assert_allclose(gradient, slopes, rtol=1e-4, atol=1e-6)
     assert engine.force(walker, at) == pytest.approx(slope_u, rel=1e-4, abs=1e-6)
 
@@ -189,4 +183,4 @@ def test_without_an_atom_weighted_positions_become_draws():
 
 def _one_draw(walker, rng):
     engine.excursion(walker, GIBBS, False, LONGEST, rng)
-    return walker.replicas.vectors[CURRENT, POSITION].copy()
+    return walker.replicas.vectors[CURRENT, path.POSITION].copy()

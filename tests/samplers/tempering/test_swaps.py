@@ -10,16 +10,9 @@ from scipy import stats
 from scipy.special import expit, log_expit
 
 from stanadapt.engine.compiled.jit import jit
+from stanadapt.samplers.tempering import moves
 from stanadapt.samplers.tempering import swaps as engine
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z
-from stanadapt.samplers.tempering.moves import (
-    GAIN_OFFSET,
-    GAIN_POWER,
-    STEPS,
-    TASK_PATH,
-    MoveKernel,
-    move,
-)
 from stanadapt.samplers.tempering.path import (
     POSITION,
     POWER,
@@ -254,7 +247,7 @@ def test_round_trips_are_counted_when_they_end():
 # --- redrawn levels and step sizes ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", [MoveKernel.hmc, MoveKernel.random_walk])
+@pytest.mark.parametrize("kernel", [moves.MoveKernel.hmc, moves.MoveKernel.random_walk])
 def test_the_hottest_level_is_redrawn(kernel):
     """And evaluated once; levels at b > 0, and other kinds of reference, are not redrawn."""
     tempering = make_tempering(np.array([0.0, 1e-9, 1.0]), kernel)
@@ -263,15 +256,15 @@ def test_the_hottest_level_is_redrawn(kernel):
 
     def steps_at(path, level):
         levels[0] = level
-        move(TASK_PATH, tempering._replace(path=path), 1, rows, levels, rng)
-        return mover.numbers[0, STEPS]
+        moves.move(moves.TASK_PATH, tempering._replace(path=path), 1, rows, levels, rng)
+        return mover.numbers[0, moves.STEPS]
 
     assert steps_at(tempering.path, 0) == 0
     assert calls[:2].sum() == 1
-    assert calls[1] == (kernel != MoveKernel.random_walk)
+    assert calls[1] == (kernel != moves.MoveKernel.random_walk)
     x = replicas.vectors[2, POSITION].copy()
     assert log_ratios(x) == pytest.approx(replicas.logs[2, TARGET] - replicas.logs[2, REFERENCE])
-    if kernel != MoveKernel.random_walk:
+    if kernel != moves.MoveKernel.random_walk:
         slope = (REFERENCE_MEAN - x) / REFERENCE_SD**2
         np.testing.assert_allclose(replicas.vectors[2, REFERENCE_SLOPE], slope)
         assert replicas.vectors[2, SLOPE, 0] == pytest.approx(2 - np.exp(x[0]))
@@ -292,6 +285,6 @@ def test_step_sizes_are_tuned_only_while_learning():
     change = tempering.ladder.levels - before
     # for a target rate of 0 all step sizes grow, except at the level that is redrawn
     assert np.all(change[1:5, LOG_STEP] > 0)
-    assert np.all(change[1:5, LOG_STEP] <= GAIN_OFFSET**-GAIN_POWER)
+    assert np.all(change[1:5, LOG_STEP] <= moves.GAIN_OFFSET**-moves.GAIN_POWER)
     assert not np.delete(change, LOG_STEP, axis=1).any()
     assert not change[[0, 5, 6]].any()

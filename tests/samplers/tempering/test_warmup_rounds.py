@@ -8,6 +8,7 @@ from stanadapt.engine.checks import copy_draws
 from stanadapt.engine.plan import make_plan
 from stanadapt.engine.settings import as_chosen
 from stanadapt.samplers import find, registered
+from stanadapt.samplers.tempering import warmup_rounds
 from stanadapt.samplers.tempering.ladder import BARRIER, LOG_STEP, LOG_Z, B
 from stanadapt.samplers.tempering.moves import MoveKernel
 from stanadapt.samplers.tempering.on_the_path import FROZEN, PATH_SHARE
@@ -22,14 +23,6 @@ from stanadapt.samplers.tempering.path import (
 )
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.samplers.tempering.swaps import SWEEPS
-from stanadapt.samplers.tempering.warmup_rounds import (
-    FEWEST_FINER,
-    FINER_PER_BARRIER,
-    HALVINGS,
-    LAST_REFIT,
-    LEVELS_PER_BARRIER,
-    ROOM,
-)
 from tests.helpers.chains import column, finish, make_chains
 from tests.helpers.gaussian_target import Gaussian, drawn, draws_of
 from tests.helpers.moves import moved
@@ -96,7 +89,7 @@ def test_rounds_end_at_the_halvings_of_warmup(warmup):
         if statistics.counts[SWEEPS] == 0:
             ends.append(chain.n_done)
             assert not statistics.vectors.any()
-    assert ends == sorted({max(warmup >> h, 1) for h in range(HALVINGS + 1)})
+    assert ends == sorted({max(warmup >> h, 1) for h in range(warmup_rounds.HALVINGS + 1)})
     assert_valid(chain.state.tempering.ladder)
     finish([chain])
     assert chain.state.tempering.statistics.counts[SWEEPS] == 5  # those of sampling
@@ -259,13 +252,13 @@ def test_the_number_of_levels_follows_the_barrier():
     chain = on_given_path("parallel_tempering", 8000, 1000)
     ladder = chain.state.tempering.ladder
     count, barrier = ladder.size[0], ladder.levels[ladder.size[0] - 1, BARRIER]
-    assert count == np.ceil(LEVELS_PER_BARRIER * barrier) + 1
-    assert column(chain, "levels")[-1] == count < ROOM
+    assert count == np.ceil(warmup_rounds.LEVELS_PER_BARRIER * barrier) + 1
+    assert column(chain, "levels")[-1] == count < warmup_rounds.ROOM
     chain = on_given_path("pseudo_extended", 4000, 100)
     path_levels = chain.warmup.stats[int(PATH_SHARE * 4000) - 1, -1]
     ladder = chain.state.engine.ladder
     barrier = ladder.levels[ladder.size[0] - 1, BARRIER]
-    expected = max(np.ceil(FINER_PER_BARRIER * barrier), FEWEST_FINER)
+    expected = max(np.ceil(warmup_rounds.FINER_PER_BARRIER * barrier), warmup_rounds.FEWEST_FINER)
     assert column(chain, "levels")[0] == ladder.size[0] == expected != path_levels
 
 
@@ -292,7 +285,7 @@ def last_fits(inflation):
         if not scales or not np.array_equal(factor[0], scales[-1]):
             scales.append(factor[0].copy())
             changes.append(chain.n_done)
-    assert changes[-2:] == [4000 >> LAST_REFIT + 1, 4000 >> LAST_REFIT]
+    assert changes[-2:] == [4000 >> warmup_rounds.LAST_REFIT + 1, 4000 >> warmup_rounds.LAST_REFIT]
     return scales[-2:]
 
 
