@@ -103,7 +103,7 @@ def test_starts_that_disagree_are_told():
     ],
 )  # fmt: skip
 def test_densities_without_a_mode_are_told(code, data, named):
-    table = found(code, data)
+    table = found(code, data, starts=2)
     assert notes(table)[0] == "no_optimum"
     assert table["sd"].isna().all()
     assert f"{named} = " in table.attrs["messages"][0]

@@ -66,7 +66,7 @@ def test_candidates_for_many_modes_have_settings_that_exist(gradient_problem):
         assert sampler.uses_gradient == (not gradient_problem)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_sampler_that_stays_exact_for_a_noisy_density():
     program = """
     parameters { real x; vector[3] u; }

@@ -49,10 +49,10 @@ def calibrate(program=PROGRAM, generator=GENERATOR, sampler="nuts", **changes):
 
 @pytest.mark.thorough
 def test_a_correct_program_and_sampler(tmp_path):
-    study = calibrate()
+    study = calibrate(simulations=30)
     assert study.verdict == "calibrated"
     assert list(study.ranks) == ["b[1]", "b[2]", "s", "log density"]
-    assert study.ranks.shape == (60, 4)
+    assert study.ranks.shape == (30, 4)
     assert not study.failed
     picture = tmp_path / "ranks.png"
     study.plot(picture)

@@ -74,6 +74,7 @@ def test_means_and_sds_of_a_gaussian_are_exact(chains):
     assert median.gain.min() > 100
 
 
+@pytest.mark.slow
 def test_errors_over_seeds_are_those_that_are_claimed(target):
     """Known expectations of w, over 10 fits: 95 % within 2 errors, for quantiles too."""
     exact = {"mean": (1e-3, 5.0), "sd": (1e-3, 0.5)}
@@ -136,9 +137,8 @@ def test_functions_probabilities_and_covariances(fit, target, found):
     assert (errors.to_numpy() < 1e-2 * np.abs(covariance.to_numpy())).all()
 
 
-@pytest.mark.parametrize("sampler", ["nuts", "am"])
-def test_any_sampler_and_any_order_of_chains(sampler, target, found):
-    fit = sa.sample(target, sampler, seed=3, **QUIET)
+def test_draws_of_a_random_walk_are_enough(target, found):
+    fit = sa.sample(target, "am", iter_sampling=4000, seed=3, **QUIET)
     table = sa.expectations(fit, target, **QUIET).table.loc[["mu", "s", "w[1]", "w[2]"]]
     other = found.table.loc[table.index]
     error = np.hypot(table["mcse_mean"], other["mcse_mean"])

@@ -169,7 +169,7 @@ def test_names_are_escaped(tmp_path):
     assert "<i>$a$" in page.words()
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_repeats_are_shown_as_a_spread(tmp_path):
     fits = {
         "slow": [made_up.fit(i, seconds=s) for i, s in enumerate((8.0, 10.0, 16.0))],
