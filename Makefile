@@ -42,6 +42,7 @@ test-newer-stan: $(READY)
 check-data: $(READY)
 	$(BIN)/python -m pip install --quiet -e ".[data]"
 	$(BIN)/python -m workflows.data.make_data --check
+	$(BIN)/python -m workflows.data.make_data --fetch
 
 lint: $(READY)
 	$(BIN)/python -m ruff check .

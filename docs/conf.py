@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE))  # for reference_directives
+sys.path.insert(0, str(HERE.parent))  # the experiments are next to the package
 
 from stanadapt import __name__ as package  # noqa: E402
 from stanadapt.engine.compiled.dependencies import PACKAGE_KEY  # noqa: E402
+from workflows.reproduction import page  # noqa: E402
 
 # inherited by the kernels that execute pages
 os.environ["STANADAPT_BACKEND"] = "stanli"
@@ -20,9 +21,8 @@ os.environ["STANADAPT_BACKEND"] = "stanli"
 os.environ["PYTHONWARNINGS"] = "ignore::FutureWarning,ignore::DeprecationWarning"
 
 project, author, copyright = package, "The stanadapt developers", "The stanadapt developers"
-extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "reference_directives"]
+extensions = ["myst_nb"]
 exclude_patterns = ["_static"]
-default_role = "code"  # docstrings put code between single backticks
 smartquotes_action = "qe"  # two hyphens begin an option, they are not a dash
 
 html_theme = "sphinx_book_theme"
@@ -37,11 +37,6 @@ html_theme_options = {
     "use_download_button": False,
 }
 
-autodoc_typehints = "none"  # types are in the signature, meanings in the docstring
-autodoc_member_order = "bysource"
-napoleon_google_docstring = False
-napoleon_use_rtype = False
-
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 nb_execution_mode = "cache"
@@ -52,3 +47,8 @@ nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 900  # a cold cache on a busy machine
 nb_merge_streams = True
+
+
+def setup(app):
+    """Draw the figures of the page of reproductions, before pages are read."""
+    app.connect("builder-inited", lambda app: page.draw(HERE / page.FIGURES))

@@ -1,12 +1,16 @@
-"""The reference as reStructuredText, generated from the package: new names appear by themselves.
+"""Write the parts of pages that are generated: the reference, and the page of reproductions.
 
-This file does not need Sphinx, so that tests can read the text of the pages.
+    python docs/reference_text.py
+
+`tests/package/test_docs.py` checks that the pages are up to date.
 """
 
 import csv
 import inspect
 import re
+import sys
 import textwrap
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -16,9 +20,17 @@ from stanadapt.engine import authoring
 from stanadapt.engine.registry import shown_preset
 from stanadapt.engine.settings import as_chosen, declared
 from stanadapt.errors import NOTE, STAGES, VERDICT, all_codes
-from stanadapt.errors.other_words import PACKAGES, option, table
+from stanadapt.errors.other_words import PACKAGES, option
+from stanadapt.errors.other_words import table as words
 from stanadapt.runs.choose_sampler import ABOUT_AUTO
 from stanadapt.samplers import registered
+
+HERE = Path(__file__).resolve().parent
+# the experiments are next to the package, which may be installed elsewhere
+sys.path.insert(0, str(HERE.parent))
+
+from workflows.reproduction import page  # noqa: E402
+from workflows.reproduction.markdown import heading, table  # noqa: E402
 
 # rooms of the package in the order of a user's work
 ROOMS = {
@@ -51,8 +63,10 @@ STANDARDIZE = {
     "no": "unconstrained parameters of the program; the sampler learns scales itself",
 }
 # written by `python -m tests.targets.stan.constructs.table`
-CONSTRUCTS = Path(__file__).with_name("constructs.csv")
+CONSTRUCTS = HERE / "constructs.csv"
 RELEASES = ("2.27", "2.35")
+WIDTH = 80  # of a call on one line
+LISTED = ("Parameters", "Other Parameters", "Returns", "Raises", "Attributes", "Yields")
 SOME, MANY = 10, 100  # numbers of parameters at which a default that depends on them is shown
 
 
@@ -60,7 +74,7 @@ def words_of_others() -> str:
     """Return the table of docs/coming_from.md: arguments of other packages, and ours."""
     titles = ["", *PACKAGES.values(), "stanadapt", "in a shell"]
     lines = [f"| {' | '.join(titles)} |".replace("|  |", "| |"), "|---" * len(titles) + "|"]
-    for row in table():
+    for row in words():
         if "about" not in row:
             continue
         theirs = [f"`{row[key]}`" if key in row else "" for key in PACKAGES]
@@ -85,34 +99,49 @@ def public_names() -> str:
     parts = []
     for room, names in rooms.items():
         if names:
-            parts += [_heading(ROOMS.get(room, room)), *(_described("stanadapt", n) for n in names)]
-    parts.append(_heading("Names imported from their modules"))
+            title = ROOMS.get(room, room)
+            parts += [heading(title), *(_described("stanadapt", n) for n in names)]
+    parts.append(heading("Names imported from their modules"))
     parts += [_described(module, name) for module, names in BY_MODULE.items() for name in names]
-    parts.append(_heading("Modules"))
+    parts.append(heading("Modules"))
     parts += [_module(name) for name in modules]
     return "\n\n".join(parts)
 
 
-def _heading(title: str, line: str = "-") -> str:
-    return f"{title}\n{line * len(title)}"
-
-
 def _described(module: str, name: str) -> str:
     value = getattr(import_module(module), name)
-    if not inspect.isclass(value):
-        return f".. autofunction:: {module}.{name}"
-    kind = "autoexception" if issubclass(value, Exception) else "autoclass"
-    return f".. {kind}:: {module}.{name}"
+    try:
+        given = inspect.signature(value).parameters.values()
+    except ValueError:  # a class of exceptions that Python makes
+        given = []
+    bare = [each.replace(annotation=inspect.Parameter.empty) for each in given]
+    arguments = ",\n    ".join(_with_stars(bare))
+    call = f"{module}.{name}({arguments})"
+    if len(call) <= WIDTH:
+        call = call.replace("\n    ", " ")
+    elif bare:
+        call = f"{module}.{name}(\n    {arguments},\n)"
+    docstring = inspect.getdoc(value) or ""
+    return f"{heading(name, 3)}\n\n```python\n{call}\n```\n\n{as_markdown(docstring)}"
+
+
+def _with_stars(parameters: list[inspect.Parameter]) -> list[str]:
+    """Return the parameters as they are written, with a star before those that are named."""
+    shown = [re.sub(r"<(\S+ )*?(\w+)( object| at).*>", r"\2", str(each)) for each in parameters]
+    kinds = [each.kind for each in parameters]
+    if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        shown.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
+    return shown
 
 
 def _module(name: str) -> str:
     summary = (inspect.getdoc(getattr(sa, name)) or "").split("\n\n")[0]
-    return f".. py:module:: stanadapt.{name}\n\n`stanadapt.{name}`: {summary}"
+    return f"`stanadapt.{name}`: {summary}"
 
 
 def samplers() -> str:
     """Return every registered sampler with its purpose, sources and settings."""
-    return "\n\n".join([f"``auto``: {ABOUT_AUTO}", *map(_sampler, registered().values())])
+    return "\n\n".join([f"`auto`: {ABOUT_AUTO}", *map(_sampler, registered().values())])
 
 
 def _sampler(sampler) -> str:
@@ -130,20 +159,16 @@ def _sampler(sampler) -> str:
     if sampler.exact is not True:
         when = "depends on settings" if callable(sampler.exact) else "no, `compare` shows its bias"
         facts.append(f"Exact: {when}.")
-    presets = "; ".join(
-        f"``{title}`` ({shown_preset(sampler, title)})" for title in sampler.presets
-    )
+    presets = "; ".join(f"`{title}` ({shown_preset(sampler, title)})" for title in sampler.presets)
     if presets:
         facts.append(f"Presets: {presets}.")
-    names = ", ".join(
-        f"``{a}`` for ``{setting}``" for a, setting in sampler.setting_aliases.items()
-    )
+    names = ", ".join(f"`{a}` for `{setting}`" for a, setting in sampler.setting_aliases.items())
     if names:
         facts.append(f"Accepted aliases of settings: {names}.")
     return "\n\n".join(
         [
-            _heading(sampler.name),
-            with_blocks(sampler.documentation, "text"),
+            heading(sampler.name),
+            as_markdown(sampler.documentation, "text"),
             "\n".join(f"- {fact}" for fact in facts),
             _settings_table(sampler),
         ]
@@ -154,19 +179,11 @@ def _settings_table(sampler) -> str:
     defaults = as_chosen(sampler.settings())
     if not defaults:
         return "It has no settings."
-    rows = ["* - setting\n  - default\n  - values\n  - meaning"]
+    rows = []
     for name, setting in declared(sampler.settings).items():
-        default = f"``{defaults[name]}``{_when_standardized(sampler, name)}"
-        text = without_substitutions(setting.text)
-        rows.append(f"* - ``{name}``\n  - {default}\n  - {setting.values}\n  - {text}")
-    return _table(rows, (20, 16, 16, 48))
-
-
-def _table(rows: list[str], widths: tuple[int, ...]) -> str:
-    """Return a table with a header; rows are items of a list."""
-    table = textwrap.indent("\n".join(rows), "   ")
-    shares = " ".join(map(str, widths))
-    return f".. list-table::\n   :header-rows: 1\n   :widths: {shares}\n\n{table}"
+        default = f"`{defaults[name]}`{_when_standardized(sampler, name)}"
+        rows.append([f"`{name}`", default, setting.values, escaped(setting.text)])
+    return table(["setting", "default", "values", "meaning"], rows)
 
 
 def _coordinates(sampler) -> str:
@@ -189,11 +206,8 @@ def messages() -> str:
     for kind, title in KINDS.items():
         codes = [code for code in all_codes().values() if code.kind == kind]
         if codes:
-            rows = ["* - code\n  - meaning\n  - cure"]
-            for code in codes:
-                meaning, cure = (without_substitutions(text) for text in (code.meaning, code.cure))
-                rows.append(f"* - ``{code}``\n  - {meaning}\n  - {cure}")
-            parts += [f".. rubric:: {title}", _table(rows, (24, 38, 38))]
+            rows = [[f"`{code}`", escaped(code.meaning), escaped(code.cure)] for code in codes]
+            parts += [heading(title), table(["code", "meaning", "cure"], rows)]
     return "\n\n".join(parts)
 
 
@@ -202,16 +216,14 @@ def constructs() -> str:
     with CONSTRUCTS.open(newline="", encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
     parts = []
+    titles = ["construct", "releases of Stan", "embedded", *(f"Stan {name}" for name in RELEASES)]
     for chapter in dict.fromkeys(row["chapter"] for row in rows):
-        shown = ["* - construct\n  - releases of Stan\n  - embedded\n"
-                 "  - Stan 2.27\n  - Stan 2.35"]  # fmt: skip
-        for row in rows:
-            if row["chapter"] == chapter:
-                releases = _releases(row["since"], row["until"])
-                name = re.sub(r"([`*_|<>\\])", r"\\\1", row["construct"])
-                cells = [name, releases, *map(_cell, _answers(row))]
-                shown.append("* - " + "\n  - ".join(cells))
-        parts += [f".. rubric:: {chapter.capitalize()}", _table(shown, (36, 16, 18, 15, 15))]
+        cells = [
+            [escaped(row["construct"]), _releases(row["since"], row["until"]),
+             *map(_cell, _answers(row))]
+            for row in rows if row["chapter"] == chapter
+        ]  # fmt: skip
+        parts += [heading(chapter.capitalize(), 3), table(titles, cells)]
     return "\n\n".join(parts)
 
 
@@ -220,7 +232,7 @@ def _answers(row: dict[str, str]) -> list[str]:
 
 
 def _cell(answer: str) -> str:
-    return answer if answer == "yes" else f"``{answer}``"
+    return answer if answer == "yes" else f"`{answer}`"
 
 
 def _releases(since: str, until: str) -> str:
@@ -229,20 +241,79 @@ def _releases(since: str, until: str) -> str:
 
 def authors_page() -> str:
     """Return the page of `stanadapt.engine.authoring`: a complete sampler."""
-    return with_blocks(inspect.getdoc(authoring) or "", "python")
+    return as_markdown(inspect.getdoc(authoring) or "")
 
 
-def with_blocks(docstring: str, language: str) -> str:
-    """Return the docstring of a module with headings as rubrics, and indented text as code."""
-    text = re.sub(r"^(\w.*)\n-{3,}$", r".. rubric:: \1\n", docstring, flags=re.M)
+def as_markdown(docstring: str, language: str = "python") -> str:
+    """Return a docstring as Markdown: headings in bold, entries as items, indented text as code."""
+    parts, listed = [], False
+    for block in re.split(r"\n(?=\S.*\n-{3,}(?:\n|$))", docstring):
+        lines = block.splitlines()
+        if len(lines) > 1 and re.fullmatch("-{3,}", lines[1]):
+            listed = lines[0] in LISTED
+            parts.append(f"**{lines[0]}**")
+            lines = lines[2:]
+        text = "\n".join(lines).strip("\n")
+        if listed:
+            parts.append(_items(text))
+        elif text.startswith(">>>"):
+            parts.append(f"```python\n{text}\n```")
+        elif text:
+            parts.append(_with_code(text, language))
+    return "\n\n".join(parts)
+
+
+def _items(text: str) -> str:
+    """Return entries of a section, each with indented text below, as items of a list."""
+    shown = []
+    for line in text.splitlines():
+        if line and not line.startswith(" "):
+            name, _, kind = line.partition(" : ")
+            shown.append(f"- **{escaped(name)}**{f' ({escaped(kind)})' if kind else ''}<br>")
+        else:
+            shown.append(f"  {escaped(line[4:])}".rstrip())
+    return "\n".join(shown)
+
+
+def _with_code(text: str, language: str) -> str:
+    """Return text with its indented parts as blocks of code."""
     block = r"\n\n((?: {4}.*\n|\n)* {4}.*)(?=\n\n|\Z)"
     parts = re.split(block, text)  # text, block, text, ...
     for i, part in enumerate(parts):
-        code = f"\n\n.. code-block:: {language}\n\n{part}"
-        parts[i] = code if i % 2 else without_substitutions(part)
+        own = textwrap.dedent(part)
+        code = f"\n\n{own}" if own.startswith("- ") else f"\n\n```{language}\n{own}\n```"
+        parts[i] = code if i % 2 else escaped(part)
     return "".join(parts)
 
 
-def without_substitutions(text: str) -> str:
-    """Escape vertical bars: an absolute value is not a substitution."""
-    return text.replace("|", "\\|")
+def escaped(text: str) -> str:
+    """Return text of the package without what would be markup, apart from code in backticks."""
+    parts = re.split(r"(`+[^`]*`+)", text)
+    parts[::2] = [re.sub(r"([*<>])|(?<!\w)_|_(?!\w)", r"\\\g<0>", each) for each in parts[::2]]
+    return "".join(parts)
+
+
+# --- the pages -----------------------------------------------------------------------------------
+
+PAGES: dict[str, Callable[[], str]] = {
+    "api": public_names,
+    "samplers": samplers,
+    "messages": messages,
+    "writing_a_sampler": authors_page,
+    "densities": constructs,
+    "reproduction": page.text,
+}
+BEGIN = "<!-- generated by `python docs/reference_text.py`; do not edit -->\n"
+END = "\n<!-- end of the generated text -->"
+
+
+def rendered(name: str) -> str:
+    """Return a page with its generated part as it should be."""
+    text = (HERE / f"{name}.md").read_text(encoding="utf-8")
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}\n{PAGES[name]()}\n{END}{rest.split(END)[1]}"
+
+
+if __name__ == "__main__":
+    for name in PAGES:
+        (HERE / f"{name}.md").write_text(rendered(name), encoding="utf-8")

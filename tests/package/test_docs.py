@@ -29,6 +29,7 @@ from tests.helpers.tiny_posteriordb import tiny
 from workflows.data.digits import made_up
 
 DOCS = ROOT / "docs"
+GENERATED = ["api", "samplers", "messages", "writing_a_sampler", "densities", "reproduction"]
 PAGES = {path.stem: path.read_text() for path in sorted(DOCS.glob("*.md"))}
 CELL = r"^```\{code-cell\}\n(?::tags:[^\n]*\n)?(.*?)^```"
 CELLS = {name: re.findall(CELL, page, flags=re.S | re.M) for name, page in PAGES.items()}
@@ -42,7 +43,11 @@ NOT_RUN = {
     "stanadapt bench ": "takes minutes; the same script runs it with --quick",
 }
 # pages with Python outside cells, and the reason not to run it
-FRAGMENTS = {"runs": "each line is a separate call, which tests/runs/kept makes"}
+FRAGMENTS = {
+    "runs": "each line is a separate call, which tests/runs/kept makes",
+    "api": "examples of docstrings, which tests/package/test_public_names.py runs",
+    "writing_a_sampler": "tests of the engine run the sampler of the page",
+}
 # fits that a page shows because they are not fine, by page and name
 UNUSABLE = {
     "reading_the_table": {
@@ -104,26 +109,30 @@ def test_the_table_of_words_is_the_one_that_messages_use(reference_text):
     assert reference_text.words_of_others() in page, reference_text.words_of_others()
 
 
-def test_every_public_name_is_in_the_reference(reference_text):
-    names = re.findall(r"^\.\. [\w:]+:: stanadapt\.(\w+)$", reference_text.public_names(), re.M)
-    assert sorted(names) == sorted(sa.__all__)
-    assert ".. public-names::" in (DOCS / "api.rst").read_text()
+@pytest.mark.parametrize("page", GENERATED)
+def test_generated_pages_are_up_to_date(reference_text, page):
+    assert [*reference_text.PAGES] == GENERATED
+    current = reference_text.rendered(page) == PAGES[page]
+    assert current, "run: python docs/reference_text.py"
 
 
-def test_a_new_public_name_is_there_without_a_new_page(reference_text, monkeypatch):
-    monkeypatch.setattr(sa, "find", find, raising=False)
+def test_every_public_name_is_in_the_reference(reference_text, monkeypatch):
+    names = re.findall(r"^### (\w+)$|^`stanadapt\.(\w+)`", PAGES["api"], re.M)
+    by_module = {name for each in reference_text.BY_MODULE.values() for name in each}
+    assert sorted({one or other for one, other in names} - by_module) == sorted(sa.__all__)
+    monkeypatch.setattr(sa, "find", find, raising=False)  # a new name needs no new page
     monkeypatch.setattr(sa, "__all__", [*sa.__all__, "find"])
-    assert ".. autofunction:: stanadapt.find" in reference_text.public_names()
+    assert "### find\n\n```python\nstanadapt.find(" in reference_text.public_names()
 
 
-def test_every_sampler_is_in_the_reference_with_its_settings(reference_text):
-    text = reference_text.samplers()
-    assert ".. sampler-reference::" in (DOCS / "samplers.rst").read_text()
-    titles = re.findall(r"^(\w+)\n-+$", text, re.M)
+def test_every_sampler_is_in_the_reference_with_its_settings():
+    titles = re.findall(r"^## (\w+)$", PAGES["samplers"], re.M)
     assert titles == list(registered())
-    sections = dict(zip(titles, re.split(r"^\w+\n-+$", text, flags=re.M)[1:], strict=True))
+    sections = dict(
+        zip(titles, re.split(r"^## \w+$", PAGES["samplers"], flags=re.M)[1:], strict=True)
+    )
     for name in registered():
-        rows = re.findall(r"\* - ``(\w+)``\n +- ``(.*)``.*\n +- .+\n +- (.+)", sections[name])
+        rows = re.findall(r"^\| `(\w+)` \| `(.*?)`.* \| .+ \| (.+) \|$", sections[name], re.M)
         shown = {setting: default for setting, default, meaning in rows if len(meaning) > 10}
         _, defaults = find(name)
         assert list(shown) == list(defaults._fields)
@@ -132,14 +141,10 @@ def test_every_sampler_is_in_the_reference_with_its_settings(reference_text):
 
 
 def test_every_code_is_on_the_page_of_messages_with_meaning_and_cure(reference_text):
-    assert ".. message-reference::" in PAGES["messages"]
-    text = reference_text.messages()
-    rows = re.findall(r"\* - ``(\w+)``\n +- (.+)\n +- (.*)", text)
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \| (.*) \|$", PAGES["messages"], re.M)
     expected = {(code, code.meaning, code.cure) for code in all_codes().values()}
-    assert {
-        (code, *(cell.replace("\\|", "|") for cell in cells)) for code, *cells in rows
-    } == expected
-    titles = re.findall(r"^\.\. rubric:: (.+)$", text, re.M)
+    assert {tuple(re.sub(r"\\(.)", r"\1", cell) for cell in row) for row in rows} == expected
+    titles = re.findall(r"^## (.+)$", PAGES["messages"], re.M)
     assert titles == [
         title
         for kind, title in reference_text.KINDS.items()
@@ -147,31 +152,30 @@ def test_every_code_is_on_the_page_of_messages_with_meaning_and_cure(reference_t
     ]
 
 
-def test_every_construct_is_on_the_page_of_densities(reference_text):
-    assert ".. table-of-constructs::" in PAGES["densities"]
-    text = reference_text.constructs()
+def test_every_construct_is_on_the_page_of_densities():
     with (DOCS / "constructs.csv").open(newline="", encoding="utf-8") as lines:
         rows = list(csv.DictReader(lines))
-    cells = re.findall(r"\* - (.+)\n +-(.*)\n +- (.+)\n +- (.+)\n +- (.+)", text)
-    shown = [tuple(re.sub(r"\\(.)|``", r"\1", cell) for cell in row) for row in cells]
+    table = PAGES["densities"].split("\n## Constructs")[1]
+    cells = re.findall(r"^\| (.+) \| (.*) \| (\S+) \| (\S+) \| (\S+) \|$", table, re.M)
+    shown = [tuple(re.sub(r"\\(.)|`", r"\1", cell) for cell in row) for row in cells]
     expected = [(r["construct"], r["embedded"], r["2.27"], r["2.35"]) for r in rows]
-    assert [(row[0], *row[2:]) for row in shown if row[0] != "construct"] == expected
-    for (_, releases, *_), row in zip([r for r in shown if r[0] != "construct"], rows, strict=True):
+    plain = [(row[0].replace("`", ""), *row[1:]) for row in expected]
+    assert [(row[0], *row[2:]) for row in shown] == plain
+    for (_, releases, *_), row in zip(shown, rows, strict=True):
         assert re.findall(r"[\d.]+", releases) == [r for r in (row["since"], row["until"]) if r]
 
 
-def test_a_bar_in_a_docstring_is_no_substitution(reference_text):
-    text = reference_text.with_blocks(
-        "A |x| here:\n\n    |x| + 1\n\n    |y|\n\nand\n---\n|z|", "text"
+def test_docstrings_are_written_as_markdown(reference_text):
+    text = reference_text.as_markdown(
+        "A <x>* `<y>` here:\n\n    |x| + 1\n\n    |y|\n\nand\n---\n|z|", "text"
     )
-    assert r"A \|x\| here:" in text
-    assert "\n\n.. code-block:: text\n\n    |x| + 1\n\n    |y|\n\n" in text
-    assert ".. rubric:: and\n\n\\|z\\|" in text
+    assert text == "A \\<x\\>\\* `<y>` here:\n\n```text\n|x| + 1\n\n|y|\n```\n\n**and**\n\n|z|"
+    text = reference_text.as_markdown("Returns\n-------\nx, y : int\n    Numbers.\n\n    More.")
+    assert text == "**Returns**\n\n- **x, y** (int)<br>\n  Numbers.\n\n  More."
 
 
-def test_the_page_for_authors_is_the_example(reference_text):
-    shown = {line.strip() for line in reference_text.authors_page().splitlines()}
-    assert ".. authors-page::" in (DOCS / "writing_a_sampler.rst").read_text()
+def test_the_page_for_authors_is_the_example():
+    shown = {line.strip() for line in PAGES["writing_a_sampler"].splitlines()}
     lines = SAMPLER_OF_THE_PAGE.replace('"""', "'''").splitlines()
     assert {line.strip() for line in lines} <= shown
 
@@ -254,9 +258,7 @@ def test_commands(folder, page, monkeypatch):
 
 @pytest.mark.slow
 def test_command_of_the_page_for_authors(folder):
-    (command,) = re.findall(
-        r"^ +(stanadapt check-sampler .*)$", (DOCS / "writing_a_sampler.rst").read_text(), re.M
-    )
+    (command,) = re.findall(r"^(stanadapt check-sampler .*)$", PAGES["writing_a_sampler"], re.M)
     (folder / "barker.py").write_text(SAMPLER_OF_THE_PAGE)
     script = [sys.executable, "-m", "stanadapt"]
     printed = run([*script, *shlex.split(command)[1:]], folder)

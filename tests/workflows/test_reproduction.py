@@ -11,7 +11,7 @@ from workflows import record
 from workflows.gad import section
 from workflows.gad.methods import NAMES
 from workflows.gad.published import PUBLISHED, REPEATS, Row
-from workflows.reproduction import keep, page, rst
+from workflows.reproduction import keep, markdown, page
 from workflows.reproduction.agreement import class_of, compare, limit
 from workflows.reproduction.recorded import joined, runs
 from workflows.reproduction.section import STATUSES
@@ -159,8 +159,8 @@ def test_numbers_on_the_page_are_those_of_the_results(text):
     rows = joined(runs("gad"), "_repeats")
     for (_, method), lines in rows.groupby(["data", "method"]):
         mean = np.minimum(lines["ess_median"], lines["draws"]).mean()
-        assert f"- {method}" in text
-        assert re.search(rf"- (\| )?{re.escape(rst.number(mean))}", text)
+        assert f"| {method}" in text
+        assert f"| {markdown.number(mean)}" in text
 
 
 def test_each_row_that_differs_has_a_reason_and_no_other(sections):

@@ -10,7 +10,7 @@ import pandas as pd
 from workflows.gad import figures, study
 from workflows.gad.methods import NAMES, Length
 from workflows.gad.published import ENTROPY_WEIGHTS, PUBLISHED, REPEATS, Row
-from workflows.reproduction import rst
+from workflows.reproduction import markdown
 from workflows.reproduction.agreement import DIFFERS, Comparison, class_of, compare
 from workflows.reproduction.recorded import Run, joined, runs
 from workflows.reproduction.section import Drawing, Section, TableOfResults, items
@@ -111,14 +111,14 @@ def _table(rows: pd.DataFrame, data: str, title: str) -> TableOfResults:
         seconds = compare(lines["seconds"].astype(float), known.seconds, REPEATS)
         cells.append([
             _named(method, lines.iloc[0]), str(found["ess_min"].repeats),
-            _cell(found["acceptance"], rst.rate),
+            _cell(found["acceptance"], markdown.rate),
             *(_cell(found[name]) for name in SIZES),
             _cell(found["min_ess_per_second"], judged=False, theirs_sd=known.per_second_sd),
             _cell(seconds, judged=False), allowed(found[name] for name in SIZES), kind,
         ])  # fmt: skip
         if kind == DIFFERS:
             sentences.append(f"{method}: {REASONS.get((data, method), 'no reason is known yet.')}")
-    parts = [rst.table(HEADER, cells, (13, 7, 14, 13, 13, 13, 13, 9, 11, 8))]
+    parts = [markdown.table(HEADER, cells)]
     parts += [f"- {sentence}" for sentence in sentences]
     if data not in PUBLISHED:
         parts.append(REMARKS.get(data, NO_NUMBERS))
@@ -158,7 +158,7 @@ def _claims(rows: pd.DataFrame) -> list[TableOfResults]:
     if not held:
         return []
     cells = [
-        [data, claim, rst.number(ours), rst.number(theirs), "yes" if holds else "no"]
+        [data, claim, markdown.number(ours), markdown.number(theirs), "yes" if holds else "no"]
         for data, claim, ours, theirs, holds in held
     ]
     header = ("data", "ratio", "ours", "paper", "claim holds")
@@ -171,7 +171,7 @@ def _claims(rows: pd.DataFrame) -> list[TableOfResults]:
             f"- {name}, above 1 on {len(of) - len(not_on)} of {len(of)} data: {where}."
         )
     title = "Claims: fast adaptation is better than exact, and gadMALAf better than NUTS per second"
-    text = rst.table(header, cells, (14, 46, 12, 12, 14))
+    text = markdown.table(header, cells)
     return [TableOfResults(title, "\n\n".join([text, "\n".join(sentences)]), [])]
 
 
@@ -182,14 +182,16 @@ def allowed(found: Iterable[Comparison]) -> str:
     return " / ".join(f"{100 * share:.0f}" for share in shares) + " %" if known else "–"
 
 
-def _cell(one: Comparison, form=rst.number, judged: bool = True, theirs_sd: float = np.nan) -> str:
+def _cell(
+    one: Comparison, form=markdown.number, judged: bool = True, theirs_sd: float = np.nan
+) -> str:
     spread = f" ± {form(one.sd)}" if one.sd == one.sd else ""
     ours = f"{form(one.mean)}{spread}"
     if one.published != one.published:
         return ours
     mark = " ≠" if judged and one.joint_error == one.joint_error and one.verdict != "agrees" else ""
     theirs = f" ± {form(theirs_sd)}" if theirs_sd == theirs_sd else ""
-    return rst.lines(ours, f"*{form(one.published)}{theirs}*{mark}")
+    return markdown.lines(ours, f"*{form(one.published)}{theirs}*{mark}")
 
 
 def _weights(found: list[Run]) -> list[TableOfResults]:
@@ -210,7 +212,7 @@ def _weights(found: list[Run]) -> list[TableOfResults]:
             f"{first['expected']:.4g} ({first['expected_is']})", verdict,
         ])  # fmt: skip
     header = ("run", "number", "repeats", "ours", "expected", "row")
-    text = rst.table(header, cells, (22, 32, 8, 18, 20, 10))
+    text = markdown.table(header, cells)
     return [TableOfResults("Figure 1, numbers", text, classes)]
 
 

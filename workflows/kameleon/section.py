@@ -10,7 +10,7 @@ import pandas as pd
 from workflows.kameleon import discrepancy, glass_slice
 from workflows.kameleon.published import DRAFT
 from workflows.kameleon.tables import summary, verdicts
-from workflows.reproduction import rst
+from workflows.reproduction import markdown
 from workflows.reproduction.agreement import (
     DIFFERS,
     NOT_JUDGED,
@@ -120,7 +120,7 @@ def _table(rows: pd.DataFrame, target: str) -> TableOfResults:
                  one.verdict not in ("agrees", NOT_JUDGED)),
             _two(inside, known and " ".join(f"{value:.3f}" for value in known[0].inside)),
             _spread(lines["deviation"], 4), f"{lines['microseconds'].mean():.1f}",
-            rst.share(one.tolerance), one.verdict,
+            markdown.share(one.tolerance), one.verdict,
         ])  # fmt: skip
         if one.verdict == DIFFERS:
             sentences.append(f"- {method}: {REASONS.get((target, method), NO_REASON)}")
@@ -128,7 +128,7 @@ def _table(rows: pd.DataFrame, target: str) -> TableOfResults:
         "method", "chains", "acceptance", "norm of the mean", "inside", "deviation",
         "µs / iteration", "allowed", "row",
     )  # fmt: skip
-    text = rst.table(header, cells, (10, 7, 16, 16, 20, 16, 10, 8, 10))
+    text = markdown.table(header, cells)
     sentences += [f"- {verdict}" for verdict in _own_limits(rows, target)]
     return TableOfResults(TARGETS[target], "\n\n".join([text, "\n".join(sentences)]), classes)
 
@@ -148,7 +148,7 @@ def _own_limits(rows: pd.DataFrame, target: str) -> list[str]:
 
 
 def _two(ours: str, theirs: str | None, marked: bool = False) -> str:
-    return rst.lines(ours, f"*{theirs}*{' ≠' if marked else ''}") if theirs else ours
+    return markdown.lines(ours, f"*{theirs}*{' ≠' if marked else ''}") if theirs else ours
 
 
 def _spread(values: pd.Series, digits: int) -> str:
@@ -189,7 +189,7 @@ def _claims(rows: pd.DataFrame) -> TableOfResults:
                 ])  # fmt: skip
     header = ("target", "measure", "against", "ours", "ours: KAMH-LS has", "draft",
               "draft: KAMH-LS has")  # fmt: skip
-    text = rst.table(header, cells, (10, 22, 9, 18, 14, 16, 14))
+    text = markdown.table(header, cells)
     note = (
         "KAMH-LS minus each of the others, ± one standard error, ours and of the draft; 'less' and "
         f"'more' are beyond {CLEAR:g} standard errors. The deviation is the mean distance of the "
@@ -206,7 +206,7 @@ def _sharpness(rows: pd.DataFrame) -> TableOfResults:
          f"{part['ratio'].min():.2f} to {part['ratio'].max():.2f}"]
         for name, part in rows.groupby("feature", sort=False)
     ]  # fmt: skip
-    text = rst.table(("feature", "draws", "median", "range"), cells, (20, 10, 12, 20))
+    text = markdown.table(("feature", "draws", "median", "range"), cells)
     note = (
         "Standard deviation of a log squared length-scale given latent values and the other "
         "scales, over its standard deviation in the posterior of Glass. A Gibbs step can move so "
@@ -220,8 +220,8 @@ def _gibbs(rows: pd.DataFrame) -> TableOfResults:
     cells = [
         [
             line.method, str(line.chains), f"{line.draws:,}", f"{line.scale:.2f}",
-            rst.rate(line.accepted), rst.number(line.ess_min_per_1000),
-            rst.number(line.ess_median_per_1000), f"{line.distance:.2f}",
+            markdown.rate(line.accepted), markdown.number(line.ess_min_per_1000),
+            markdown.number(line.ess_median_per_1000), f"{line.distance:.2f}",
         ]
         for line in rows.itertuples()
     ]  # fmt: skip
@@ -229,7 +229,7 @@ def _gibbs(rows: pd.DataFrame) -> TableOfResults:
         "method", "chains", "draws", "scale", "accepted", "effective draws per 1,000, smallest",
         "median", "distance of the mean, sd",
     )  # fmt: skip
-    text = rst.table(header, cells, (26, 8, 10, 10, 10, 14, 10, 12))
+    text = markdown.table(header, cells)
     note = (
         "The same random walk in theta, tuned to the same acceptance rate, on Glass: theta and f "
         "in turn, or together with an unbiased estimate of the likelihood. Scale: of the walk, in "

@@ -8,7 +8,7 @@ import pandas as pd
 
 from stanadapt.targets.stan import bundled
 from workflows.learned import exact_paths
-from workflows.reproduction import rst
+from workflows.reproduction import markdown
 from workflows.reproduction.agreement import AGREES, DIFFERS
 from workflows.reproduction.recorded import runs
 from workflows.reproduction.section import Drawing, Section, TableOfResults, items
@@ -78,9 +78,11 @@ def _paths(rows: pd.DataFrame) -> TableOfResults:
         if expected == expected:
             kind = AGREES if abs(line.error - expected) < ROUNDING else DIFFERS
             classes.append(kind)
-        cells.append([line.system, line.method, f"{line.error:.3g}", rst.number(expected), kind])
+        cells.append(
+            [line.system, line.method, f"{line.error:.3g}", markdown.number(expected), kind]
+        )
     header = ("system", "method", "largest distance", "closed form", "row")
-    text = rst.table(header, cells, (20, 20, 16, 14, 10))
+    text = markdown.table(header, cells)
     return TableOfResults("Distance from the exact path", text, classes)
 
 
@@ -106,13 +108,13 @@ def _integrators(rows: pd.DataFrame) -> TableOfResults:
         order, volume, reversible = PROPERTIES[line["method"]]
         cells.append([
             line["system"], line["method"],
-            rst.lines(f"{line['order']:.2f}", f"*{order:g}*"),
-            rst.lines(f"{line['volume']:.6f}", f"*{volume:g}*") if known
+            markdown.lines(f"{line['order']:.2f}", f"*{order:g}*"),
+            markdown.lines(f"{line['volume']:.6f}", f"*{volume:g}*") if known
             else f"{line['volume']:.6f}",
-            rst.lines(f"{line['return']:.1e}", f"*{'0' if reversible else 'above 0'}*"), kind,
+            markdown.lines(f"{line['return']:.1e}", f"*{'0' if reversible else 'above 0'}*"), kind,
         ])  # fmt: skip
     header = ("system", "method", "order", "volume of a step", "return to the start", "row")
-    text = rst.table(header, cells, (24, 18, 10, 16, 16, 10))
+    text = markdown.table(header, cells)
     return TableOfResults(
         "Integrators: order, volume, reversibility", f"In italics: closed forms.\n\n{text}", classes
     )

@@ -8,7 +8,7 @@ import pandas as pd
 
 from workflows.learned import reinforce
 from workflows.learned.published import PAPER_SIZES, PLANE, REGRESSIONS
-from workflows.reproduction import rst
+from workflows.reproduction import markdown
 from workflows.reproduction.recorded import Run, joined, runs
 from workflows.reproduction.section import Drawing, Section, TableOfResults, items
 
@@ -97,7 +97,7 @@ def _crossings(rows: pd.DataFrame) -> TableOfResults:
         "method", "accepted", "mean squared jump", "crossings per 1,000",
         "effective draws per 1,000",
     )  # fmt: skip
-    text = rst.table(header, cells, (18, 14, 14, 14, 14))
+    text = markdown.table(header, cells)
     return TableOfResults(
         "Two modes: normal proposals of a network, trained by REINFORCE", text, []
     )
@@ -117,16 +117,16 @@ def _plane(rows: pd.DataFrame) -> TableOfResults:
         name = PUBLISHED.get(line["method"], "")
         ess, per_second = PLANE[line["target"]].get(name, (np.nan, np.nan))
         cells.append([
-            line["target"], rst.lines(line["method"], f"*{name}*") if name else line["method"],
+            line["target"], markdown.lines(line["method"], f"*{name}*") if name else line["method"],
             _two(line["ess_per_1000"], ess),
-            rst.number(line["ess_per_1000"] / ess), _two(line["ess_per_second"], per_second),
+            markdown.number(line["ess_per_1000"] / ess), _two(line["ess_per_second"], per_second),
             str(line["regions"]), f"{line['share_error']:.1f}",
         ])  # fmt: skip
     header = (
         "target", "method", "effective draws per 1,000", "ours / paper",
         "effective draws per second", "regions", "error of shares",
     )  # fmt: skip
-    text = rst.table(header, cells, (10, 22, 14, 10, 14, 8, 10))
+    text = markdown.table(header, cells)
     note = (
         "Networks of 2,000 steps of training, where the paper has up to 100,000; theirs are means "
         "of five runs. Regions: modes, or rings, that each of four chains visited. Error of "
@@ -144,17 +144,17 @@ def _table(rows: pd.DataFrame, data: str) -> TableOfResults:
         ess, per_second = REGRESSIONS[data].get(name, (np.nan, np.nan))
         scale = line["paper_ess_per_1000"] / line["ess_per_1000"]
         cells.append([
-            rst.lines(line["method"], f"*{name}*") if name else line["method"],
-            _two(line["paper_ess_per_1000"], ess), rst.number(ratio(line, data)),
-            rst.number(line["ess_per_1000"]), f"{line['r_hat']:.3f}",
-            rst.rate(line["acceptance"]), _two(scale * line["ess_per_second"], per_second),
-            rst.number(line["learning_seconds"]),
+            markdown.lines(line["method"], f"*{name}*") if name else line["method"],
+            _two(line["paper_ess_per_1000"], ess), markdown.number(ratio(line, data)),
+            markdown.number(line["ess_per_1000"]), f"{line['r_hat']:.3f}",
+            markdown.rate(line["acceptance"]), _two(scale * line["ess_per_second"], per_second),
+            markdown.number(line["learning_seconds"]),
         ])  # fmt: skip
     header = (
         "method", "effective draws per 1,000", "ours / paper", "bulk ESS per 1,000", "R-hat",
         "accepted", "effective draws per second", "seconds of learning",
     )  # fmt: skip
-    text = rst.table(header, cells, (18, 12, 8, 10, 8, 8, 14, 10))
+    text = markdown.table(header, cells)
     return TableOfResults(DATA[data], text, ["not judged"] * len(cells))
 
 
@@ -177,8 +177,8 @@ def draw_training(path: Path, rehearsals: pd.DataFrame) -> Path:
 
 
 def _two(ours: float, theirs: float) -> str:
-    shown = rst.number(ours)
-    return rst.lines(shown, f"*{rst.number(theirs)}*") if theirs == theirs else shown
+    shown = markdown.number(ours)
+    return markdown.lines(shown, f"*{markdown.number(theirs)}*") if theirs == theirs else shown
 
 
 def _sizes(found: list[Run]) -> TableOfResults:
@@ -193,7 +193,7 @@ def _sizes(found: list[Run]) -> TableOfResults:
         for run in found
         for name in SIZES
     ]
-    text = rst.table(("option", "here", "paper"), cells, (30, 20, 20))
+    text = markdown.table(("option", "here", "paper"), cells)
     return TableOfResults("Sizes of networks and of their training", text, [])
 
 

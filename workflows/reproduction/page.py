@@ -1,6 +1,6 @@
-"""The page of reproductions as reStructuredText, from committed results; and its figures.
+"""The page of reproductions as Markdown, from committed results; and its figures.
 
-`docs/reproduction.md` inserts the text, and the build of the documentation draws the figures. No
+`docs/reproduction.md` contains the text, and the build of the documentation draws the figures. No
 number of ours is typed: all come from `workflows/results`.
 """
 
@@ -8,7 +8,7 @@ from collections import Counter
 from importlib import import_module
 from pathlib import Path
 
-from workflows.reproduction import rst
+from workflows.reproduction import markdown
 from workflows.reproduction.agreement import CLASSES
 from workflows.reproduction.section import STATUSES, Section
 
@@ -18,7 +18,7 @@ PAPERS = (
     "workflows.learned.nice_section", "workflows.tempering.section",
 )  # fmt: skip
 # where figures are drawn, from the folder of the page
-FIGURES = "/../output/docs/reproduction"
+FIGURES = "../output/docs/reproduction"
 
 
 def sections() -> list[Section]:
@@ -43,13 +43,6 @@ def draw(folder: Path) -> list[Path]:
     return paths
 
 
-def sources() -> list[Path]:
-    """Return the files that the page depends on."""
-    return sorted(
-        path for section in sections() for run in section.runs for path in run.folder.iterdir()
-    )
-
-
 def _summary(found: list[Section]) -> str:
     rows = []
     for section in found:
@@ -64,25 +57,29 @@ def _summary(found: list[Section]) -> str:
     header = ["source", *(f"rows: {name}" for name in CLASSES), *(f"items: {s}" for s in STATUSES)]
     hours = sum(run.seconds for section in found for run in section.runs) / 3600
     return "\n\n".join([
-        rst.table(header, rows, (24, *[9] * (len(header) - 1))),
+        markdown.table(header, rows),
         f"All runs together took {hours:.1f} hours, one after the other on a busy machine.",
     ])  # fmt: skip
 
 
 def _paper(section: Section) -> str:
-    parts = [rst.heading(section.title), section.introduction]
+    parts = [markdown.heading(section.title), section.introduction]
     for table in section.tables:
         counted = Counter(table.classes)
         shown = ", ".join(f"{counted[name]} {name}" for name in CLASSES if counted[name])
-        parts += [f".. rubric:: {table.title}", *([f"Rows: {shown}."] if shown else []), table.text]
+        parts += [
+            markdown.heading(table.title, 3),
+            *([f"Rows: {shown}."] if shown else []),
+            table.text,
+        ]
     for figure in section.figures:
         parts += [
-            f".. rubric:: {figure.title}",
-            rst.image(f"{FIGURES}/{figure.name}", figure.title),
+            markdown.heading(figure.title, 3),
+            markdown.image(f"{FIGURES}/{figure.name}", figure.title),
             figure.caption,
         ]
-    return "\n\n".join([*parts, ".. rubric:: Items of the source", _items(section),
-                        ".. rubric:: How the results were made", _made(section)])  # fmt: skip
+    return "\n\n".join([*parts, "### Items of the source", _items(section),
+                        "### How the results were made", _made(section)])  # fmt: skip
 
 
 def _items(section: Section) -> str:
@@ -91,7 +88,7 @@ def _items(section: Section) -> str:
         for item in section.items
     ]
     header = ["#", "item", "status", "where", "what is different"]
-    return rst.table(header, rows, (5, 34, 9, 22, 30))
+    return markdown.table(header, rows)
 
 
 def _made(section: Section) -> str:
@@ -108,4 +105,4 @@ def _made(section: Section) -> str:
             f"{run.seconds / 60:.1f}",
         ])  # fmt: skip
     header = ["results", "command", "commit", "versions", "machine", "minutes"]
-    return rst.table(header, rows, (14, 26, 12, 22, 18, 8))
+    return markdown.table(header, rows)

@@ -25,7 +25,7 @@ class Item(NamedTuple):
 
 
 class TableOfResults(NamedTuple):
-    """A table: its title, its text as reStructuredText, and the class of each row."""
+    """A table: its title, its text as Markdown, and the class of each row."""
 
     title: str
     text: str

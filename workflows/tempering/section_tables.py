@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from workflows.reproduction import rst
+from workflows.reproduction import markdown
 from workflows.reproduction.agreement import (
     DIFFERS,
     NOT_JUDGED,
@@ -77,7 +77,7 @@ def table_1(rows: pd.DataFrame, scenario: str) -> TableOfResults:
         kind = class_of(found)
         classes.append(kind)
         cells.append([
-            rst.lines(method, f"*{name}*") if name else method, str(len(lines)),
+            markdown.lines(method, f"*{name}*") if name else method, str(len(lines)),
             f"{lines['draws'].mean():,.0f}",
             *(_moment(one, known, i) for i, one in enumerate(found)),
             spread_ratio(lines, known), allowed(found), kind,
@@ -85,7 +85,7 @@ def table_1(rows: pd.DataFrame, scenario: str) -> TableOfResults:
         if kind == DIFFERS:
             sentences.append(f"- {method}: {REASONS.get((scenario, method), NO_REASON)}")
     header = ("method", "repeats", "draws", *MOMENTS, "sd, ours / paper", "allowed", "row")
-    text = rst.table(header, cells, (18, 7, 8, 15, 15, 16, 16, 12, 9, 8))
+    text = markdown.table(header, cells)
     title = f"Table 1, {SCENARIOS[scenario]}"
     return TableOfResults(title, "\n\n".join([text, *sentences]), classes)
 
@@ -111,7 +111,7 @@ def few_pseudo_samples(rows: pd.DataFrame) -> TableOfResults:
                 ),
             ])  # fmt: skip
     counts = [f"N = {count}" for count in sorted(int(name[2:]) for name in RIVALS if "PE" in name)]
-    text = rst.table(("scenario", "moments", "cost", *counts), cells, (24, 16, 12, *[12] * 4))
+    text = markdown.table(("scenario", "moments", "cost", *counts), cells)
     note = (
         "Squared error times cost of the paper's recipe, over that of the best N, ± one standard "
         "error over repeats. The paper has its minimum between 2 and 5, and little loss above 5 "
@@ -152,7 +152,7 @@ def spread_ratio(lines: pd.DataFrame, known: Row | None) -> str:
 def allowed(found: list[Comparison]) -> str:
     """Write the smallest and largest distance that agrees, as a share of the published number."""
     shares = [one.tolerance for one in found if np.isfinite(one.tolerance)]
-    return f"{100 * min(shares):.0f} to {rst.share(max(shares))}" if shares else "–"
+    return f"{100 * min(shares):.0f} to {markdown.share(max(shares))}" if shares else "–"
 
 
 def _moment(one: Comparison, known: Row | None, i: int) -> str:
@@ -160,7 +160,7 @@ def _moment(one: Comparison, known: Row | None, i: int) -> str:
     if known is None:
         return ours
     mark = "" if one.verdict in ("agrees", NOT_JUDGED) else " ≠"
-    return rst.lines(ours, f"*{known.means[i]:.3f} ({known.sds[i]:.3f})*{mark}")
+    return markdown.lines(ours, f"*{known.means[i]:.3f} ({known.sds[i]:.3f})*{mark}")
 
 
 def machine(rows: pd.DataFrame) -> TableOfResults:
@@ -179,10 +179,10 @@ def machine(rows: pd.DataFrame) -> TableOfResults:
         mark = "" if one.verdict in ("agrees", NOT_JUDGED) else " ≠"
         factor = f"{np.exp(one.allowed):.1f}" if np.isfinite(one.allowed) else "–"
         cells.append([
-            rst.lines(method, f"*{name}*") if name else method, str(len(lines)),
-            " ".join(rst.number(v) for v in sorted(lines["rmse"])),
+            markdown.lines(method, f"*{name}*") if name else method, str(len(lines)),
+            " ".join(markdown.number(v) for v in sorted(lines["rmse"])),
             f"*{value:g}*{mark}" if name else "–",
-            " ".join(rst.number(v) for v in sorted(lines["rmse_second"])),
+            " ".join(markdown.number(v) for v in sorted(lines["rmse_second"])),
             _mean(lines["log_evidence"], lambda v: f"{v:.2f}"),
             f"{lines['gradients'].mean():,.0f}", factor, one.verdict,
         ])  # fmt: skip
@@ -192,7 +192,7 @@ def machine(rows: pd.DataFrame) -> TableOfResults:
         "method", "repeats", "RMSE of means", "paper", "RMSE of squares", "log Z", "gradients",
         "factor", "row",
     )  # fmt: skip
-    text = rst.table(header, cells, (24, 7, 18, 8, 18, 8, 10, 8, 8))
+    text = markdown.table(header, cells)
     note = (
         "Each repeat, from small to large; the paper's are medians of ten repeats of 10,000 "
         "iterations, at any cost, read off the authors' poster. They are compared in logarithms, "
@@ -228,15 +228,15 @@ def horseshoe(rows: pd.DataFrame) -> TableOfResults:
     cells = []
     for method, lines in rows.groupby("method", sort=False):
         cells.append([
-            method, str(len(lines)), rst.number(lines["predictive"].mean()),
-            rst.number(lines["mean_log"].mean()), rst.number(lines["ess"].median()),
+            method, str(len(lines)), markdown.number(lines["predictive"].mean()),
+            markdown.number(lines["mean_log"].mean()), markdown.number(lines["ess"].median()),
             _mean(lines["barrier"], lambda v: f"{v:.1f}"), f"{lines['gradients'].mean():,.0f}",
         ])  # fmt: skip
     header = (
         "method", "repeats", "log predictive density", "mean over draws", "ESS / 1e5 gradients",
         "barrier", "gradients",
     )  # fmt: skip
-    text = rst.table(header, cells, (26, 8, 14, 14, 14, 8, 12))
+    text = markdown.table(header, cells)
     note = (
         "The paper's three data sets are in no package registry that we searched; these are the "
         "200 most variable genes of Golub's leukaemia data, so that no row can be judged. The log "
@@ -272,6 +272,5 @@ def _exact(rows: pd.DataFrame, exact: dict[str, float], title: str, digits: int)
             *(form.format(lines[name].mean(), lines[name].std()) for name in exact),
             f"{lines['gradients'].mean():,.0f}",
         ])  # fmt: skip
-    header = ("method", "repeats", *map(rst.plain, exact), "gradients")
-    widths = (22, 8, *[16] * len(exact), 10)
-    return TableOfResults(title, rst.table(header, cells, widths), [])
+    header = ("method", "repeats", *map(markdown.plain, exact), "gradients")
+    return TableOfResults(title, markdown.table(header, cells), [])
