@@ -226,3 +226,18 @@ def test_a_doubtful_fit_is_noted_and_one_that_is_not_finite_refused(target):
     fit.posterior["s"][1, 3] = np.nan
     with raises("unsuitable_fit", "draws of s"):
         sa.sample(target, warm_start=fit, **SHORT)
+
+
+@pytest.mark.slow
+def test_a_warm_up_after_a_fit_with_heavy_tails_costs_less():
+    """By bounds for a Gaussian, every second one begins again, and all cost 1.1 of cold ones."""
+    tails = sa.Target(
+        "parameters { vector[2] x; } model { x ~ cauchy(5, 1); }", backend="stanli", **QUIET
+    )
+    earlier = sa.sample(tails, seed=1, **QUIET)
+
+    def cost(**start):
+        fits = (sa.sample(tails, iter_sampling=9, seed=s, **start, **QUIET) for s in range(2, 14))
+        return sum(int(fit.attrs["n_gradients_warmup"]) for fit in fits)
+
+    assert cost(warm_start=earlier) < 0.8 * cost()

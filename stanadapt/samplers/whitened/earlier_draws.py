@@ -4,7 +4,10 @@ Each chain computes gradients at some of the draws, and records them as its firs
 map are learned from these blocks, as from those of any window; there are as many draws as in the
 last window of METRIC, and they are independent. The stage EARLIER then judges them on fresh draws.
 If the log density there has the level of the earlier draws, the stages that they replace are left
-out; otherwise, for example under other data, warm-up goes on as if this were its first window.
+out; otherwise, for example under other data, warm-up goes on as if this were its first window. A
+chain that begins in a heavy tail may stay there for the window, so that the mean over chains is
+compared, and each chain with the range of the earlier draws. Bounds for a Gaussian let half of the
+warm-ups of a Cauchy distribution begin again.
 """
 
 from typing import Any
@@ -52,16 +55,18 @@ def begin_with_draws(settings: Any, progress: Progress, states: States) -> Resul
     progress = tuning.straighten_if(settings, progress, states, tuning.FAR_FROM_GAUSSIAN)
     if progress.learned.straightened.map_is_used:
         progress = tuning.with_metric_of_map(settings, progress, states)
-    level = np.full(len(states), parts.window_of(progress, states).log_density.mean())
+    levels = parts.window_of(progress, states).log_density
+    level = np.full(len(states), levels.mean())
     progress = progress._replace(chains=progress.chains._replace(level=level))
-    return progress.to(parts.EARLIER, earlier=True), states
+    earlier = parts.Levels(*(float(of(levels)) for of in (np.mean, np.min, np.max)))
+    return progress.to(parts.EARLIER, earlier=earlier), states
 
 
 def judge_earlier(settings: Any, progress: Progress, states: States) -> Result:
     """Leave out the stages that the earlier draws replace, if fresh ones agree with them."""
     window = parts.window_of(progress, states)
-    if not window.settled(progress.chains.level, window.positions.shape[2]):
-        forgotten = progress.to(parts.TRAVEL, earlier=False, straightened=UNCHANGED, attempts=0)
+    if not _has_level(window, progress.learned.earlier):
+        forgotten = progress.to(parts.TRAVEL, earlier=None, straightened=UNCHANGED, attempts=0)
         return arriving.learn_first_window(settings, forgotten, states)
     progress = progress.learning(settled=True)
     if progress.learned.straightened.map_is_used:
@@ -74,6 +79,13 @@ def judge_earlier(settings: Any, progress: Progress, states: States) -> Result:
     windows = (*parts.METRIC_WINDOWS, parts.METRIC_WINDOWS[-1])
     fixed = progress.learned.fixed._replace(windows=windows, done=len(windows) - 1)
     return progress.to(parts.FIND_STEP, fixed=fixed), states
+
+
+def _has_level(window: Window, earlier: parts.Levels) -> bool:
+    """Whether log densities are those of the earlier draws; margins are those of `settled`."""
+    means, margin = window.log_density.mean(axis=1), np.sqrt(window.positions.shape[2] / 2) + 1.0
+    inside = (means > earlier.lowest - margin) & (means < earlier.highest + margin)
+    return bool(inside.all() and abs(means.mean() - earlier.mean) < margin)
 
 
 def _is_gaussian(progress: Progress, window: Window) -> bool:

@@ -85,6 +85,14 @@ class Nuts(NamedTuple):
     shortened: bool = False  # whether steps are shorter, since trajectories diverged in its pilot
 
 
+class Levels(NamedTuple):
+    """Log densities of draws of an earlier fit."""
+
+    mean: float
+    lowest: float
+    highest: float
+
+
 class Learned(NamedTuple):
     """What the stages tell each other."""
 
@@ -97,7 +105,8 @@ class Learned(NamedTuple):
     straightened: Straightened = UNCHANGED  # the map, and the distances from a Gaussian
     attempts: int = 0  # searches for a map that were made without one
     settled: bool = False  # whether TRAVEL ended because the log density had settled
-    earlier: bool = False  # whether metric and map were first learned from draws of an earlier fit
+    # of the draws of an earlier fit from which metric and map were first learned
+    earlier: Levels | None = None
     divergences: int = 0  # in the last window of METRIC, or while a map was judged
     choice: Choice = UNDECIDED  # the kernel, and the reason for it
     unbounded: np.ndarray = np.empty(0, int)  # coordinates that drifted in the last NUTS_METRIC

@@ -328,9 +328,11 @@ def to_nuts(progress: Progress, reason: str) -> Progress:
 def learn_from_nuts(settings: Any, progress: Progress, states: States) -> Result:
     """Lengthen the window until chains agree, or the ceiling of this stage is reached.
 
-    Chains on different levels of the log density have not all arrived: some may be in a mode that
-    they will leave, and nothing should be learned there. Then iter_warmup is the only ceiling, and
-    each chain has its own scales: scales pooled over several modes are too wide for each of them.
+    Those that begin at draws of an earlier fit need not: their metric is known, and R-hat of so few
+    draws of heavy tails is large. Chains on different levels of the log density have not all
+    arrived: some may be in a mode that they will leave, and nothing should be learned there. Then
+    iter_warmup is the only ceiling, and each chain has its own scales: scales pooled over several
+    modes are too wide for each of them.
     """
     window = parts.window_of(progress, states)
     progress = straighten_if(settings, progress, states)
@@ -341,7 +343,8 @@ def learn_from_nuts(settings: Any, progress: Progress, states: States) -> Result
     progress = progress.learning(unbounded=unbounded(window))
     last, used = nuts.windows[-1], sum(nuts.windows)
     agree = last >= 2 * NUTS_WINDOW and window.r_hat < NUTS_R_HAT
-    if not agree and used + 2 * last + NUTS_LAST <= NUTS_CEILING:
+    known = agree or progress.learned.earlier
+    if not known and used + 2 * last + NUTS_LAST <= NUTS_CEILING:
         return _more_nuts(progress, nuts, 2 * last), states
     apart = not agree and window.levels_differ(window.positions.shape[2])
     if apart and progress.used + last + NUTS_LAST <= progress.ceiling:
