@@ -28,8 +28,8 @@ def _rest(x):
 
 @c_function(VALUE_SIGNATURE)
 def _banana(bend, propto, jacobian, position, value, message):
-    x, out = carray(position, DIM), carray(value, 1)
-    out[0] = _rest(x) - x[0] ** 2 / 200.0 - 0.5 * (x[1] - bend[0] * (x[0] ** 2 - 100.0)) ** 2
+    x, out, b = carray(position, DIM), carray(value, 1), carray(bend, 1, np.float64)[0]
+    out[0] = _rest(x) - x[0] ** 2 / 200.0 - 0.5 * (x[1] - b * (x[0] ** 2 - 100.0)) ** 2
     return 0
 
 
@@ -44,11 +44,12 @@ def _flower(bend, propto, jacobian, position, value, message):
 @c_function(GRADIENT_SIGNATURE)
 def _banana_gradient(bend, propto, jacobian, position, value, gradient, message):
     x, out, slope = carray(position, DIM), carray(value, 1), carray(gradient, DIM)
-    off = x[1] - bend[0] * (x[0] ** 2 - 100.0)
+    b = carray(bend, 1, np.float64)[0]
+    off = x[1] - b * (x[0] ** 2 - 100.0)
     out[0] = _rest(x) - x[0] ** 2 / 200.0 - 0.5 * off**2
     for i in range(DIM):
         slope[i] = -x[i]
-    slope[0], slope[1] = -x[0] / 100.0 + 2.0 * bend[0] * x[0] * off, -off
+    slope[0], slope[1] = -x[0] / 100.0 + 2.0 * b * x[0] * off, -off
     return 0
 
 
