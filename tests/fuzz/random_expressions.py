@@ -5,6 +5,7 @@ bounded, so that no loop can let numbers grow without limit.
 """
 
 import random
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +31,6 @@ class Scope:
 
     long_index, short_index
         Loop variables within 1:N and 1:J; those in `from_two` are never 1.
-    taken
-        Names of the local variables in scope.
     in_model
         Whether the variables of the program's blocks are in scope.
     drops, jumps
@@ -48,7 +47,6 @@ class Scope:
     long_index: tuple[str, ...] = ()
     short_index: tuple[str, ...] = ()
     from_two: tuple[str, ...] = ()
-    taken: tuple[str, ...] = ()
     loops: int = 0
     branches: int = 0
     in_model: bool = True
@@ -82,6 +80,7 @@ class Expressions:
         self.random = random.Random(seed)
         self.n, self.j, self.parameter_branches = n, j, parameter_branches
         self.functions: list[Function] = []
+        self.names: Counter[str] = Counter()  # of local variables, by their letters
 
     def chance(self, probability: float) -> bool:
         return self.random.random() < probability

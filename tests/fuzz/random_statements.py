@@ -36,9 +36,10 @@ DEEPEST_LOOP, DEEPEST_BRANCH = 2, 2
 class Statements(Expressions):
     """Random statements and functions."""
 
-    def fresh(self, letter: str, scope: Scope) -> str:
-        """A name not in scope. Adjacent blocks get the same names, which can crash stanli."""
-        return f"{letter}{1 + sum(name[0] == letter for name in scope.taken)}"
+    def fresh(self, letter: str) -> str:
+        """A name that the program does not have yet: loops that share names may crash stanli."""
+        self.names[letter] += 1
+        return f"{letter}{self.names[letter]}"
 
     def several(self, scope: Scope, most: int) -> tuple:
         return tuple(self.statement(scope) for _ in range(self.random.randint(1, most)))
@@ -130,16 +131,16 @@ class Statements(Expressions):
 
     def filled(self, scope: Scope) -> Block:
         """A vector that a loop fills by one of two rules, then used as a location."""
-        name, variable = self.fresh("f", scope), self.fresh("i", scope)
+        name, variable = self.fresh("f"), self.fresh("i")
         inside = replace(
-            self.within(scope, variable, False), taken=(*scope.taken, name, variable),
+            self.within(scope, variable, False),
             branches=DEEPEST_BRANCH - 1, jumps=False,  # a jump would leave elements without a value
         )  # fmt: skip
         element = Element(name, (Name(variable),))
         rules = [(Assign(element, "=", self.bounded(inside)),) for _ in range(2)]
         extra = self.several(inside, 1) if self.chance(0.6) else ()
         fill = Branch(self.condition(inside), *rules)
-        known = replace(scope, vectors=(*scope.vectors, name), taken=(*scope.taken, name))
+        known = replace(scope, vectors=(*scope.vectors, name))
         scale = self.positive_vector(known)
         use = Density(forms.NORMAL, Name(self.one_of("xy")), (Name(name), scale), self.drops(scope))
         more = self.several(known, 1) if self.chance(0.3) else ()
@@ -212,12 +213,12 @@ class Statements(Expressions):
 
     def parameter_while(self, scope: Scope) -> Block:
         """A loop that shrinks a number until it is small; a counter bounds it in any case."""
-        number, counter = self.fresh("e", scope), self.fresh("c", scope)
+        number, counter = self.fresh("e"), self.fresh("c")
         few = Apply(forms.LESS, (Name(counter), Literal(6)))
         shrunk = Apply(forms.SCALE, (Literal(0.6), Name(number)))
         less = Apply(forms.SUBTRACT, (shrunk, Apply(forms.SMALL, (self.scalar(scope, 1),))))
         inside = replace(
-            scope, scalars=(*scope.scalars, number), taken=(*scope.taken, number, counter),
+            scope, scalars=(*scope.scalars, number),
             branches=DEEPEST_BRANCH, loops=DEEPEST_LOOP, drops=False, jumps=False,
         )  # fmt: skip
         extra = self.several(inside, 1) if self.chance(0.4) else ()
@@ -229,7 +230,7 @@ class Statements(Expressions):
 
     def loop(self, scope: Scope) -> Loop:
         short = scope.in_model and self.chance(0.25)
-        variable, low = self.fresh("j" if short else "i", scope), self.pick((3, 1), (1, 2))
+        variable, low = self.fresh("j" if short else "i"), self.pick((3, 1), (1, 2))
         body = self.several(self.within(scope, variable, short, low), 3)
         return Loop(variable, low, "J" if short else "N", body)
 
@@ -237,7 +238,6 @@ class Statements(Expressions):
         """The scope of the body of a loop."""
         return replace(
             scope,
-            taken=(*scope.taken, variable),
             loops=scope.loops + 1,
             jumps=True,
             long_index=scope.long_index if short else (variable, *scope.long_index),
@@ -247,7 +247,7 @@ class Statements(Expressions):
 
     def nested_loops(self, scope: Scope) -> Loop:
         """Loops over rows and columns, in either order."""
-        row, column = self.fresh("i", scope), self.fresh("j", scope)
+        row, column = self.fresh("i"), self.fresh("j")
         inside = self.within(self.within(scope, row, False), column, True)
         body = self.several(inside, 2)
         if self.chance(0.5):
@@ -256,15 +256,13 @@ class Statements(Expressions):
 
     def foreach(self, scope: Scope) -> Foreach:
         """A loop over a container that no statement writes."""
-        variable = self.fresh("e", scope)
-        inside = replace(
-            scope, scalars=(*scope.scalars, variable), taken=(*scope.taken, variable), loops=1
-        )
+        variable = self.fresh("e")
+        inside = replace(scope, scalars=(*scope.scalars, variable), loops=1)
         return Foreach(variable, Name(self.one_of("xyMDw")), self.several(inside, 2))
 
     def while_loop(self, scope: Scope) -> Block:
         """A while loop with its counter as an index."""
-        short, counter = self.chance(0.5), self.fresh("c", scope)
+        short, counter = self.chance(0.5), self.fresh("c")
         few = Apply(forms.LESS, (Name(counter), Name("J" if short else "N")))
         count = Assign(Name(counter), "+=", Literal(1))
         body = self.several(self.within(scope, counter, short), 2)

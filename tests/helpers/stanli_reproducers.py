@@ -1,6 +1,6 @@
-"""The six kinds of stanli's silent faults, one program each: harmless only with the guards.
+"""Five kinds of stanli's silent faults, one program each: harmless only with the guards.
 
-With the guards each program is right or refused. Without them each is wrong or kills the process.
+With the guards each program is right or refused. Without them each is wrong. None ends the process.
 """
 
 from collections.abc import Callable
@@ -86,40 +86,6 @@ def invariant_store(position):
     return normal(Y, np.where(K > 2, slope, slope * Y), np.exp(log_scale) * np.ones(7))
 
 
-# --- two loops over parameters with variables of the same names ----------------------------------
-
-SAME_NAMES = """
-parameters { real a; real b; }
-model {
-  real steps = 0.5;
-  {
-    int count = 0;
-    real rest = b;
-    while (square(rest) > 0.1 && count < 6) { rest = 0.6 * rest; count += 1; }
-    steps += count;
-  }
-  if (a > 0) {
-    int count = 0;
-    real rest = steps;
-    while (square(rest) > 0.1 && count < 6) { rest = 0.6 * rest; count += 1; }
-    steps += count;
-  }
-  target += -square(a) - steps * square(b);
-}
-"""
-
-
-def same_names(position):
-    def count(rest):
-        return next(n for n in range(7) if n == 6 or (0.6**n * rest.real) ** 2 <= 0.1)
-
-    a, b = position
-    steps = 0.5 + count(b)
-    if a.real > 0:
-        steps += count(np.complex128(steps))
-    return -(a**2) - steps * b**2
-
-
 # --- a vector overwritten after use: only the gradient is wrong ----------------------------------
 
 OVERWRITTEN = """
@@ -194,9 +160,6 @@ REPRODUCERS = {
     ),
     "invariant store": Reproducer(
         INVARIANT_STORE, VECTORS, 2, invariant_store, "right", "wrong"
-    ),
-    "same names": Reproducer(
-        SAME_NAMES, {}, 2, same_names, "refused", "crashed", "exit code -11"
     ),
     "overwritten vector": Reproducer(
         OVERWRITTEN, MATRIX, 7, overwritten, "right", "wrong", program_runner.GRADIENT_ONLY

@@ -1,4 +1,4 @@
-"""The six kinds of stanli's silent faults: each exists, and is harmless with the guards.
+"""Five kinds of stanli's silent faults: each exists, and is harmless with the guards.
 
 Otherwise the tests would prove nothing. If a release of stanli fixes a fault, its row fails.
 """
@@ -13,7 +13,7 @@ from tests.helpers.stanli_reproducers import REPRODUCERS
 
 @pytest.fixture(scope="module", params=[True, False], ids=["with guards", "without guards"])
 def verdicts(request):
-    """Verdicts on all six, in a process that one of them kills."""
+    """Verdicts on all of them."""
     verdicts = program_runner.run(
         f"{stanli_reproducers.__name__}:reproducer", range(len(REPRODUCERS)), request.param
     )
