@@ -37,38 +37,22 @@ def test_one_chain_in_another_place(chain, scale):
         assert fact in text
 
 
-def test_one_chain_in_another_mode_although_all_are_slow():
-    draws = slow()
-    draws[2] += 9
-    assert outlier(draws) == 2
-
-
-def test_one_chain_with_another_spread():
-    draws = normal()
-    draws[1] *= 3
-    assert outlier(draws) == 1
-
-
-def test_pairs_that_disagree():
-    draws = normal()
-    draws[2:] += 9
-    assert outlier(draws) is None
-    assert describe_outlying_chain(draws, 2.0) == ""
-
-
-def test_chains_in_different_places():
-    assert outlier(normal() + 9 * np.arange(4)[:, None]) is None
-    assert outlier(normal() + 0.13 * np.arange(4)[:, None]) is None
+@pytest.mark.parametrize(("draws", "found"), [
+    (slow() + 9 * (np.arange(4)[:, None] == 2), 2),  # all are slow
+    (normal() * np.array([1, 3, 1, 1])[:, None], 1),  # wider
+    (normal() + 9 * (np.arange(4)[:, None] > 1), None),  # pairs that disagree
+    (normal() + 9 * np.arange(4)[:, None], None), (normal() + 0.13 * np.arange(4)[:, None], None),
+    (normal(shape=(2, 400)) + 9 * np.arange(2)[:, None], None),  # two cannot show which is wrong
+])  # fmt: skip
+def test_one_chain_alone_is_found(draws, found):
+    assert outlier(draws) == found
+    assert found is not None or describe_outlying_chain(draws, 2.0) == ""
 
 
 @pytest.mark.thorough
 def test_few_false_alarms():
     """In a hundred fits, R-hat is above 1.01 because chains are short and slow."""
     assert sum(outlier(slow(seed)) is not None for seed in range(100)) <= 5
-
-
-def test_two_chains_cannot_show_which_one_is_wrong():
-    assert outlier(normal(shape=(2, 400)) + 9 * np.arange(2)[:, None]) is None
 
 
 @pytest.mark.filterwarnings("ignore:divide by zero")

@@ -2,6 +2,7 @@
 
 import copy
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -173,27 +174,39 @@ def test_a_partial_mapping_with_an_empty_parameter():
 # --- errors in inits -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("radius", [-1, -0.5, np.nan, np.inf])
-def test_bad_radius(target, radius):
-    refused("invalid_inits", target, radius, "radius", repr(radius))
+NAMES = "x, s, p, M"
+WRONG = [
+    *[("invalid_inits", bad, "radius", repr(bad)) for bad in (-1, -0.5, np.nan, np.inf)],
+    *[("invalid_inits", bad, "inits", type(bad).__name__) for bad in (True, object(), {1.0}, len)],
+    ("invalid_position", VALUES | {"s": -1.0}, "s", "-1"),
+    ("invalid_position", VALUES | {"p": [0.5, 0.6, 0.7]}, "p", "simplex"),
+    *[("invalid_inits", VALUES | {name: [1.0, 2.0]}, name, "(2,)") for name in "Mx"],
+    *[("unknown_parameter", {**dict.fromkeys("qr", 1.0), **more}, "parameter q", "program", NAMES)
+      for more in ({}, {"t": 2.0})],
+    ("unknown_parameter", [{"q": 1.0}] * 2, "parameter q", NAMES),
+    # a misspelled name must not silently become a random start
+    ("unknown_parameter", {"x": 1.0, "sigma": 2.0}, "sigma", NAMES),
+    ("invalid_inits", {}, NAMES), ("invalid_inits", [0.0, 1.0], "[0.0, 1.0]"),
+    *[("invalid_inits", [VALUES] * count, "2 in all") for count in (1, 3)],
+    *[("invalid_inits", np.zeros(shape), "(8,)", "(2, 8)", str(shape))
+      for shape in [(5,), (3, 7), (2, 2), (), (1, 2, 7)]],
+    *[("invalid_inits", np.array([bad] * 8), "inits", np.array([bad]).dtype)
+      for bad in ("a", 1j, None)],
+    *[("initialization_failed", np.r_[bad, np.zeros(7)], "chain 1", bad)
+      for bad in (np.nan, np.inf)],
+    ("unreadable_inits", Path("none.json"), "none.json"),
+    ("unreadable_inits", "none.json", "none.json"),
+    ("unreadable_inits", '{"x": ', "JSON", "line 1"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("thing", [True, object(), {1.0}, len])
-def test_inits_of_a_wrong_type(target, thing):
-    refused("invalid_inits", target, thing, "inits", type(thing).__name__)
-
-
-@pytest.mark.parametrize(("change", "words"), [
-    ({"s": -1.0}, ["s", "-1"]), ({"p": [0.5, 0.6, 0.7]}, ["p", "simplex"]),
-], ids=lambda value: str(value) if isinstance(value, dict) else "")  # fmt: skip
-def test_values_that_do_not_fit(target, change, words):
-    error = refused("invalid_position", target, VALUES | change)
-    assert all(word.lower() in str(error).lower() for word in words), str(error)
-
-
-@pytest.mark.parametrize("change", [{"M": [1.0, 2.0]}, {"x": [1.0, 2.0]}])
-def test_values_of_another_shape(target, change):
-    refused("invalid_inits", target, VALUES | change, *change, "(2,)")
+@pytest.mark.filterwarnings("ignore:Casting complex")
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_values_are_refused(target, case):
+    code, inits, *facts = case
+    error = refused(code, target, inits)
+    for fact in facts:
+        assert str(fact).lower() in str(error).lower()
 
 
 def test_a_transposed_matrix_is_refused():
@@ -201,64 +214,10 @@ def test_a_transposed_matrix_is_refused():
     refused("invalid_inits", target, {"M": np.zeros((3, 2))}, "M", "(2, 3)", "(3, 2)")
 
 
-@pytest.mark.parametrize("inits", [{"q": 1.0}, {"q": 1.0, "r": 2.0}, [{"q": 1.0}] * 2])
-def test_only_unknown_names(target, inits):
-    refused("unknown_parameter", target, inits, "parameter q", target.name, "x, s, p, M")
-
-
-def test_one_unknown_name_among_known_ones(target):
-    """A misspelled name must not silently become a random start."""
-    refused("unknown_parameter", target, {"x": 1.0, "sigma": 2.0}, "sigma", "x, s, p, M")
-
-
-def test_an_empty_mapping(target):
-    refused("invalid_inits", target, {}, "x, s, p, M")
-
-
-@pytest.mark.parametrize("count", [1, 3])
-def test_list_of_the_wrong_length(target, count):
-    refused("invalid_inits", target, [VALUES] * count, "2 in all")
-
-
-def test_list_of_numbers(target):
-    refused("invalid_inits", target, [0.0, 1.0], "[0.0, 1.0]")
-
-
-@pytest.mark.parametrize("shape", [(5,), (3, 7), (2, 2), (), (1, 2, 7)])
-def test_array_of_the_wrong_shape(target, shape):
-    assert target.dim == 8
-    refused("invalid_inits", target, np.zeros(shape), "(8,)", "(2, 8)", str(shape))
-
-
-@pytest.mark.parametrize("array", [np.array(["a"] * 8), np.array([1j] * 8), np.array([None] * 8)])
-@pytest.mark.filterwarnings("ignore:Casting complex")
-def test_array_of_anything_but_numbers(target, array):
-    refused("invalid_inits", target, array, "inits", array.dtype)
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_array_that_is_not_finite(target, bad):
-    position = np.zeros(target.dim)
-    position[0] = bad
-    refused("initialization_failed", target, position, "chain 1", str(bad))
-
-
-def test_file_that_does_not_exist(target, tmp_path):
-    refused("unreadable_inits", target, tmp_path / "none.json", "none.json")
-    refused("unreadable_inits", target, "none.json", "none.json")
-
-
-def test_text_and_file_that_are_not_json(target, tmp_path):
-    refused("unreadable_inits", target, '{"x": ', "JSON", "line 1")
-    path = tmp_path / "inits.json"
-    path.write_text("x = 1")
-    refused("unreadable_inits", target, path, "JSON")
-
-
-def test_file_that_is_not_text(target, tmp_path):
-    path = tmp_path / "inits.json"
-    path.write_bytes(b"\xff\xfe\x00")
-    refused("unreadable_inits", target, path, "inits.json")
+@pytest.mark.parametrize(("content", "fact"), [(b"x = 1", "JSON"), (b"\xff\xfe\x00", "inits.json")])
+def test_files_that_are_not_json(target, tmp_path, content, fact):
+    (tmp_path / "inits.json").write_bytes(content)
+    refused("unreadable_inits", target, tmp_path / "inits.json", fact)
 
 
 def test_fit_of_another_program(fit):
