@@ -16,6 +16,7 @@ from stanadapt.targets.stan import bundled
 from tests.helpers.chains import column
 from tests.helpers.gaussian_target import Gaussian, drawn, draws_of, make_chains_at
 from tests.helpers.known_moments import surprise
+from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.targets import Awkward, starts
 
 SD = np.array([1e-3, 0.2, 1.0, 30.0, 1e4])
@@ -133,7 +134,7 @@ IMPROPER = [
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(("code", "names", "program"), IMPROPER)
+@pytest.mark.parametrize(("code", "names", "program"), slow_except(IMPROPER[:2], IMPROPER))
 def test_an_improper_posterior_is_reported(code, names, program):
     target = sa.Target(program, show_progress=False, backend="stanli")
     assert any(reported(target, seed, code, names) for seed in range(1, 9))
@@ -155,7 +156,7 @@ def reported(target, seed, code, names):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize("seed", slow_except([1], range(1, 6)))
 def test_separate_modes_are_not_called_improper(seed):
     """The test configuration turns every warning but those of the verdict into an error."""
     target = sa.Target(*bundled.find("mixture", "twenty"), show_progress=False, backend="stanli")
@@ -234,7 +235,7 @@ def test_neal_costs_two_gradients_per_draw_and_a_short_warm_up():
 def test_a_funnel_is_left_to_nuts():
     target = sa.Target(*bundled.find("eight_schools_noncentered"))
     for seed in (1, 2):
-        fit = sa.sample(target, "whitened_hmc", seed=seed, show_progress=False)
+        fit = sa.sample(target, "whitened_hmc", seed=seed, iter_sampling=50, show_progress=False)
         trajectory = attribute(fit, "trajectory")
         assert trajectory.startswith("NUTS: ")
         shorter = "steps are shorter" in trajectory
