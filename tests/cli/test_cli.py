@@ -157,29 +157,17 @@ def test_sample_files(files):
     assert fit.attrs["model"] == "my"
 
 
-def test_sample_a_bundled_program(files):
-    call("sample", "gaussian", "-d", "two_dim", "-s", "gad_mala", "-o", "out.nc", *TINY)
-    fit = sa.load("out.nc")
-    assert results.dataset(fit, "posterior")["x"].shape == (2, 40, 2)
-    assert fit.attrs["model"] == "gaussian"
-
-
-@pytest.mark.thorough
-def test_a_bundled_program_with_its_only_data(files):
-    call("sample", "eight_schools_noncentered", *TINY)
-    assert (files / "fit.nc").is_file()
-
-
-def test_a_bundled_program_with_a_data_file(files):
+@pytest.mark.parametrize(("arguments", "size"), [
+    (["gaussian", "-d", "two_dim"], 2), (["neal", "--data", "three.json"], 3), (["neal"], 100),
+])  # fmt: skip
+def test_sample_a_bundled_program(files, arguments, size):
+    """On its own or other data; a folder of the same name does not hide it."""
     (files / "three.json").write_text('{"N": 3}')
-    call("sample", "neal", "--data", "three.json", *TINY)
-    assert results.dataset(sa.load("fit.nc"), "posterior")["x"].shape == (2, 40, 3)
-
-
-def test_a_folder_does_not_hide_a_bundled_program(files):
     (files / "neal").mkdir()
-    call("sample", "neal", *TINY)
-    assert sa.load("fit.nc").attrs["model"] == "neal"
+    call("sample", *arguments, "-s", "gad_mala", *TINY)
+    fit = sa.load("fit.nc")
+    assert results.dataset(fit, "posterior")["x"].shape == (2, 40, size)
+    assert fit.attrs["model"] == arguments[0]
 
 
 def test_the_command_gives_the_same_draws_as_the_function(files):

@@ -86,6 +86,14 @@ def test_it_runs_and_adapts_in_warmup_alone(registered):
     np.testing.assert_array_equal(chain.sampling.stats[:, counted], 1050)
 
 
+def require_printed(folder, program, printed, **variables):
+    """Run a program in another process, with a cache of its own, and files of this folder."""
+    own = {"STANADAPT_CACHE": str(folder / "cache"), "PYTHONPATH": str(folder), **variables}
+    command = [sys.executable, "-W", "ignore", "-c", program]
+    done = subprocess.run(command, env=os.environ | own, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"{printed}\n"), done.stderr
+
+
 @pytest.mark.thorough
 def test_its_classes_in_the_cache_do_not_stop_a_program_without_them(tmp_path):
     (tmp_path / "gone.py").write_text(
@@ -94,15 +102,9 @@ def test_its_classes_in_the_cache_do_not_stop_a_program_without_them(tmp_path):
     call = (
         "from stanadapt.engine.protocol import never_adapt; print(never_adapt(0, 1, {}, 0, 0, 0))"
     )
-    own = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from gone import Pair; "
-    environment = {**os.environ, "STANADAPT_CACHE": str(tmp_path / "cache")}
-    for code, printed in (
-        (own + call.format("Pair(1.0, 2.0)"), "Pair(one=1.0, two=2.0)\n"),
-        (call.format("2.5"), "2.5\n"),
-    ):
-        command = [sys.executable, "-c", code]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        assert (done.returncode, done.stdout) == (0, printed), done.stderr
+    own = "from gone import Pair; "
+    require_printed(tmp_path, own + call.format("Pair(1.0, 2.0)"), "Pair(one=1.0, two=2.0)")
+    require_printed(tmp_path, call.format("2.5"), "2.5")
 
 
 HELPER = "from stanadapt.engine.compiled.jit import jit\n@jit\ndef version(): return 1\n"
@@ -145,8 +147,6 @@ print(*fit["sample_stats"]["version"].values.ravel())
 @pytest.mark.slow
 def test_an_edited_sampler_is_recompiled(tmp_path):
     """The loop is compiled around the sampler, but Numba's cache checks the loop's file only."""
-    environment = {**os.environ, "STANADAPT_CACHE": str(tmp_path / "cache")}
-    environment["PYTHONPATH"] = str(tmp_path)
     loops = 0
     for helper, sampler, printed, recompiled in (
         (HELPER, SAMPLER, "1 1 1 1", True),
@@ -156,9 +156,7 @@ def test_an_edited_sampler_is_recompiled(tmp_path):
     ):
         (tmp_path / "helper.py").write_text(helper)
         (tmp_path / "changing.py").write_text(sampler)
-        command = [sys.executable, "-W", "ignore", "-c", PROGRAM]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        assert (done.returncode, done.stdout) == (0, printed + "\n"), done.stderr
+        require_printed(tmp_path, PROGRAM, printed)
         found = len(list((tmp_path / "cache").rglob("*-_advance-*")))
         assert (found > loops) is recompiled
         loops = found
@@ -168,8 +166,6 @@ def test_an_edited_sampler_is_recompiled(tmp_path):
 @pytest.mark.parametrize("edited", ["helper.py", "changing.py"])
 def test_an_edit_between_import_and_run_does_not_reach_later_processes(tmp_path, edited):
     """The first process runs what it imported, and keeps no code of it under the new text."""
-    environment = {**os.environ, "STANADAPT_CACHE": str(tmp_path / "cache")}
-    environment["PYTHONPATH"] = str(tmp_path)
     (tmp_path / "helper.py").write_text(HELPER)
     (tmp_path / "changing.py").write_text(SAMPLER)
     edit = (
@@ -177,20 +173,13 @@ def test_an_edit_between_import_and_run_does_not_reach_later_processes(tmp_path,
         "; text = text.replace('version())', 'version() + 30)').replace('return 1', 'return 31')"
         "; path.write_text(text)"
     )
-    for program, printed in (
-        (PROGRAM.replace("target =", f"{edit}\ntarget =", 1), "1 1 1 1"),
-        (PROGRAM, "31 31 31 31"),
-    ):
-        command = [sys.executable, "-W", "ignore", "-c", program]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True)
-        assert (done.returncode, done.stdout) == (0, printed + "\n"), done.stderr
+    require_printed(tmp_path, PROGRAM.replace("target =", f"{edit}\ntarget =", 1), "1 1 1 1")
+    require_printed(tmp_path, PROGRAM, "31 31 31 31")
 
 
 @pytest.mark.slow
 def test_a_constant_that_is_in_no_file_is_that_of_each_process(tmp_path):
     """A number from an environment variable, below the function that it is in, or set later."""
-    environment = {**os.environ, "STANADAPT_CACHE": str(tmp_path / "cache")}
-    environment["PYTHONPATH"] = str(tmp_path)
     factor = "import os\nFACTOR = int(os.environ['FACTOR'])\n"
     (tmp_path / "helper.py").write_text(HELPER.replace("return 1\n", f"return FACTOR\n{factor}"))
     (tmp_path / "changing.py").write_text(SAMPLER)
@@ -202,10 +191,7 @@ def test_a_constant_that_is_in_no_file_is_that_of_each_process(tmp_path):
         (changed, "4", "5 5 5 5"),
         (PROGRAM, "4", "4 4 4 4"),
     ):
-        command = [sys.executable, "-W", "ignore", "-c", program]
-        own = {**environment, "FACTOR": value}
-        done = subprocess.run(command, env=own, capture_output=True, text=True)
-        assert (done.returncode, done.stdout) == (0, printed + "\n"), done.stderr
+        require_printed(tmp_path, program, printed, FACTOR=value)
         kept.append({path.name for path in (tmp_path / "cache").rglob("*-_advance-*")})
     assert kept[0] < kept[1] < kept[2] == kept[3]
 

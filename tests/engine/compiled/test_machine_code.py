@@ -11,29 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numba import njit
 
 from stanadapt.engine.compiled import machine_code
 from stanadapt.engine.compiled.jit import c_function
 from stanadapt.engine.compiled.machine_code import MachineCode, delete_unused
 from tests.helpers.codes import warns
 from tests.helpers.cold_cache import compile_at_once
+from tests.helpers.fresh_code import called, fresh, odd
 from tests.helpers.repository import ROOT
-
-
-def odd(x):
-    return 2 * x + 1
-
-
-def fresh(function=odd, **options):
-    """Return a function as a new process would have it, with nothing compiled."""
-    compiled = njit(function)
-    compiled._cache = MachineCode(function, options)
-    return compiled
-
-
-def hits(function):
-    return sum(function.stats.cache_hits.values())
 
 
 @pytest.fixture(autouse=True)
@@ -45,10 +30,9 @@ def cache(tmp_path, monkeypatch):
 
 def test_code_is_kept_for_its_signature_and_options(cache):
     for expected in (0, 2):
-        function = fresh()
-        assert (function(3), function(3.5), hits(function)) == (7, 8.0, expected)
+        assert called(3, 3.5) == (7, 8.0, expected)
     assert len(list(cache.iterdir())) == 2
-    assert hits(fresh(flag=True)) == 0
+    assert called(3, flag=True) == (7, 0)
 
 
 # --- many processes -------------------------------------------------------------------------------
@@ -65,7 +49,7 @@ def test_a_process_that_is_killed_while_it_writes(cache):
     code = """
 import os, signal
 from pathlib import Path
-from tests.engine.compiled.test_machine_code import fresh
+from tests.helpers.fresh_code import fresh
 def killed(*arguments):
     os.kill(os.getpid(), signal.SIGKILL)
 Path.replace = killed
@@ -74,8 +58,7 @@ fresh()(3)
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
     for expected in (0, 1):
-        function = fresh()
-        assert (function(3), hits(function)) == (7, expected)
+        assert called(3) == (7, expected)
 
 
 # --- what is on disk is not trusted ---------------------------------------------------------------
@@ -90,11 +73,9 @@ def test_a_damaged_byte_or_a_cut_file_costs_a_compilation_only(cache):
     for content in (*damaged, *(whole[:length] for length in places), b""):
         path.write_bytes(content)
         assert machine_code._find(path.name) is None
-    function = fresh()
-    assert (function(3), hits(function)) == (7, 0)
+    assert called(3) == (7, 0)
     assert path.read_bytes()[32:] != b""
-    assert hits(function := fresh()) == 0
-    assert (function(3), hits(function)) == (7, 1)
+    assert called(3) == (7, 1)
 
 
 def test_code_in_the_file_of_another_signature_is_not_run(cache):
@@ -105,8 +86,7 @@ def test_code_in_the_file_of_another_signature_is_not_run(cache):
     one.write_bytes(contents[1])
     other.write_bytes(contents[0])
     for expected in (0, 2):
-        function = fresh()
-        assert (function(3), function(3.5), hits(function)) == (7, 8.0, expected)
+        assert called(3, 3.5) == (7, 8.0, expected)
 
 
 def test_a_file_that_cannot_be_read_costs_a_compilation_only(cache, monkeypatch):
@@ -115,8 +95,7 @@ def test_a_file_that_cannot_be_read_costs_a_compilation_only(cache, monkeypatch)
     (path,) = cache.iterdir()
     path.unlink()
     path.mkdir()
-    function = fresh()
-    assert (function(3), hits(function)) == (7, 0)
+    assert called(3) == (7, 0)
 
 
 @pytest.mark.parametrize("place", range(len(machine_code.VERSIONS)))
@@ -125,8 +104,7 @@ def test_code_of_another_version_is_not_run(monkeypatch, place):
     others = list(machine_code.VERSIONS)
     others[place] += ".1"
     monkeypatch.setattr(machine_code, "VERSIONS", tuple(others))
-    function = fresh()
-    assert (function(3), hits(function)) == (7, 0)
+    assert called(3) == (7, 0)
 
 
 OWN = """
@@ -148,20 +126,16 @@ def test_classes_are_those_of_this_process(tmp_path, monkeypatch):
         sys.modules.pop(name, None)
         importlib.invalidate_caches()
         module = importlib.import_module(name)
-        function = fresh(module.first)
-        return module, (function(module.Pair(1.0, 2.0)), hits(function))
+        return module, called(module.Pair(1.0, 2.0), function=module.first)
 
     fields = "one: float; other: float"
-    assert [imported(name, fields, "one")[1] for name in ("ours", "theirs", "ours")] == [
-        (1.0, 0),
-        (1.0, 0),
-        (1.0, 1),
-    ]
+    found = [imported(name, fields, "one")[1] for name in ("ours", "theirs", "ours")]
+    assert found == [(1.0, 0), (1.0, 0), (1.0, 1)]
     assert imported("ours", "other: float; one: float", "one")[1] == (2.0, 0)
     old, _ = imported("ours", fields, "one")
     new, _ = imported("ours", fields, "one")
-    function = fresh(old.first)  # `old` is in no place from which a class could be loaded
-    assert (function(old.Pair(1.0, 2.0)), hits(function)) == (1.0, 0)
+    # `old` is in no place from which a class could be loaded
+    assert called(old.Pair(1.0, 2.0), function=old.first) == (1.0, 0)
     assert new.Pair is not old.Pair
 
 
@@ -187,8 +161,7 @@ def test_a_folder_that_is_deleted_under_a_running_process_is_created_again(cache
     assert function(3) == 7
     shutil.rmtree(cache)
     assert function(3.5) == 8.0
-    later = fresh()
-    assert (later(3.5), hits(later)) == (8.0, 1)
+    assert called(3.5) == (8.0, 1)
 
 
 def test_files_that_are_used_stay_and_a_large_cache_becomes_smaller(cache):

@@ -4,38 +4,21 @@ import os
 import shutil
 import subprocess
 import sys
-import warnings
 
 import pytest
-from numba import njit
 
 from stanadapt.engine.compiled import cache_folder, machine_code, shared_cache
 from stanadapt.engine.compiled.dependencies import PACKAGE
-from stanadapt.engine.compiled.machine_code import MachineCode
 from stanadapt.engine.compiled.shared_cache import read_trusted, shared_folder, shared_root
 from tests.helpers.codes import warns
+from tests.helpers.fresh_code import called, fresh, hits
 from tests.helpers.full_disk import full_disk
 
 NAME = machine_code.FOLDER
 
 
-def odd(x):
-    return 2 * x + 1
-
-
 def other(x):
     return 3 * x
-
-
-def fresh(function=odd):
-    """Return a function as a new process would have it."""
-    compiled = njit(function)
-    compiled._cache = MachineCode(function, "")
-    return compiled
-
-
-def hits(function):
-    return sum(function.stats.cache_hits.values())
 
 
 def contents(root):
@@ -86,54 +69,47 @@ def test_code_is_loaded_from_it_and_nothing_is_written(shared, own):
     function = fresh()
     assert (function(3), hits(function)) == (7, 1)
     assert list(own.iterdir()) == []
-    # of another type: compiled, and kept in the user's own cache
+    # of another type, or function: compiled, and kept in the user's own cache
     assert (function(3.5), hits(function)) == (8.0, 1)
-    again = fresh()
-    assert (again(3), again(3.5), hits(again)) == (7, 8.0, 2)
-    assert len(list(own.iterdir())) == 1
+    assert called(3, 3.5) == (7, 8.0, 2)
+    assert called(2, function=other) == (6, 0)
+    assert called(2, function=other) == (6, 1)
+    assert len(list(own.iterdir())) == 2
     function.recompile()
     assert contents(shared) == before
 
 
-def test_a_function_that_it_lacks_is_compiled_into_the_users_own(shared, own):
-    before = contents(shared)
-    assert fresh(other)(2) == 6
-    again = fresh(other)
-    assert (again(2), hits(again)) == (6, 1)
-    assert contents(shared) == before
+def linked(path, elsewhere):
+    """Put a link in the place of a file or folder."""
+    shutil.move(path, elsewhere)
+    path.symlink_to(elsewhere)
 
 
-def test_a_damaged_entry_is_compiled(shared):
+@pytest.mark.parametrize("spoil", [
+    lambda path, elsewhere: path.write_bytes(path.read_bytes()[:-1]), linked,
+])  # fmt: skip
+def test_a_damaged_entry_is_compiled_and_a_link_not_followed(shared, tmp_path, spoil):
     path = entry(shared)
-    path.write_bytes(path.read_bytes()[:-1])
-    function = fresh()
-    assert (function(3), hits(function)) == (7, 0)
+    spoil(path, tmp_path / "elsewhere")
+    assert called(3) == (7, 0)
+    if path.is_symlink():
+        with pytest.raises(OSError, match=path.name):
+            read_trusted(path)
 
 
 # --- who can write --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("mode", [0o757, 0o1777])
-@pytest.mark.parametrize("level", range(2))
-def test_a_folder_that_others_can_write_to(shared, level, mode):
-    folder = (shared, shared / NAME)[level]
-    folder.chmod(mode)
-    function = fresh()
-    with warns("shared_cache_not_used", folder):
-        assert (function(3), hits(function)) == (7, 0)
-    # a second function does not warn again
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert fresh(other)(2) == 6
-    again = fresh()
-    assert (again(3), hits(again)) == (7, 1)
-
-
-def test_a_file_that_others_can_write(shared):
-    entry(shared).chmod(0o646)
-    function = fresh()
-    with warns("shared_cache_not_used", entry(shared)):
-        assert (function(3), hits(function)) == (7, 0)
+@pytest.mark.parametrize(("place", "mode"), [
+    (lambda shared: shared, 0o757), (lambda shared: shared, 0o1777),
+    (lambda shared: shared / NAME, 0o757), (lambda shared: shared / NAME, 0o1777), (entry, 0o646),
+])  # fmt: skip
+def test_what_others_can_write_is_not_loaded(shared, place, mode):
+    place(shared).chmod(mode)
+    with warns("shared_cache_not_used", place(shared)):
+        assert called(3) == (7, 0)
+    assert called(2, function=other) == (6, 0)  # a second warning would be an error here
+    assert called(3) == (7, 1)
 
 
 def test_a_folder_above_it_that_others_can_write_to(tmp_path, monkeypatch):
@@ -150,39 +126,24 @@ def test_a_folder_above_it_that_others_can_write_to(tmp_path, monkeypatch):
     assert sticky is (above.stat().st_uid == 0)  # the owner of such a folder may rename all in it
 
 
-def test_the_cache_of_another_user(shared, tmp_path, monkeypatch):
+def test_the_cache_of_another_user(shared, monkeypatch):
     monkeypatch.setattr(shared_cache, "why_not_trusted", lambda place, status: "it is of 1001")
-    function = fresh()
     with warns("shared_cache_not_used", "it is of 1001"):
-        assert (function(3), hits(function)) == (7, 0)
+        assert called(3) == (7, 0)
 
 
-def test_links_are_not_followed(shared, tmp_path):
-    """Not below the root; a link to the cache itself is resolved."""
-    real = entry(shared)
-    elsewhere = tmp_path / "elsewhere"
-    shutil.move(real, elsewhere)
-    real.symlink_to(elsewhere)
-    with pytest.raises(OSError, match=real.name):
-        read_trusted(real)
-    function = fresh()
-    assert (function(3), hits(function)) == (7, 0)
-
-
-def test_a_folder_below_the_root_that_is_a_link(shared, tmp_path):
-    shutil.move(shared / NAME, tmp_path / "moved")
-    (shared / NAME).symlink_to(tmp_path / "moved")
-    with warns("shared_cache_not_used", shared / NAME):
-        assert shared_folder(NAME) is None
-
-
-def test_a_link_to_the_cache_is_resolved_before_the_checks(shared, tmp_path, monkeypatch):
+def test_links_below_the_root_are_not_followed_and_the_root_may_be_one(
+    shared, tmp_path, monkeypatch
+):
     link = tmp_path / "link"
     link.symlink_to(shared)
     monkeypatch.setenv("STANADAPT_SHARED_CACHE", str(link))
     assert shared_root() == shared
-    function = fresh()
-    assert (function(3), hits(function)) == (7, 1)
+    assert called(3) == (7, 1)
+    shared_cache._trusted_folder.cache_clear()
+    linked(shared / NAME, tmp_path / "moved")
+    with warns("shared_cache_not_used", shared / NAME, "a link"):
+        assert shared_folder(NAME) is None
 
 
 def test_a_cache_that_is_missing_is_named_once(tmp_path, monkeypatch):
@@ -202,8 +163,7 @@ def test_the_users_own_cache_is_no_shared_one(shared, monkeypatch):
     """As while an image is built: it is read, and written."""
     monkeypatch.setenv("STANADAPT_CACHE", str(shared))
     assert shared_root() is None
-    function = fresh()
-    assert (function(3.5), function(3), hits(function)) == (8.0, 7, 1)
+    assert called(3.5, 3) == (8.0, 7, 1)
     assert len(list((shared / NAME).iterdir())) == 2
 
 
@@ -267,13 +227,8 @@ def test_an_own_cache_that_cannot_be_written_is_read(tmp_path, monkeypatch):
     with full_disk(), warns("cache_not_used", own):
         assert cache_folder.is_temporary(machine_code.own_folder())
     assert shared_root() == own
-    new = fresh()
-    assert (new(3), hits(new)) == (7, 1)
+    assert called(3) == (7, 1)
     # one that others can write to is not, and there is no second warning
     shared_cache._trusted_folder.cache_clear()
     own.chmod(0o777)
-    new = fresh()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert new(3) == 7
-    assert hits(new) == 0
+    assert called(3) == (7, 0)
