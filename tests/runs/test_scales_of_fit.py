@@ -123,6 +123,7 @@ model {
 """
 
 
+@pytest.mark.slow
 def test_a_hierarchy_straightens_as_well_from_an_earlier_fit_as_without():
     """Chains that start at draws found another, worse map: most of these fits were not fine."""
     rng, g = np.random.default_rng(0), np.repeat(np.arange(1, 7), 8)

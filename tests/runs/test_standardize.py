@@ -13,6 +13,7 @@ from stanadapt.samplers import find, registered
 from stanadapt.samplers.tempering import Extended
 from tests.helpers.codes import raises
 from tests.helpers.driven_runs import SMALL_CHUNKS, sample_with
+from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.short_runs import values
 
 # scales of 500, 1e-5 and about 1e-3; the last one is skewed, and unconstrained by its logarithm
@@ -57,7 +58,7 @@ def test_which_samplers_are_standardized_unless_told_otherwise():
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", [*FULL, "pooled_am"])
+@pytest.mark.parametrize("name", slow_except([FULL[0], "pooled_am"], [*FULL, "pooled_am"]))
 def test_scales_that_differ_by_seven_orders_of_magnitude(name, target):
     fit = sa.sample(target, name, iter_warmup=2000, iter_sampling=3000, **PLAN)
     for variable in MEANS:

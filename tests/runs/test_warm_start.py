@@ -8,6 +8,7 @@ from stanadapt import results
 from stanadapt.samplers import find, registered
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution, weighted_summary
 from tests.helpers.codes import raises, raises_in
+from tests.helpers.seldom_parameters import slow_except
 
 CODE = """
 data { int n; int k; vector[n] y; }
@@ -135,7 +136,7 @@ def test_attributes_record_how_chains_began(target, name):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", TEMPERING)
+@pytest.mark.parametrize("name", slow_except(TEMPERING[:1], TEMPERING))
 def test_a_reference_from_pathfinder_is_recorded_resumed_and_kept(target, name, tmp_path):
     """Its cost counts as warm-up; a run that was lengthened has the draws of one that was not."""
     walks = choices_of(name, kernel="random_walk")

@@ -32,14 +32,17 @@ CASES = [(name, chosen) for name in registered() for chosen in VARIANTS.get(name
 FIRST = [(name, VARIANTS.get(name, [{}])[0]) for name in registered()]  # those of `pytest` alone
 
 
-def param(name, chosen, *check):
-    """Return a case as a parameter; those of tempering, and of moments, take most of the time."""
-    long = registered()[name].tempering or check == (INVARIANCE,)
-    mark = pytest.mark.slow if long else pytest.mark.thorough
-    return pytest.param(
-        (name, {**FASTER.get(name, {}), **chosen}), *check,
-        id="-".join([name, *chosen, *check]), marks=[] if (name, chosen) in FIRST else [mark],
-    )  # fmt: skip
+def param(name, chosen, *check, long=False):
+    """Return a case as a parameter; those of tempering, and of moments, take most of the time.
+
+    Moments of samplers that temper have other tests, in test_multimodal.py.
+    """
+    tempers, moments = registered()[name].tempering is not None, check == (INVARIANCE,)
+    first = (name, chosen) in FIRST
+    slow = tempers and moments if first else tempers or moments or long
+    marks = [pytest.mark.slow] if slow else [] if first else [pytest.mark.thorough]
+    case = name, {**FASTER.get(name, {}), **chosen}
+    return pytest.param(case, *check, id="-".join([name, *chosen, *check]), marks=marks)
 
 
 # Stan's averaged step size is accepted more often than its target, by a random amount, since the
@@ -178,6 +181,7 @@ def test_a_chain_without_a_finite_density_is_stopped_at_the_same_iteration(case)
     assert stops[0] == stops[1] < 10_000
 
 
+@pytest.mark.parametrize("case", [param(*case, long=True) for case in CASES])
 def test_adaptation_reaches_its_target(case):
     """The mean fault of two runs, each with one chain."""
     faults = []

@@ -25,6 +25,7 @@ from stanadapt.samplers.tempering import Extended, ReferenceDistribution
 from tests.helpers.codes import raises, raises_in, warns
 from tests.helpers.driven_runs import SMALL_CHUNKS, resume_with, sample_with
 from tests.helpers.sampler_settings import FASTER, VARIANTS
+from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.short_runs import assert_same_draws, assert_same_fit
 
 # scales of 1e-3 to 50, a parameter that is bounded, and quantities that are drawn
@@ -438,8 +439,10 @@ def test_a_file_in_place_of_the_folder(target, tmp_path):
 
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("phase", ["warm-up", "sampling"])
+@pytest.mark.parametrize(("phase", "number"), slow_except(
+    [("warm-up", signal.SIGTERM), ("sampling", signal.SIGINT)],
+    [(phase, n) for phase in ("warm-up", "sampling") for n in (signal.SIGINT, signal.SIGTERM)],
+))  # fmt: skip
 def test_an_interrupted_run_names_resume(target, phase, number, tmp_path, monkeypatch):
     whole, run = draw(target, ("nuts", {})), tmp_path / "run"
     pressed, noticed = threading.Event(), threading.Event()

@@ -19,6 +19,7 @@ from tests.helpers.made_up_draws import (
     small_target,
     written,
 )
+from tests.helpers.seldom_parameters import slow_except
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +95,7 @@ def test_draws_are_spread_over_chains_and_iterations(target):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", slow_except([*FAULTS][2:6], FAULTS))
 def test_a_wrong_density_differs(target, name):
     found = check(faulty(target, FAULTS[name]), target)
     assert found.verdict == "differs"
@@ -249,7 +250,9 @@ def stick_breaking(y):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("alpha", [0.2, 1.0, 7.0])
-@pytest.mark.parametrize("declaration", ["simplex[3] p", "array[1] simplex[3] p"])
+@pytest.mark.parametrize(
+    "declaration", slow_except(["array[1] simplex[3] p"], ["simplex[3] p", "array[1] simplex[3] p"])
+)
 def test_a_simplex_in_the_transform_of_older_releases(alpha, declaration):
     """Log Jacobians of both transforms differ by a constant, for every alpha."""
     name = "p[1]" if "array" in declaration else "p"

@@ -37,7 +37,7 @@ def trainer(made, seed=0):
     return adversarial.Trainer(made.couplings, made.weights, [8, 8], lengths, 1e-3, seed)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_the_map_of_the_trainer_is_that_of_the_sampler():
     made = Network.untrained(3, 2, [[7], [5, 4], [6]], seed=1)
     made.weights += 0.1 * np.random.default_rng(0).normal(size=made.weights.size)

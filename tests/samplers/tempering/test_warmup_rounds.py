@@ -26,6 +26,7 @@ from stanadapt.samplers.tempering.swaps import SWEEPS
 from tests.helpers.chains import column, finish, make_chains
 from tests.helpers.gaussian_target import Gaussian, drawn, draws_of
 from tests.helpers.moves import moved
+from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.targets import MEAN, SD, Awkward, starts
 from tests.helpers.tempered_formula import (
     LOG_EVIDENCE,
@@ -164,7 +165,7 @@ def exact_rejections(b):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("name", slow_except(BOTH[:1], BOTH))
 def test_levels_are_equally_far_apart(name, chains):
     """In exact rejection rates. Interpolating sixteen levels linearly between four costs some."""
     rates = exact_rejections(learned_by(chains[name])["temperature"])
