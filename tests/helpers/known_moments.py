@@ -33,6 +33,18 @@ def surprise(draws, truth, sd=None):
     return (draws.mean() - truth) / spread * np.sqrt(effective(draws))
 
 
+def surprise_of_runs(values, truth):
+    """Error of a mean over independent runs, shape (run, draw), in standard errors, and these."""
+    means = values.mean(axis=1)
+    error = means.std(ddof=1) / np.sqrt(len(means))
+    return abs(means.mean() - truth) / error, error
+
+
+def nearest(x, content):
+    """Return the number of the mode of a bundled mixture that is nearest to each position."""
+    return np.sum((x[..., None, :] - np.array(content["means"])) ** 2, axis=-1).argmin(axis=-1)
+
+
 def surprise_of_share(draws, at, share):
     """Error of the share of draws below a number, in its Monte Carlo standard errors."""
     return surprise((draws < at).astype(float), share, np.sqrt(share * (1.0 - share)))

@@ -5,38 +5,19 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.engine.density import value_and_gradient
-from stanadapt.samplers import find
 from stanadapt.samplers.gad.gad_hmc import LARGEST_WEIGHT, entropy_term, quarter_period
 from tests.helpers.chains import column, finish, make_chains
+from tests.helpers.gad import START, agree, differences, prepared
 from tests.helpers.short_runs import NORMAL, draw, values
 from tests.helpers.targets import RHO, SCALES, Awkward
 
-START = np.array([0.4, 1.2, -3.0])
 # a quarter of a period in five steps is accepted more often than asked for
 LONG = {"leapfrogs": 5, "learning_rate": 5e-3}
-DENSE = np.array([[0.9, 0, 0], [0.1, 0.3, 0], [-0.5, 1.0, 2.5]])
 
 
 def evaluate(density, x):
     out = np.empty(3)
     return value_and_gradient(density, np.ascontiguousarray(x), out), out
-
-
-def prepared(name, scale, chosen):
-    """Return density, settings, state, and its factor L as a matrix."""
-    sampler, settings = find(name, learning_rate=1e-300, **chosen)
-    density = Awkward().density()
-    state = sampler.init(density, settings, START, np.random.default_rng(1))
-    factor = state.tuning.factor
-    if settings.diagonal:
-        factor[:] = np.array([[0.9, 0.3, 2.5]]) * scale
-        matrix = np.diag(factor[0])
-    else:
-        factor[:] = DENSE * scale
-        matrix = factor.copy()
-    if name == "gad_mala":
-        state.current.scaled_gradient[:] = matrix.T @ state.current.gradient
-    return sampler, settings, density, state, matrix
 
 
 def climbed(name, seed, scale, chosen):
@@ -53,21 +34,6 @@ def derivative(tuning, diagonal):
     """Return the derivative in L of all but sum_i log L_ii, from the outer products."""
     whole = np.tril(tuning.left.T @ tuning.right)
     return np.diag(np.diag(whole)) if diagonal else whole
-
-
-def differences(function, matrix, diagonal, h=1e-6):
-    out = np.zeros((3, 3))
-    for i in range(3):
-        for j in range(i + 1):
-            if not diagonal or i == j:
-                shift = np.zeros((3, 3))
-                shift[i, j] = h
-                out[i, j] = (function(matrix + shift) - function(matrix - shift)) / (2 * h)
-    return out
-
-
-def agree(one, other, error):
-    np.testing.assert_allclose(one, other, rtol=error, atol=error * np.abs(other).max())
 
 
 def trajectory(density, factor, noise, steps, frozen=None):

@@ -7,6 +7,7 @@ import stanadapt as sa
 from stanadapt.engine.density import value, value_and_gradient
 from stanadapt.samplers import find
 from stanadapt.samplers.gad import speed_measure
+from tests.helpers.gad import START, agree, differences, prepared
 from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.targets import Awkward
 
@@ -36,35 +37,11 @@ def proposal_log_ratio(name, density, x, eps, factor, frozen_gradient=None):
 
 def rejected_proposal(name, seed, **chosen):
     """Run one step and one `adapt` from a known L; return their ingredients."""
-    sampler, settings = find(name, learning_rate=1e-9, **chosen)
-    density, rng = Awkward().density(), np.random.default_rng(seed)
-    x = np.array([0.4, 1.2, -3.0])
-    state = sampler.init(density, settings, x, rng)
-    factor = state.tuning.factor
-    if settings.diagonal:
-        factor[:] = np.array([[0.9, 0.3, 2.5]]) * LENGTH
-        matrix = np.diag(factor[0])
-    else:
-        factor[:] = np.array([[0.9, 0, 0], [0.1, 0.3, 0], [-0.5, 1.0, 2.5]]) * LENGTH
-        matrix = factor.copy()
-    if name == "gad_mala":
-        state.current.scaled_gradient[:] = matrix.T @ state.current.gradient
-    state, info = sampler.step(density, settings, state, rng)
+    sampler, settings, density, state, matrix = prepared(name, LENGTH, chosen)
+    state, info = sampler.step(density, settings, state, np.random.default_rng(seed))
     eps, log_ratio = state.noise.copy(), state.log_ratio
     state = sampler.adapt(density, settings, state, info, 0, 100)
-    return density, x, eps, matrix, log_ratio, state.tuning, settings
-
-
-def differences(function, matrix, diagonal):
-    h, out = 1e-6, np.zeros((3, 3))
-    for i in range(3):
-        for j in range(i + 1):
-            if diagonal and i != j:
-                continue
-            shift = np.zeros((3, 3))
-            shift[i, j] = h
-            out[i, j] = (function(matrix + shift) - function(matrix - shift)) / (2 * h)
-    return out
+    return density, START, eps, matrix, log_ratio, state.tuning, settings
 
 
 VARIANTS = [
@@ -99,7 +76,7 @@ def test_derivative_of_a_rejected_proposal(name, chosen):
         numeric = differences(objective, matrix, settings.diagonal)
         if settings.diagonal:
             ours = np.diag(np.diag(ours))
-        np.testing.assert_allclose(ours, numeric, rtol=2e-5, atol=2e-5 * np.abs(numeric).max())
+        agree(ours, numeric, 2e-5)
         rejections += 1
     assert rejections >= 10
 

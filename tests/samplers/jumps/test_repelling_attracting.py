@@ -14,7 +14,7 @@ from stanadapt.samplers.jumps.repelling_attracting import init, report, step
 from tests.helpers.chains import column, finish, make_chains
 from tests.helpers.codes import warns
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
-from tests.helpers.known_moments import TWENTY, load, surprise
+from tests.helpers.known_moments import TWENTY, load, nearest, surprise
 from tests.helpers.run_view import view_of
 from tests.helpers.targets import MEAN, SD, Awkward
 
@@ -221,7 +221,5 @@ def test_twenty_modes(chosen, least):
     for i, (first, second) in enumerate(TWENTY):
         assert abs(surprise(x[..., i], first)) < 4
         assert abs(surprise(x[..., i] ** 2, second)) < 4
-    centers = np.array(content["means"])
-    near = np.sum((x[:, :, None] - centers) ** 2, axis=-1).argmin(axis=-1)
-    assert sum(set(chain) == set(range(20)) for chain in near) >= least
+    assert sum(set(chain) == set(range(20)) for chain in nearest(x, content)) >= least
     assert 6 < fit["sample_stats"]["n_tries"].values.mean() < 10

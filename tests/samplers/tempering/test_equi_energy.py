@@ -1,7 +1,5 @@
 """Equi-energy as a whole: stages of warm-up, small bias on the mixture, and notes."""
 
-import json
-
 import numpy as np
 import pytest
 
@@ -12,9 +10,9 @@ from stanadapt.samplers import find
 from stanadapt.samplers.tempering.energy_walk import FLOOR
 from stanadapt.samplers.tempering.equi_energy import EXPLORING, FILING, Settings
 from stanadapt.samplers.tempering.findings import report_jumps
-from stanadapt.targets.stan import bundled
 from tests.helpers.chains import make_chains
 from tests.helpers.codes import raises
+from tests.helpers.known_moments import load, nearest
 from tests.helpers.run_view import view_of
 from tests.helpers.targets import Awkward
 
@@ -73,14 +71,10 @@ def test_twenty_modes_within_the_bias():
 
     The bias of files of this length is below 0.05. All modes are in every chain.
     """
-    program, data = bundled.find("mixture", "twenty")
-    target, content = sa.Target(program, data, show_progress=False), json.loads(data.read_text())
+    target, content = load("mixture", "twenty")
     fit = sa.sample(target, NAME, chains=8, seed=1, show_progress=False)
     x = results.dataset(fit, "posterior")["x"].values
-    centers = np.array(content["means"])
-    for chain in x:
-        near = np.sum((chain[:, None] - centers) ** 2, axis=-1).argmin(axis=-1)
-        assert set(near) == set(range(20))
+    assert all(set(chain) == set(range(20)) for chain in nearest(x, content))
     for power, truth in ((1, (4.478, 4.905)), (2, (25.605, 33.920))):
         means = (x**power).mean(axis=1)
         error = means.std(axis=0, ddof=1) / np.sqrt(8)

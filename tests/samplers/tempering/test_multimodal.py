@@ -12,7 +12,7 @@ from stanadapt import results
 from stanadapt.samplers import registered
 from stanadapt.samplers.tempering import ReferenceDistribution
 from tests.helpers.codes import warns
-from tests.helpers.known_moments import TWENTY, effective, known_moments, load, surprise
+from tests.helpers.known_moments import TWENTY, effective, known_moments, load, nearest, surprise
 from tests.helpers.seldom_parameters import slow_except, soak_except
 from workflows.tempering import runs
 
@@ -33,11 +33,6 @@ def evaluations(fit):
     """Calls of either kind, after warm-up."""
     counts = (fit.attrs[k] - fit.attrs[f"{k}_warmup"] for k in ("n_gradients", "n_density"))
     return sum(counts)
-
-
-def nearest(x, content):
-    centers = np.array(content["means"])
-    return np.sum((x[:, :, None] - centers) ** 2, axis=-1).argmin(axis=-1)
 
 
 # --- conjugate: posterior and evidence are exact -------------------------------------------------
