@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-# a shorter step indicates regions of high curvature, even if it is accepted
-LEAST_STEP = 1.5
+# a shorter step indicates regions of high curvature, even if it is accepted; and the shortest of
+# two, below which a trajectory would need three
+LEAST_STEP, LEAST_OF_TWO = 1.5, 0.82
 # proposals with an acceptance probability below LOW: the share of them from which on a pilot is
 # continued, and the largest acceptable one
 LOW, DOUBTFUL_SHARE, LARGEST_SHARE = 0.1, 0.03, 0.05
@@ -43,9 +44,10 @@ CUT_SHORT = Choice(False, "iter_warmup was too short for a pilot run of fixed tr
 
 def steps_too_short(step_size: float, n_steps: int) -> str:
     """Return the reason against trajectories with these steps, or ""."""
-    if n_steps == 1 and step_size >= LEAST_STEP:
+    least = LEAST_STEP if n_steps == 1 else LEAST_OF_TWO
+    if n_steps <= 2 and step_size >= least:
         return ""
-    return f"whitened steps of {step_size:.2f}, below {LEAST_STEP:g}, are required"
+    return f"whitened steps of {step_size:.2f}, below {least:g}, are required"
 
 
 def shares_rejected(acceptance: np.ndarray) -> tuple[float, float]:
@@ -77,7 +79,8 @@ def choose(
     if continued and rejected > LARGEST_REJECTED:
         reason = f"{rejected:.1%} of the pilot's proposals were rejected"
         return Choice(False, f"{reason}: curvature varies")
-    return Choice(True, f"whitened steps of {step_size:.2f} suffice")
+    number = "two " if n_steps == 2 else ""
+    return Choice(True, f"{number}whitened steps of {step_size:.2f} suffice")
 
 
 def is_doubtful(acceptance: np.ndarray) -> bool:

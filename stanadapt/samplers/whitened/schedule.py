@@ -20,6 +20,7 @@ JUDGE_MAP       one more, which judges it; then TUNE_STEP and PILOT on it
 TUNE_STEP       the final step size, from eight short blocks in each of which it is fixed; if one
                 step per trajectory has too low an acceptance rate half way, a lower target is tried
                 in the second half, before several steps, and with them NUTS, are considered
+TWO_STEPS       if one step does not suffice, but two may: their size, from four such blocks
 PILOT           nothing is adapted: `choice.choose` decides
 NUTS_METRIC, NUTS_STEP   if NUTS is chosen: longer windows, then a step size for each chain
 NUTS_PILOT      if some of its trajectories diverged: nothing is adapted; if some still do, or many
@@ -83,6 +84,10 @@ STAGES = {
     parts.JUDGE_MAP: Stage(STRAIGHTENING, fit(tuning.JUDGE_LENGTH), nuts(), tuning.judge_map),
     parts.TUNE_STEP: Stage(
         "tuning the step size", fit(tuning.TUNE_LENGTH), tuning.set_up_fixed, tuning.learn_step
+    ),
+    parts.TWO_STEPS: Stage(
+        "tuning the step size", fit(tuning.TUNE_LENGTH), tuning.set_up_fixed,
+        tuning.learn_two_steps,
     ),
     parts.PILOT: Stage(
         "pilot run", tuning.pilot_length, tuning.set_up_fixed, tuning.learn_from_pilot

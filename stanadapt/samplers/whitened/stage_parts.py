@@ -29,7 +29,7 @@ FIRST_WINDOW, CLIMB, TRAVEL, SURVEY = "first window", "climb", "travel", "survey
 EARLIER = "earlier"
 FIRST_METRIC, FIND_STEP, METRIC = "first metric", "find step", "metric"
 STRAIGHTEN, JUDGE_MAP = "straighten", "judge map"
-TUNE_STEP, PILOT = "tune step", "pilot"
+TUNE_STEP, TWO_STEPS, PILOT = "tune step", "two steps", "pilot"
 NUTS_METRIC, NUTS_STEP, NUTS_PILOT, REST = "nuts metric", "nuts step", "nuts pilot", "rest"
 
 # iterations that four chains usually need at most: with a lower ceiling blocks are shorter

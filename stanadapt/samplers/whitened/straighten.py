@@ -36,7 +36,7 @@ A, B, S, C, D, E, W, Q = conditionals.COLUMNS
 # D is taken over the coordinates that a map involves. It must leave less than this share of
 # it, and less than D of draws and gradients that have nothing to do with each other; and a new one,
 # since a mediocre map costs more than it gains, less than either this much or this share.
-LARGEST_REST, UNRELATED = 0.7, 1.0
+LARGEST_REST, UNRELATED = 0.4, 1.0
 CLOSE, CLOSE_SHARE = 0.3, 0.2
 # draws to learn from and to judge by, each; more would cost time and change nothing
 MOST_DRAWS = 300

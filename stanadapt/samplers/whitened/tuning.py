@@ -54,6 +54,9 @@ FAR_FROM_GAUSSIAN, NEAR_GAUSSIAN = 0.3, 0.03
 # largest distance that may remain for fixed trajectories: beyond, some are rejected in the tails of
 # a hierarchy's scale, which a pilot run does not visit
 STRAIGHT_ENOUGH = 0.03
+# and without a map for trajectories of two steps; and the distance above which their pilot is
+# continued, since what they do not suit, such as a neck, is visited rarely
+STRAIGHT_FOR_TWO, DOUBTFUL_FOR_TWO = 0.3, 0.1
 # searches for a map that found none, or one that was dropped
 MOST_ATTEMPTS = 3
 NUTS_WINDOW, NUTS_CEILING, NUTS_R_HAT = 50, 500, 1.1
@@ -251,15 +254,9 @@ def to_tune_step(progress: Progress) -> Progress:
 
 def learn_step(settings: Any, progress: Progress, states: States) -> Result:
     """Adjust the step toward its target; half way, decide on the number of steps."""
-    window, fixed, done = (
-        parts.window_of(progress, states),
-        progress.learned.fixed,
-        progress.window + 1,
-    )
+    fixed, done = progress.learned.fixed, progress.window + 1
     half, length = TUNE_BLOCKS // 2, settings.trajectory_length
-    excess = float(window.acceptance.mean()) - fixed.target_accept
-    change = np.clip(TUNE_GAIN * excess / np.sqrt(1.0 + progress.window % half), -1.0, 1.0)
-    step_size = min(fixed.step_size * float(np.exp(change)), length / fixed.n_steps)
+    step_size = _adjusted(settings, progress, states)
     fixed = fixed._replace(step_size=step_size)
     if done == half and _steps(settings, step_size) > 1:
         # several steps, if fixed trajectories are requested; otherwise one, with a lower target
@@ -274,8 +271,40 @@ def learn_step(settings: Any, progress: Progress, states: States) -> Result:
         return progress.to(parts.TUNE_STEP), states
     reason = pilots.steps_too_short(fixed.step_size, fixed.n_steps)
     if reason and settings.trajectory == Trajectory.chosen:
-        return to_nuts(progress, reason), states
+        return _after_one_step(settings, progress, reason), states
     return progress.to(parts.PILOT), states
+
+
+def _adjusted(settings: Any, progress: Progress, states: States) -> float:
+    """Return the step size, moved toward its target after a block in which it was fixed."""
+    fixed, since = progress.learned.fixed, progress.window % (TUNE_BLOCKS // 2)
+    excess = float(parts.window_of(progress, states).acceptance.mean()) - fixed.target_accept
+    change = np.clip(TUNE_GAIN * excess / np.sqrt(1.0 + since), -1.0, 1.0)
+    return min(fixed.step_size * float(np.exp(change)), settings.trajectory_length / fixed.n_steps)
+
+
+def _after_one_step(settings: Any, progress: Progress, reason: str) -> Progress:
+    """Try two steps where one does not suffice, if its size leaves hope for them; or choose NUTS.
+
+    Four gradients per draw are fewer than those of NUTS, and moderate curvature allows two steps.
+    """
+    learned, shortest = progress.learned, settings.trajectory_length / 2
+    hopeless = learned.divergences or not learned.settled or learned.fixed.n_steps > 1
+    hopeless = hopeless or learned.straightened.distance_before > STRAIGHT_FOR_TWO
+    if hopeless or learned.fixed.step_size < shortest:
+        return to_nuts(progress, reason)
+    target = settings.target_accept
+    return _fixed(progress, n_steps=2, step_size=shortest, target_accept=target).to(parts.TWO_STEPS)
+
+
+def learn_two_steps(settings: Any, progress: Progress, states: States) -> Result:
+    """Adjust the size of two steps toward its target."""
+    step_size = _adjusted(settings, progress, states)
+    progress = _fixed(progress, step_size=step_size, piloted=np.empty(0))
+    if progress.window + 1 < TUNE_BLOCKS // 2:
+        return progress.to(parts.TWO_STEPS), states
+    reason = pilots.steps_too_short(step_size, 2)
+    return to_nuts(progress, reason) if reason else progress.to(parts.PILOT), states
 
 
 def _pilot_proposals(progress: Progress) -> int:
@@ -296,6 +325,7 @@ def learn_from_pilot(settings: Any, progress: Progress, states: States) -> Resul
     )
     acceptance = np.append(fixed.piloted, window.acceptance)
     divergences, continued = learned.divergences + window.divergences, fixed.piloted.size > 0
+    bent = fixed.n_steps == 2 and learned.straightened.distance_before > DOUBTFUL_FOR_TWO
     progress = progress.learning(divergences=divergences)
     choice = pilots.choose(
         settled=learned.settled, divergences=divergences, step_size=fixed.step_size,
@@ -303,13 +333,19 @@ def learn_from_pilot(settings: Any, progress: Progress, states: States) -> Resul
     )  # fmt: skip
     if settings.trajectory == Trajectory.fixed:
         choice = Choice(True, ASKED_FOR)
-    elif choice.two_stage and not continued and pilots.is_doubtful(acceptance):
+    elif choice.two_stage and not continued and (pilots.is_doubtful(acceptance) or bent):
         more = _fixed(progress, piloted=acceptance).to(parts.PILOT)
         if pilot_length(settings, more._replace(window=1)):
             return more, states
-    if choice.two_stage:
-        return progress.to(END, choice=choice), states
-    return to_nuts(progress, choice.reason), states
+    if not choice.two_stage:
+        return _after_one_step(settings, progress, choice.reason), states
+    if fixed.n_steps == 2 and not learned.straightened.map_is_used:
+        # a map may allow one step, or show a funnel, whose neck a pilot does not visit
+        searched = straighten_if(settings, progress, states)
+        found = searched.learned.straightened
+        if found.map_is_used and (found.groups or found.distance < STRAIGHT_ENOUGH):
+            return _to_straighten(settings, searched, states), states
+    return progress.to(END, choice=choice), states
 
 
 # --- NUTS -----------------------------------------------------------------------------------------
