@@ -44,7 +44,7 @@ NOT_RUN = {
 }
 # pages with Python outside cells, and the reason not to run it
 FRAGMENTS = {
-    "runs": "each line is a separate call, which tests/runs/kept makes",
+    "runs": "test_examples_of_runs_are_scripts runs them",
     "api": "examples of docstrings, which tests/package/test_public_names.py runs",
     "writing_a_sampler": "tests of the engine run the sampler of the page",
 }
@@ -254,6 +254,22 @@ def test_commands(folder, page, monkeypatch):
         verdicts = {p.stem: sa.load(p).attrs["verdict"] for p in written_fits(command, folder)}
         assert set(verdicts.values()) <= {"fine"}, verdicts
         assert repeated_verdicts(command, folder) <= {"fine"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_examples_of_runs_are_scripts(folder, number):
+    """All but that for SLURM; of the Dask cluster, the address is that of a local one."""
+    script, scheduler = blocks(PAGES["runs"], "python")[number], "tcp://one:8786"
+    if scheduler in script:
+        from distributed import LocalCluster
+
+        with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+            (folder / "page.py").write_text(script.replace(scheduler, cluster.scheduler_address))
+            run([sys.executable, "page.py"], folder, **ENVIRONMENT)
+    else:
+        (folder / "page.py").write_text(script)
+        run([sys.executable, "page.py"], folder, **ENVIRONMENT)
 
 
 @pytest.mark.slow
