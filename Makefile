@@ -74,6 +74,7 @@ bench: $(READY)
 	$(BIN)/python -m workflows.benchmarks.against_nuts
 	$(BIN)/python -m pip install --quiet -e ".[bench]"
 	$(BIN)/python -m workflows.benchmarks.against_peers
+	$(BIN)/python -m workflows.benchmarks.time_to_answer
 	$(BIN)/python -m workflows.benchmarks.samplers
 	$(BIN)/python -m workflows.benchmarks.backends
 	$(BIN)/python -m workflows.benchmarks.checkpoints

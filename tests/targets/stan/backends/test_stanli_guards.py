@@ -107,7 +107,7 @@ def test_standard_error_is_restored(capfd):
 
 
 @pytest.mark.parametrize("installed", ["0.9.6", None, "0.24.1"])
-def test_the_self_test_decides_about_later_releases(monkeypatch, installed):
+def test_the_self_test_decides_about_later_releases(monkeypatch, installed, tmp_path):
     version = importlib.metadata.version
 
     def answer(name):
@@ -117,6 +117,7 @@ def test_the_self_test_decides_about_later_releases(monkeypatch, installed):
 
     monkeypatch.setattr(importlib.metadata, "version", answer)
     monkeypatch.setenv("CMDSTAN", "/nowhere")
+    monkeypatch.setenv("STANADAPT_CACHE", str(tmp_path))
     monkeypatch.delenv("STANADAPT_BACKEND", raising=False)
     code = "parameters { real x; } model { x ~ normal(0, 1); }"
     if installed == "0.24.1":
