@@ -4,7 +4,7 @@ Each reason states the problem and a remedy; `draw_checks` and `sampler_checks` 
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +24,9 @@ class Verdict(NamedTuple):
 
 
 @np.errstate(all="ignore")  # a number that cannot be computed is a reason, not a warning of NumPy
-def verdict(fit: Fit, further: Iterable[reasons.Reason] | None = None) -> Verdict:
+def verdict(
+    fit: Fit, further: Iterable[reasons.Reason] | None = None, *, recorded: Collection[str] = ()
+) -> Verdict:
     """Judge a fit by its draws and statistics.
 
     Parameters
@@ -37,6 +39,8 @@ def verdict(fit: Fit, further: Iterable[reasons.Reason] | None = None) -> Verdic
     further
         Reasons that need the density, asked for only if the fit can be used so far; by default
         those that the fit records.
+    recorded
+        Codes of remarks that are taken from the fit as it records them, and not computed again.
 
     Raises
     ------
@@ -56,7 +60,13 @@ def verdict(fit: Fit, further: Iterable[reasons.Reason] | None = None) -> Verdic
         found = [*stuck, *check_sampler_statistics(fit)]
         if not stuck:
             for checks in (draw_checks.CONVERGENCE, draw_checks.CONSTANT):
-                found += reasons.find_problems(checks, drawn)
+                due = [check for check in checks if check.code not in recorded]
+                found += reasons.find_problems(due, drawn)
+            found += [
+                reasons.Reason(reasons.FINE, text)
+                for text in _recorded_messages(fit)
+                if text.code in recorded
+            ]
         found += reasons.find_problems(EXACTNESS, drawn)
         if all(reason.verdict != reasons.DO_NOT_USE for reason in found):
             found += _recorded(fit) if further is None else further
@@ -66,10 +76,14 @@ def verdict(fit: Fit, further: Iterable[reasons.Reason] | None = None) -> Verdic
 
 def _recorded(fit: Fit) -> Iterator[reasons.Reason]:
     """Yield the reasons that were found with the density when the fit was made."""
+    for text in _recorded_messages(fit):
+        if text.code in BY_DENSITY:
+            yield reasons.Reason(BY_DENSITY[text.code], text)
+
+
+def _recorded_messages(fit: Fit) -> list[Message]:
     texts, codes = (results.from_json(fit, f"verdict_{name}", []) for name in ("reasons", "codes"))
-    for text, code in zip(texts, codes, strict=False):
-        if code in BY_DENSITY:
-            yield reasons.Reason(BY_DENSITY[code], Message(code, text))
+    return [Message(code, text) for text, code in zip(texts, codes, strict=False)]
 
 
 def _pareto_k(judged: reasons.Judged) -> dict:

@@ -14,13 +14,17 @@ from stanadapt.samplers.whitened.straighten import UNCHANGED, apply_map, straigh
 MAP_DRAWS, FAR = 600, 0.3
 
 
-def controlled_draws(positions: np.ndarray, gradients: np.ndarray) -> tuple[Draws, list[Message]]:
+def controlled_draws(
+    positions: np.ndarray, gradients: np.ndarray, weights: np.ndarray | None = None
+) -> tuple[Draws, list[Message]]:
     """Make control variates, in straightened coordinates if a map is found for them.
 
     Parameters
     ----------
     positions, gradients
         On the unconstrained scale, shape (chain, draw, dim).
+    weights
+        Weights of the draws of an approximation, shape (chain, draw).
 
     """
     shape, remarks = positions.shape, []
@@ -37,7 +41,7 @@ def controlled_draws(positions: np.ndarray, gradients: np.ndarray) -> tuple[Draw
                 "it."
             )
             remarks.append(Message("straightened_expectations", text))
-        draws = Draws(x.reshape(shape), g.reshape(shape))
+        draws = Draws(x.reshape(shape), g.reshape(shape), weights)
     if not draws.usable:
         remarks.append(Message("no_control", f"no control variates: {draws.doubt}."))
     return draws, remarks

@@ -7,6 +7,7 @@ import numpy as np
 
 from stanadapt.diagnostics.control_variates import direction
 from stanadapt.diagnostics.control_variates.control import (
+    LARGEST_GAIN,
     PROBES,
     Controlled,
     Controls,
@@ -62,10 +63,16 @@ class Draws:
     ----------
     positions, gradients
         On the unconstrained scale, shape (chain, draw, dim).
+    weights
+        Weights of independent draws of an approximation, sum 1, shape (chain, draw): means are then
+        weighted, so that errors contain the bias that control variates leave.
 
     """
 
-    def __init__(self, positions: np.ndarray, gradients: np.ndarray) -> None:
+    def __init__(
+        self, positions: np.ndarray, gradients: np.ndarray, weights: np.ndarray | None = None
+    ) -> None:
+        self.weights = None if weights is None else weights.reshape(-1)
         self.chains, self.draws, dim = positions.shape
         self.positions = positions.reshape(-1, dim)
         self.gradients = gradients.reshape(-1, dim)
@@ -77,6 +84,7 @@ class Draws:
         columns, z = Columns(np.empty((len(rows), 0)), ()), self.positions
         if not self.doubt:
             z, s = whitened(self.positions, self.gradients)
+        if not self.doubt and weights is None:
             self.doubt = _doubt_of_means(z, s, self.chains)
         if not self.doubt:
             columns = stein_columns(z, s, learning)
@@ -179,7 +187,30 @@ class Batch:
                 columns[:, j] = direction.smooth_column(seen.at, j, f, seen.by_y[:, j])
             return Own(columns * _bounded(columns), seen.shared)
 
-        return self._draws.controls.control(functions, own, smooth=True, apart=apart)
+        found = self._draws.controls.control(functions, own, smooth=True, apart=apart)
+        return self._weighted(found, functions)
+
+    def _weighted(self, found: Controlled, functions: np.ndarray) -> Controlled:
+        """Return weighted means of independent draws, of which some may be repeated."""
+        if self._draws.weights is None:
+            return found
+        _, first, which = np.unique(
+            self._draws.positions, axis=0, return_index=True, return_inverse=True
+        )
+        weight = np.bincount(which.reshape(-1), self._draws.weights)
+
+        def estimate(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            mean = weight @ values[first]
+            return mean, weight**2 @ (values[first] - mean) ** 2
+
+        mean, variance = estimate(found.residuals)
+        crude_mean, crude = estimate(functions)
+        plain = found.residuals.var(axis=0) / len(functions)  # what learning and tails add to it
+        variance = variance * np.maximum(1.0, found.variance / np.maximum(plain, 1e-300))
+        return found._replace(
+            mean=mean, crude_mean=crude_mean, crude_variance=crude,
+            variance=np.maximum(variance, crude / LARGEST_GAIN),
+        )  # fmt: skip
 
     def probabilities(self, thresholds: np.ndarray) -> Controlled:
         """Estimate P(x <= threshold), for one threshold of each quantity."""
@@ -189,7 +220,8 @@ class Batch:
             return Own(seen.step(thresholds, slice(None)), seen.shared)
 
         below = (self.x <= thresholds).astype(float)
-        return self._draws.controls.control(below, own, smooth=False)
+        found = self._draws.controls.control(below, own, smooth=False)
+        return self._weighted(found, below)
 
     def _part(self, along: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
         """Return the mean of indicators minus their own columns, with coefficients as they are."""
@@ -205,12 +237,13 @@ class Batch:
         square = self.expectations((self.x - center) ** 2)
         variance = np.maximum(square.mean - (mean.mean - center) ** 2, 1e-300)
         sd, crude_sd = np.sqrt(variance), self.x.std(axis=0, ddof=1)
+        is_better = (square.order > 0) | (self._draws.weights is not None)
         return (
             Estimate(
                 mean.mean, np.sqrt(mean.variance), center, np.sqrt(mean.crude_variance), mean.order
             ),
             Estimate(
-                np.where(square.order > 0, sd, crude_sd), np.sqrt(square.variance) / (2.0 * sd),
+                np.where(is_better, sd, crude_sd), np.sqrt(square.variance) / (2.0 * sd),
                 crude_sd, np.sqrt(square.crude_variance) / (2.0 * crude_sd), square.order,
             ),
         )  # fmt: skip

@@ -278,10 +278,28 @@ def test_edges_that_the_run_found_are_refused():
         sa.expectations(fit, target, **QUIET)
 
 
-def test_approximations_are_refused(target):
-    fit = sa.approximate(target, "laplace", seed=1, **QUIET)
-    with raises("unusable_fit", "laplace"):
-        sa.expectations(fit, target, **QUIET)
+def test_approximations_are_corrected():
+    """The exact mean and sd of a gamma and a normal variable, from a Gaussian at the mode."""
+    program = (
+        "parameters { real<lower=0> e; real x; } model { e ~ gamma(20, 2); x ~ normal(3, 2); }"
+    )
+    target = sa.Target(program, backend="stanli", **QUIET)
+    z, before = [], []
+    for seed in range(10):
+        fit = sa.approximate(target, "laplace", seed=seed, **QUIET)
+        table = sa.expectations(fit, target, **QUIET).table
+        assert "q5" not in table
+        exact = {"mean": [10.0, 3.0], "sd": np.sqrt([5.0, 4.0])}
+        for kind, values in exact.items():
+            z.append((table[kind] - values) / table[f"mcse_{kind}"])
+        before.append(fit.posterior["e"].mean().item() - 10.0)
+    assert np.mean(np.abs(z) < 2) > 0.85  # of 40; binomial, at 95 %
+    assert abs(np.mean(before)) > 10 * np.abs(table["mcse_mean"]).max()
+    assert fit.attrs["verdict"] != "do not use"
+    unusable = sa.approximate(target, "laplace", seed=1, **QUIET)
+    unusable.attrs["pareto_k"] = 1.1
+    with raises("unusable_fit", "Pareto"):
+        sa.expectations(unusable, target, **QUIET)
 
 
 def test_errors_of_quantiles_of_skewed_quantities():
