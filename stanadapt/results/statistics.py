@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from types import SimpleNamespace
 
 import numpy as np
@@ -23,10 +23,20 @@ OTHER_NAMES = {
     "reached_max_treedepth": ("maxdepth_reached",),
 }
 POTENTIAL = "potential_energy"  # numpyro's, minus the log density
+# A draw of PyMC by several step methods has a number of each: how they make one. Others, such as
+# energies of parts of the parameters, make none.
+OF_SEVERAL_STEPS: dict[str, Callable[[xr.DataArray, Hashable], xr.DataArray]] = {
+    "lp": lambda values, steps: values.isel({steps: -1}),
+    "acceptance_rate": lambda values, steps: values.mean(steps),
+    "tree_depth": lambda values, steps: values.max(steps),
+    "n_steps": lambda values, steps: values.sum(steps),
+    "diverging": lambda values, steps: values.astype(bool).any(steps),
+    "reached_max_treedepth": lambda values, steps: values.astype(bool).any(steps),
+}
 
 
 def standard_names(stats: xr.Dataset) -> xr.Dataset:
-    """Return statistics by ArviZ's names; those that are there under their own names stay."""
+    """Return statistics by ArviZ's names, one for each draw; those that have them stay."""
     found: dict[Hashable, Hashable] = {}
     for name, others in OTHER_NAMES.items():
         present = [other for other in others if other in stats]
@@ -35,7 +45,15 @@ def standard_names(stats: xr.Dataset) -> xr.Dataset:
     stats = stats.rename_vars(found)
     if "lp" not in stats and POTENTIAL in stats:
         stats = stats.assign(lp=-stats[POTENTIAL])
-    return stats
+    for name in OTHER_NAMES.keys() & stats.keys():
+        steps = set(stats[name].dims) - {"chain", "draw"}
+        if len(steps) == 1 and name in OF_SEVERAL_STEPS:
+            stats[name] = OF_SEVERAL_STEPS[name](stats[name], *steps)
+        elif steps:
+            stats = stats.drop_vars(name)
+    # PyMC writes zeros if NUTS is not the last of several step methods
+    pymc = "smallest_eigval" in stats
+    return stats.drop_vars("lp") if pymc and "lp" in stats and not stats["lp"].any() else stats
 
 
 def has_other_names(fit: Fit) -> bool:

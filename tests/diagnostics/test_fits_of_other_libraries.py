@@ -126,6 +126,39 @@ def test_the_potential_energy_of_numpyro_is_minus_the_log_density():
     assert float(stats["lp"].item()) == -2.0
 
 
+def test_numbers_of_several_step_methods_make_one(tmp_path):
+    """PyMC has those of each NUTS; the log density is that after the last one."""
+    groups = recorded("PyMC 5.28")
+    for name in ("sample_stats", "warmup_sample_stats"):
+        parts = groups[name]
+        other = {"lp": np.zeros((2, ROWS)), "diverging": np.arange(ROWS) % 50 == np.ones((2, 1))}
+        both = {
+            each: (("chain", "draw", f"{each}_dim_0"),
+                   np.stack([other.get(each, values), values.values], axis=-1))
+            for each, values in parts.items()
+        }  # fmt: skip
+        groups[name] = xr.Dataset(both)
+    fit = results.build(groups, {})
+    known, one = statistics(fit), statistics(foreign("PyMC 5.28"))
+    np.testing.assert_array_equal(known["lp"], one["lp"])
+    assert known["diverging"].sum() == 2 * one["diverging"].sum()
+    assert (known["n_steps"] == 30).all()
+    reasons = {message.code: message for message in verdict(fit).reasons}
+    assert "energies" in reasons["not_recorded"]
+    assert f"{2 * ROWS // 50 * 2} of {2 * ROWS} draws" in reasons["divergences"]
+    assert float(sa.compare({"theirs": fit}).loc["theirs", "gradients"]) == 2 * 2 * 30 * ROWS
+    sa.save(fit, tmp_path, format="cmdstan")
+    assert (statistics(sa.load(tmp_path))["n_steps"] == 30).all()
+
+
+def test_zeros_that_pymc_writes_are_no_log_density():
+    stats = xr.Dataset(
+        {n: (("chain", "draw"), np.zeros((2, 9))) for n in ("lp", "smallest_eigval")}
+    )
+    assert "lp" not in standard_names(stats)
+    assert "lp" in standard_names(stats.drop_vars("smallest_eigval"))
+
+
 # --- fixed_param ---------------------------------------------------------------------------------
 
 FIXED = """\
