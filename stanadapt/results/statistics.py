@@ -25,7 +25,7 @@ OTHER_NAMES = {
 POTENTIAL = "potential_energy"  # numpyro's, minus the log density
 # A draw of PyMC by several step methods has a number of each: how they make one. Others, such as
 # energies of parts of the parameters, make none.
-OF_SEVERAL_STEPS: dict[str, Callable[[xr.DataArray, Hashable], xr.DataArray]] = {
+OF_SEVERAL_STEPS: dict[str, Callable[[xr.DataArray, str], xr.DataArray]] = {
     "lp": lambda values, steps: values.isel({steps: -1}),
     "acceptance_rate": lambda values, steps: values.mean(steps),
     "tree_depth": lambda values, steps: values.max(steps),
@@ -46,7 +46,7 @@ def standard_names(stats: xr.Dataset) -> xr.Dataset:
     if "lp" not in stats and POTENTIAL in stats:
         stats = stats.assign(lp=-stats[POTENTIAL])
     for name in OTHER_NAMES.keys() & stats.keys():
-        steps = set(stats[name].dims) - {"chain", "draw"}
+        steps = set(map(str, stats[name].dims)) - {"chain", "draw"}
         if len(steps) == 1 and name in OF_SEVERAL_STEPS:
             stats[name] = OF_SEVERAL_STEPS[name](stats[name], *steps)
         elif steps:
