@@ -2,14 +2,13 @@
 
 import os
 
-import psutil
 import pytest
 
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.cli import interruption
 from tests.helpers.command_line import PROGRAM, TINY
-from tests.helpers.interrupted_command import PATIENT, READY, SOON, interrupt
+from tests.helpers.interrupted_command import PATIENT, READY, SOON, interrupt, runs
 
 SHORT = ["--sampler", "rwm", "--no-standardize", *TINY]
 NOTHING = f"{interruption.NOTHING_WRITTEN}\n"
@@ -83,14 +82,6 @@ def interrupted(files, prepare, backend, short=False, more=(), **keywords):
         backend, "--out", files / "fit.nc", *(SHORT if short else ["--quiet"]), *more, **keywords,
         environment=os.environ | {name: str(value) for name, value in variables.items()},
     )  # fmt: skip
-
-
-def runs(number):
-    """Whether a process runs; a process that has ended may still be listed."""
-    try:
-        return psutil.Process(number).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 @pytest.mark.slow

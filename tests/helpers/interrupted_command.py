@@ -5,6 +5,8 @@ import subprocess
 import sys
 import time
 
+import psutil
+
 READY, NOTICED, NORMAL_EXIT = "ready", "noticed", "the interpreter has ended as usual"
 # a limit for a command that ends at once, where all else takes minutes: the machine may be busy
 SOON = 30.0
@@ -63,3 +65,11 @@ def interrupt(prepare, *arguments, after=0.0, presses=1, environment=None):
         process.kill()
     assert NORMAL_EXIT not in printed, (process.returncode, printed, errors)
     return time.perf_counter() - began, process.returncode, errors
+
+
+def runs(number):
+    """Whether a process runs; one that has ended may still be listed."""
+    try:
+        return psutil.Process(number).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

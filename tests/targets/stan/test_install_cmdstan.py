@@ -10,7 +10,6 @@ import threading
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from stanadapt.targets.stan import install_cmdstan as installer
@@ -29,6 +28,7 @@ from tests.helpers.fake_cmdstan import (
     wheel,
     working_tree,
 )
+from tests.helpers.interrupted_command import runs
 from tests.helpers.repository import ROOT
 
 __all__ = ["home", "wheel"]  # fixtures
@@ -189,14 +189,6 @@ def test_a_command_that_exceeds_its_time_is_stopped_with_its_children(tmp_path):
     while runs(int(child.read_text())):
         assert time.monotonic() < end
         time.sleep(0.01)
-
-
-def runs(number):
-    """Whether a process runs; one that has been killed may still be listed."""
-    try:
-        return psutil.Process(number).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
