@@ -49,13 +49,15 @@ from stanadapt.samplers.whitened.block import Window
 from stanadapt.samplers.whitened.choice import Trajectory
 from stanadapt.samplers.whitened.choose_metric import LARGEST_COMPOSED, WHILE_TRAVELING
 from stanadapt.samplers.whitened.climb import DEEP, no_climb
-from stanadapt.samplers.whitened.fisher_metric import FisherMetric, Metric, diagonal_metric
+from stanadapt.samplers.whitened.fisher_metric import MANY, FisherMetric, Metric, diagonal_metric
 
 # length and largest depth of the first window, which shows how far away the chains are
 FIRST_LENGTH, FIRST_DEPTH = 5, 3
 # length of the windows of TRAVEL; depth of the trees in the first ones, their number, and the depth
 # that later ones reach by one per window. A crude metric makes trees deep.
 TRAVEL_LENGTH, TRAVEL_DEPTH, SHALLOW_WINDOWS, DEEPEST = 10, 4, 4, 8
+# depth in the first window with many parameters: chains may not settle with shallower trees
+DEEP_FROM = 6
 # largest number of windows; those in which chains are clearly still moving do not count, but end
 # at a share of iter_warmup
 MOST_TRAVEL, TRAVEL_SHARE = 20, 0.5
@@ -118,8 +120,9 @@ def rough_metric(former: FisherMetric, window: Window) -> FisherMetric:
 
 def travel_depth(progress: Progress) -> int:
     """Return the largest depth of trees in a window of TRAVEL."""
-    if len(progress.learned.location) > LARGEST_COMPOSED:
-        return DEEPEST
+    dim, windows = len(progress.learned.location), progress.learned.travel.windows
+    if dim > LARGEST_COMPOSED:
+        return min(DEEP_FROM + windows, DEEPEST) if dim > MANY else DEEPEST
     later = max(progress.learned.travel.windows - SHALLOW_WINDOWS + 1, 0)
     return min(TRAVEL_DEPTH + later, DEEPEST)
 

@@ -11,9 +11,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.samplers.whitened.fisher_metric import MANY
+
 # a shorter step indicates regions of high curvature, even if it is accepted; and the shortest of
 # two, below which a trajectory would need three
 LEAST_STEP, LEAST_OF_TWO = 1.5, 0.82
+# With many parameters energy errors add up, and more steps are allowed. An acceptance rate of 0.87
+# takes steps of 1.05, 0.78, 0.45 and 0.26 on a standard normal with 300, 1,000, 10,000 and 100,000
+# of them, which fall like n^(-1/4). These are the shortest step with 300, and the shortest
+# trajectory. A single long step requires that the metric fits in all directions; several steps do
+# not, so that a pilot measures by which factor it is wrong. It was 1.2 on Gaussians, and 1.9 with a
+# scale of 500 volatilities, whose neck fixed trajectories then failed to enter.
+LEAST_OF_MANY, LEAST_LENGTH, LARGEST_MISFIT = 0.85, 1.0, 1.5
 # proposals with an acceptance probability below LOW: the share of them from which on a pilot is
 # continued, and the largest acceptable one
 LOW, DOUBTFUL_SHARE, LARGEST_SHARE = 0.1, 0.03, 0.05
@@ -42,12 +51,24 @@ ASKED_FOR = "by request"
 CUT_SHORT = Choice(False, "iter_warmup was too short for a pilot run of fixed trajectories")
 
 
-def steps_too_short(step_size: float, n_steps: int) -> str:
-    """Return the reason against trajectories with these steps, or ""."""
+def most_steps(dim: int, length: float) -> int:
+    """Return how many steps a trajectory of some length may have, by the number of parameters."""
+    return int(np.ceil(length / LEAST_OF_MANY * (dim / MANY) ** 0.25)) if dim > MANY else 1
+
+
+def steps_too_short(step_size: float, n_steps: int, most: int = 1) -> str:
+    """Return the reason against trajectories with these steps, or "".
+
+    `most` is that of `most_steps`; two may be taken by any number of parameters.
+    """
     least = LEAST_STEP if n_steps == 1 else LEAST_OF_TWO
     if n_steps <= 2 and step_size >= least:
         return ""
-    return f"whitened steps of {step_size:.2f}, below {least:g}, are required"
+    if most > 1:
+        if 1 < n_steps <= most and n_steps * step_size >= LEAST_LENGTH:
+            return ""
+        least = LEAST_LENGTH / most
+    return f"whitened steps of {step_size:.2f}, below {least:.2g}, are required"
 
 
 def shares_rejected(acceptance: np.ndarray) -> tuple[float, float]:
@@ -61,6 +82,8 @@ def choose(
     divergences: int,  # in the last window for the metric and in the pilot
     step_size: float,  # of the pilot's trajectories
     n_steps: int,
+    most: int,  # steps of a trajectory
+    scale: float,  # in the direction that the metric fits worst, relative to it
     acceptance: np.ndarray,  # acceptance probabilities of its proposals
     continued: bool = False,  # whether it was continued because of doubts
 ) -> Choice:
@@ -70,9 +93,11 @@ def choose(
         return Choice(False, "the log density did not settle")
     if divergences:
         return Choice(False, "trajectories diverged in the pilot: curvature varies")
-    too_short = steps_too_short(step_size, n_steps)
+    too_short = steps_too_short(step_size, n_steps, most)
     if too_short:
         return Choice(False, too_short)
+    if n_steps > 1 and scale > LARGEST_MISFIT:
+        return Choice(False, f"the metric is wrong by a factor of {scale:.1f} in a direction")
     if low > LARGEST_SHARE:
         reason = f"{low:.0%} of the pilot's proposals were almost surely rejected"
         return Choice(False, f"{reason}: curvature varies")

@@ -12,6 +12,10 @@ a few windows together reach any ratio. It also keeps the noise of the former me
 metric itself may be that of the curvature at one point, which is narrow in the tails: both must be
 better than the others by a factor. Halves of the chains favor them, which need no draws.
 
+A product with a full metric may cost more than the density, if there are many parameters. Then the
+divergence of a candidate is multiplied by its price: operations per gradient, those of the density
+included, over those with scales. They are counted, since draws must not depend on a clock.
+
 The estimator is that of `fisher_metric`; the candidates, the comparison and the factors are ours,
 measured on regressions in raw units and on hierarchical models.
 """
@@ -23,13 +27,24 @@ import numpy as np
 from stanadapt.engine.metric_factor import written_out
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.samplers.whitened.block import Window
-from stanadapt.samplers.whitened.fisher_metric import FisherMetric, diagonal_metric, fisher_metric
+from stanadapt.samplers.whitened.fisher_metric import (
+    MANY,
+    FisherMetric,
+    diagonal_metric,
+    fisher_metric,
+    largest_misfit,
+)
 
 # positions and gradients, shape (m, n) each
 Draws = tuple[np.ndarray, np.ndarray]
 
 # up to this number of parameters, matrices are inverted and factorized after every window
 LARGEST_COMPOSED = 100
+# multiplications per parameter that a gradient of the density takes the time of: 70 to 1,200 were
+# measured on seven programs with 500 to 1,000 parameters, a triangular product taking 0.1 ns each
+OF_DENSITY = 500.0
+# factor by which scales may be wrong in a direction, without a search for correlations
+NO_MISFIT = 1.3
 # factors by which earlier knowledge must be better, while chains travel and later
 WHILE_TRAVELING, LATER = 1.2, 2.0
 # Divergences per parameter below this are rounding: that of scales on an independent Gaussian is
@@ -55,21 +70,31 @@ def choose_metric(former: FisherMetric, chains: Sequence[Draws], handicap: float
 
     """
     learners = {"scales": _scales, "full": _full}
-    if former.kind != "diagonal" and former.factor.shape[1] <= LARGEST_COMPOSED:
-        learners["composed"] = composed_metric
-        learners["former"] = _former
-    halves = _halves(chains)
-    scores = dict.fromkeys(learners, 0.0)
+    many = chains[0][0].shape[1] > MANY
+    if former.kind != "diagonal" and (many or former.factor.shape[1] <= LARGEST_COMPOSED):
+        learners |= (
+            {"former": _former} if many else {"composed": composed_metric, "former": _former}
+        )
+    halves = _halves(chains, 3 * len(chains) // 4 if many else len(chains) // 2)
+    scores, full = dict.fromkeys(learners, 0.0), former
     with one_blas_thread():
-        for learned, judged in (halves, halves[::-1]):
+        scales = _scales(former, *halves[0])
+        if many and largest_misfit(scales, *halves[1]) < NO_MISFIT:
+            return _scales(former, *_joined(chains))
+        for learned, judged in (halves,) if many else (halves, halves[::-1]):
             for name, learn in learners.items():
-                scores[name] += _divergence(learn(former, *learned), learned, judged)
+                metric = learn(former, *learned)
+                full = metric if name == "full" else full
+                found = _divergence(metric, learned, judged)
+                scores[name] += found * _price(metric) if many else found
         for name in ("composed", "former"):
             if name in scores:
                 scores[name] *= handicap
         rounding = ROUNDING * chains[0][0].shape[1]
         # of equal scores the first is taken: scales, which are the simplest
         best = min(scores, key=lambda name: scores[name] if scores[name] > rounding else 0.0)
+        if many and best == "full":  # learning again would take as long
+            return full
         return learners[best](former, *_joined(chains))
 
 
@@ -150,10 +175,18 @@ def _joined(chains: Sequence[Draws]) -> Draws:
     return np.concatenate([x for x, _ in chains]), np.concatenate([g for _, g in chains])
 
 
-def _halves(chains: Sequence[Draws]) -> tuple[Draws, Draws]:
-    """Return the draws of two halves of the chains, or of one chain."""
+def _price(metric: FisherMetric) -> float:
+    """Return the operations of a gradient with a metric, relative to those with scales."""
+    rows, width = metric.factor.shape
+    # of two products, per parameter
+    own = {"diagonal": 2.0, "low rank": 2.0 + 4.0 * (rows - 1)}.get(metric.kind, float(width))
+    return (OF_DENSITY + own) / (OF_DENSITY + 2.0)
+
+
+def _halves(chains: Sequence[Draws], half: int) -> tuple[Draws, Draws]:
+    """Return the draws of `half` of the chains and of the others, or of two halves of one chain."""
     if len(chains) > 1:
-        half = len(chains) // 2
+        half = max(half, 1)
         return _joined(chains[:half]), _joined(chains[half:])
     positions, gradients = chains[0]
     half = len(positions) // 2

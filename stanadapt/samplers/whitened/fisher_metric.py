@@ -38,6 +38,10 @@ CUTOFF = 1.5
 SMALL = 12
 # beyond this number, a dense factor would take more memory and time than it saves
 LARGEST_DENSE = 1000
+# Beyond this number, products with a metric may cost more than the density: metrics have a price,
+# the former one competes without being composed, and three quarters of the chains learn, since half
+# of the draws may be fewer than the parameters.
+MANY = 300
 # scales stay in the range in which squares of positions and gradients can be computed
 SMALLEST_SCALE, LARGEST_SCALE = 1e-75, 1e75
 
@@ -107,6 +111,22 @@ def diagonal_metric(
     scale = np.where(usable, np.clip(scale, SMALLEST_SCALE, LARGEST_SCALE), former)
     flat = np.flatnonzero(~(slope > 0.0) & (spread > 0.0))
     return scales_alone(scale, flat)
+
+
+def largest_misfit(metric: FisherMetric, positions: np.ndarray, gradients: np.ndarray) -> float:
+    """Return by which factor the scale in some direction differs from the metric's, at most.
+
+    Whitened draws z have gradients b = -z / s^2 in a direction of scale s, in which z + b then has
+    the variance (s - 1 / s)^2: where the metric fits, it has no noise that few draws would show.
+    """
+    with one_blas_thread(), np.errstate(all="ignore"):
+        z, b = metric.whiten(positions - positions.mean(axis=0), gradients - gradients.mean(axis=0))
+        misfit = z + b
+        if not np.isfinite(misfit).all():
+            return np.inf
+        square = misfit @ misfit.T if len(misfit) < misfit.shape[1] else misfit.T @ misfit
+        difference = np.sqrt(max(np.linalg.eigvalsh(square / len(misfit))[-1], 0.0))
+    return float(difference / 2.0 + np.sqrt(1.0 + difference**2 / 4.0))
 
 
 def use_standard_deviations(metric: FisherMetric, positions: np.ndarray) -> FisherMetric:

@@ -28,11 +28,12 @@ NUTS_PILOT      if some of its trajectories diverged: nothing is adapted; if som
 REST            NUTS_STEP, with all that is left, if iter_warmup has no room for another stage
 
 Lengths are those for four chains; with fewer chains, blocks are longer, and with a small
-`iter_warmup` shorter. They were tuned by hand on eight posteriors, mostly regressions and
-hierarchical models.
+`iter_warmup` shorter. With more than eight, blocks at the typical set are shorter. They were tuned
+by hand on eight posteriors, mostly regressions and hierarchical models.
 
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,22 +49,23 @@ from stanadapt.samplers.whitened.fisher_metric import Metric, scales_alone
 MOVING, LEARNING = "moving to the typical set", "learning the metric"
 STRAIGHTENING, TUNING_NUTS = "straightening the posterior", "tuning the step size of NUTS"
 fit, nuts = parts.fitting, parts.nuts_block
+travel = partial(fit, least=1.0)  # chains that move need iterations, however many there are
 STAGES = {
     parts.FIRST_WINDOW: Stage(
-        MOVING, fit(arriving.FIRST_LENGTH), nuts(arriving.FIRST_DEPTH, parts.FAR_CENTER),
+        MOVING, travel(arriving.FIRST_LENGTH), nuts(arriving.FIRST_DEPTH, parts.FAR_CENTER),
         arriving.learn_first_window, parts.TRAVEL,
     ),
     parts.EARLIER: Stage(
         MOVING, fit(earlier_draws.LENGTH), nuts(arriving.DEEPEST), earlier_draws.judge_earlier
     ),
     parts.CLIMB: Stage(
-        MOVING, fit(arriving.CLIMB_LENGTH), nuts(arriving.CLIMB_DEPTH), arriving.learn_climb
+        MOVING, travel(arriving.CLIMB_LENGTH), nuts(arriving.CLIMB_DEPTH), arriving.learn_climb
     ),
     parts.TRAVEL: Stage(
-        MOVING, fit(arriving.TRAVEL_LENGTH), nuts(arriving.travel_depth), arriving.learn_travel
+        MOVING, travel(arriving.TRAVEL_LENGTH), nuts(arriving.travel_depth), arriving.learn_travel
     ),
     parts.SURVEY: Stage(
-        MOVING, fit(arriving.SURVEY_LENGTH), nuts(arriving.TRAVEL_DEPTH), tuning.learn_survey
+        MOVING, travel(arriving.SURVEY_LENGTH), nuts(arriving.TRAVEL_DEPTH), tuning.learn_survey
     ),
     parts.FIRST_METRIC: Stage(
         LEARNING, fit(arriving.FIRST_METRIC_LENGTH), nuts(arriving.DEEPEST),
@@ -112,7 +114,7 @@ def begin(settings: Any, progress: Progress, states: States) -> Result:
     starts = np.array([state.current.position for state in states])
     learned = parts.Learned(
         metric=scales_alone(np.exp(logs.mean(axis=0))), location=starts.mean(axis=0),
-        stretch=max(1.0, 4.0 / len(states)),
+        stretch=parts.stretch_for(len(states)),
         fixed=parts.Fixed(parts.FIRST_STEP, 1, settings.target_accept),
     )  # fmt: skip
     nowhere, unknown = np.full_like(starts, np.nan), np.full(len(states), np.nan)

@@ -13,7 +13,7 @@ from stanadapt.engine import adaptation, metric_factor
 from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.triangular_map import with_memory
 from stanadapt.engine.warmup import Change, Progress, Result, States
-from stanadapt.samplers.whitened.block import Window, make_room, make_window
+from stanadapt.samplers.whitened.block import MANY_CHAINS, Window, make_room, make_window
 from stanadapt.samplers.whitened.choice import UNDECIDED, Choice
 from stanadapt.samplers.whitened.choose_metric import choose_metric, draws_of
 from stanadapt.samplers.whitened.climb import Climb
@@ -36,6 +36,8 @@ NUTS_METRIC, NUTS_STEP, NUTS_PILOT, REST = "nuts metric", "nuts step", "nuts pil
 USUAL_LENGTH = 500
 # iterations reserved for the last stage if iter_warmup cuts the others short; shortest other block
 LAST, LAST_SHARE, SHORTEST = 50, 4, 4
+# the shortest blocks with more than MANY_CHAINS, relative to those with four
+LEAST_STRETCH = 1 / 8
 # lengths of windows for the metric on which trajectories have fixed length
 METRIC_WINDOWS = (30, 60)
 # largest first step of a search for the step size of fixed trajectories
@@ -186,16 +188,25 @@ def shrunk(length: float, progress: Progress) -> int:
     return round(length * min(1.0, max(shrink, 0.1)))
 
 
-def fitting(length: int | Callable[[Progress], int], *, stretched: bool = True) -> Length:
+def stretch_for(chains: int) -> float:
+    """Return the factor of the lengths of blocks: many chains together fill them sooner."""
+    return max(1.0, 4.0 / chains) if chains <= MANY_CHAINS else max(LEAST_STRETCH, 4.0 / chains)
+
+
+def fitting(
+    length: int | Callable[[Progress], int], *, stretched: bool = True, least: float = 0.0
+) -> Length:
     """Return a function for the length of a block, or for 0 if the last stage has to begin.
 
-    Lengths are those for four chains; with fewer chains, blocks are longer if `stretched`.
+    Lengths are those for four chains; with fewer chains, blocks are longer if `stretched`, and with
+    many shorter, by a factor of at least `least`.
     """
 
     def block(settings: Any, progress: Progress) -> int:
         usual = length(progress) if callable(length) else length
-        block = max(shrunk(usual * (progress.learned.stretch if stretched else 1.0), progress),
-                    SHORTEST)  # fmt: skip
+        stretch = max(progress.learned.stretch, least)
+        stretch = stretch if stretched else min(stretch, 1.0)
+        block = max(shrunk(usual * stretch, progress), SHORTEST)
         reserved = max(min(LAST, progress.ceiling // LAST_SHARE), 1)
         return block if block <= progress.left - reserved else 0
 
@@ -216,9 +227,10 @@ def nuts_block(
     def set_up(settings: Any, progress: Progress, states: States) -> Result:
         most = depth(progress) if callable(depth) else depth
         alone = progress.learned.alone or (None,) * len(states)
+        factor = metric_factor.twofold(progress.learned.metric.factor)
         prepared = [
             _differing(own, _prepare(
-                state, progress, two_stage=False, learns_step=True, search=center,
+                state, progress, factor, two_stage=False, learns_step=True, search=center,
                 max_treedepth=min(most or len(state.tree.stack), len(state.tree.stack)),
             ))
             for state, own in zip(states, alone, strict=True)
@@ -234,10 +246,11 @@ def two_stage_block(*, learns: bool) -> Change:
     def set_up(settings: Any, progress: Progress, states: States) -> Result:
         fixed = progress.learned.fixed
         averaging = as_python(adaptation.centered)(fixed.step_size, TWO_STAGE_CENTER)
+        factor = metric_factor.twofold(progress.learned.metric.factor)
         return progress, [
             _prepare(
-                state, progress, two_stage=True, learns_step=learns, step_size=fixed.step_size,
-                n_steps=fixed.n_steps, averaging=averaging, search=0.0,
+                state, progress, factor, two_stage=True, learns_step=learns,
+                step_size=fixed.step_size, n_steps=fixed.n_steps, averaging=averaging, search=0.0,
             )
             for state in states
         ]  # fmt: skip
@@ -245,10 +258,10 @@ def two_stage_block(*, learns: bool) -> Change:
     return set_up
 
 
-def _prepare(state: Any, progress: Progress, **tuning: Any) -> Any:
-    """Give a chain the metric, its tuning, and room for the block."""
+def _prepare(state: Any, progress: Progress, factor: np.ndarray, **tuning: Any) -> Any:
+    """Give a chain the metric that all share, its tuning, and room for the block."""
     learned = progress.learned
-    leapfrog = state.leapfrog._replace(factor=metric_factor.twofold(learned.metric.factor))
+    leapfrog = state.leapfrog._replace(factor=factor)
     straightening = with_memory(learned.straightened.straightening, len(state.current.position))
     return make_room(state, progress.block)._replace(
         leapfrog=leapfrog, straightening=straightening,

@@ -27,7 +27,7 @@ from stanadapt.samplers.whitened import conditionals
 from stanadapt.samplers.whitened.block import LOG_DENSITY, Window
 from stanadapt.samplers.whitened.choose_metric import LARGEST_COMPOSED, composed_metric
 from stanadapt.samplers.whitened.conditionals import Draws, Fits, join
-from stanadapt.samplers.whitened.fisher_metric import fisher_metric
+from stanadapt.samplers.whitened.fisher_metric import MANY, FisherMetric, fisher_metric
 from stanadapt.samplers.whitened.map_groups import exact_structure
 from stanadapt.samplers.whitened.map_search import Search, in_order, search
 from stanadapt.samplers.whitened.priors import LEAST_MEMBERS, Group
@@ -38,6 +38,8 @@ A, B, S, C, D, E, W, Q = conditionals.COLUMNS
 # since a mediocre map costs more than it gains, less than either this much or this share.
 LARGEST_REST, UNRELATED = 0.4, 1.0
 CLOSE, CLOSE_SHARE = 0.3, 0.2
+# the largest share of D that a map of many parameters may leave over all of them
+LARGEST_OF_ALL = 0.9
 # draws to learn from and to judge by, each; more would cost time and change nothing
 MOST_DRAWS = 300
 LEAST_DRAWS = 60
@@ -116,14 +118,21 @@ def distances(
             # would be far from a Gaussian
             for _ in range(REPEATS):
                 metric = composed_metric(metric, x, g)
+        # of many directions that are learned from few draws, noise is no distance
+        noise = metric.rank / len(x) if x.shape[1] > MANY else 0.0
         center, slope = x.mean(axis=0), g.mean(axis=0)
         x, g, _ = apply_map(straightening, *judged)
         w, b = metric.whiten(x - center, g - slope)
-        return np.nan_to_num(np.mean((w + b) ** 2, axis=0), nan=np.inf)
+        found = np.nan_to_num(np.mean((w + b) ** 2, axis=0), nan=np.inf)
+        return np.maximum(found - noise, 0.0) if noise else found
 
 
 def straighten(
-    positions: np.ndarray, gradients: np.ndarray, former: Straightened, least: float
+    positions: np.ndarray,
+    gradients: np.ndarray,
+    former: Straightened,
+    least: float,
+    metric: FisherMetric | None = None,
 ) -> Straightened:
     """Learn a map from draws of all chains and decide between it, the former one, and none.
 
@@ -136,6 +145,8 @@ def straighten(
     least
         Without a former map, none is searched for if the distance is below this and no coordinate
         has a part in it above UNRELATED.
+    metric
+        The metric in use, which was judged by draws kept aside.
 
     """
     nothing = no_map()
@@ -143,6 +154,12 @@ def straighten(
     x, g = positions[usable], gradients[usable]
     if len(x) < LEAST_DRAWS or x.shape[1] < 2:
         return Straightened(nothing, (), np.inf, np.inf)
+    if metric is not None and x.shape[1] > MANY and not former.map_is_used:
+        # by the last quarter, which did not learn it, and without the time to learn another one
+        last = [values[3 * len(values) // 4 :] - values.mean(axis=0) for values in (x, g)]
+        near = np.mean(np.add(*metric.whiten(*last)) ** 2, axis=0)
+        if near.mean() < least and near.max() < UNRELATED:
+            return Straightened(nothing, (), float(near.mean()), float(near.mean()))
     parts = _thirds(x, g)
     learned = np.concatenate([parts[0][0], parts[1][0]]), np.concatenate([parts[0][1], parts[1][1]])
     judged = parts[2]
@@ -170,6 +187,8 @@ def straighten(
         for candidate, members in candidates_of(found, first, second):
             after = distances(candidate, learned, judged)
             near = _is_near(candidate, parts_before, after, new)
+            if x.shape[1] > MANY:  # chance finds a few coordinates among many
+                near &= after.mean() < LARGEST_OF_ALL * before
             if near and after.mean() < best.distance:
                 best = Straightened(candidate, members, before, float(after.mean()))
         if best.distance < SETTLED:

@@ -25,6 +25,9 @@ from stanadapt.samplers.whitened.block import DIVERGING, STEEP, Window, make_roo
 from stanadapt.samplers.whitened.choice import ASKED_FOR, CUT_SHORT, UNDECIDED, Choice, Trajectory
 from stanadapt.samplers.whitened.choose_metric import LATER
 from stanadapt.samplers.whitened.fisher_metric import (
+    LARGEST_DENSE,
+    MANY,
+    largest_misfit,
     scales_alone,
     unbounded,
     use_standard_deviations,
@@ -36,10 +39,18 @@ FIND_LENGTH = 8
 # if the distance from a Gaussian is larger: tails in which a step of one size fails are visited
 # rarely, and a metric that contains them is learned from more draws
 GOOD_STEP, MOST_EXTRA, NEARLY_GAUSSIAN = 0.7, 2, 0.1
+# Length of the longer window by the number of parameters, if there are many: the draws from which
+# four chains learn then exceed it, whichever part is kept to judge the metric, and a metric of a
+# Gaussian is exact.
+LONG_SHARE = 0.45
+# factor by which the metric is wrong in a direction, from which that window is made
+LARGE_MISFIT = 2.0
 TUNE_LENGTH, TUNE_BLOCKS, TUNE_GAIN = 8, 8, 2.5
 MOST_STEPS, ROUND_UP = 16, 0.8
 # acceptance rate for one step if the target of the settings would need several
 LOWER_TARGET = 0.75
+# steps that will suffice with that
+NEARLY_LONG = 1.35
 PILOT_PROPOSALS, MORE_PROPOSALS = 120, 480
 # windows of NUTS on a map, after each of which it is learned again; and of one more that judges it
 STRAIGHTEN_WINDOWS, JUDGE_LENGTH = (60, 100), 60
@@ -127,10 +138,21 @@ def learn_from_fixed(settings: Any, progress: Progress, states: States) -> Resul
     step_size = min(_pooled_step(states), settings.trajectory_length)
     windows, done = fixed.windows, fixed.done + 1
     extra = len(windows) - len(parts.METRIC_WINDOWS)
+    dim, most_extra, short = window.positions.shape[2], MOST_EXTRA, step_size < GOOD_STEP
     longer = (*windows, 2 * windows[-1])
-    if done == len(windows) and step_size < GOOD_STEP and extra < MOST_EXTRA:
+    if dim > MANY:
+        step_size = min(step_size, settings.trajectory_length / fixed.n_steps)
+        # by the metric with which the window was drawn
+        misfit = largest_misfit(progress.learned.metric, *window.pooled)
+        short = misfit > LARGE_MISFIT
+    if MANY < dim <= LARGEST_DENSE:
+        longer, most_extra = (*windows, max(longer[-1], round(LONG_SHARE * dim))), 1
+    if done == len(windows) and short and extra < most_extra:
         windows = longer
+    former = progress.learned.metric.kind
     progress = learn_metric(settings, progress, window)
+    if dim > MANY and progress.learned.metric.kind != former:
+        step_size = parts.FIRST_STEP
     progress = _fixed(progress, step_size=step_size, windows=windows, done=done)
     progress = progress.learning(divergences=window.divergences)
     if done < len(windows):
@@ -160,7 +182,7 @@ def straighten_if(
         return progress
     window = make_window(states)
     positions, gradients = window.pooled
-    found = straighten(positions, gradients, learned.straightened, least)
+    found = straighten(positions, gradients, learned.straightened, least, learned.metric)
     if found.map_is_used and not fits_all_chains(found.straightening, window):
         found = found._replace(straightening=UNCHANGED.straightening, groups=())
     # once there is a map, windows are counted instead
@@ -258,18 +280,23 @@ def learn_step(settings: Any, progress: Progress, states: States) -> Result:
     half, length = TUNE_BLOCKS // 2, settings.trajectory_length
     step_size = _adjusted(settings, progress, states)
     fixed = fixed._replace(step_size=step_size)
+    dim = len(progress.learned.location)
+    most = pilots.most_steps(dim, length)
     if done == half and _steps(settings, step_size) > 1:
-        # several steps, if fixed trajectories are requested; otherwise one, with a lower target
-        if settings.trajectory == Trajectory.chosen:
+        # several steps, if fixed trajectories are requested; otherwise one, with a lower target,
+        # unless there are many parameters
+        if settings.trajectory == Trajectory.chosen and (
+            round(length / step_size) > most or most == 1 or step_size > NEARLY_LONG
+        ):
             lower = min(settings.target_accept, LOWER_TARGET)
             fixed = fixed._replace(target_accept=lower, step_size=length)
         else:
-            n_steps = _steps(settings, step_size)
+            n_steps = round(length / step_size) if dim > MANY else _steps(settings, step_size)
             fixed = fixed._replace(n_steps=n_steps, step_size=min(step_size, length / n_steps))
     progress = progress.learning(fixed=fixed._replace(piloted=np.empty(0)))
     if done < TUNE_BLOCKS:
         return progress.to(parts.TUNE_STEP), states
-    reason = pilots.steps_too_short(fixed.step_size, fixed.n_steps)
+    reason = pilots.steps_too_short(fixed.step_size, fixed.n_steps, most)
     if reason and settings.trajectory == Trajectory.chosen:
         return _after_one_step(settings, progress, reason), states
     return progress.to(parts.PILOT), states
@@ -326,10 +353,13 @@ def learn_from_pilot(settings: Any, progress: Progress, states: States) -> Resul
     acceptance = np.append(fixed.piloted, window.acceptance)
     divergences, continued = learned.divergences + window.divergences, fixed.piloted.size > 0
     bent = fixed.n_steps == 2 and learned.straightened.distance_before > DOUBTFUL_FOR_TWO
+    many = fixed.n_steps > 1 and window.positions.shape[2] > MANY
     progress = progress.learning(divergences=divergences)
     choice = pilots.choose(
         settled=learned.settled, divergences=divergences, step_size=fixed.step_size,
         n_steps=fixed.n_steps, acceptance=acceptance, continued=continued,
+        most=pilots.most_steps(window.positions.shape[2], settings.trajectory_length),
+        scale=largest_misfit(learned.metric, *window.pooled) if many else 1.0,
     )  # fmt: skip
     if settings.trajectory == Trajectory.fixed:
         choice = Choice(True, ASKED_FOR)

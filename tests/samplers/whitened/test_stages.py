@@ -199,7 +199,7 @@ def proposals(count, low=0, rejected=0):
 def test_shares_that_are_acceptable(count, low, rejected, continued, fixed):
     found = choose(
         settled=True, divergences=0, step_size=1.8, n_steps=1,
-        acceptance=proposals(count, low, rejected), continued=continued,
+        acceptance=proposals(count, low, rejected), continued=continued, most=1, scale=1.0,
     )  # fmt: skip
     assert found.two_stage is fixed
     assert ("rejected: curvature varies" in found.reason) is not fixed

@@ -1,0 +1,68 @@
+"""Beyond 300 parameters: prices of metrics, several steps, and what a pilot asks of a metric."""
+
+import numpy as np
+import pytest
+
+from stanadapt.samplers.whitened.block import Window
+from stanadapt.samplers.whitened.choice import LARGEST_MISFIT, choose, most_steps
+from stanadapt.samplers.whitened.choose_metric import choose_metric
+from stanadapt.samplers.whitened.fisher_metric import MANY, largest_misfit, scales_alone
+from stanadapt.samplers.whitened.stage_parts import stretch_for
+
+
+def gaussian_chains(eigenvalues, draws, seed=0):
+    """Four chains of a Gaussian with these variances along random directions."""
+    rng, n = np.random.default_rng(seed), len(eigenvalues)
+    basis = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    along = rng.standard_normal((4, draws, n)) * np.sqrt(eigenvalues)
+    return [(z @ basis.T, -(z / eigenvalues) @ basis.T) for z in along]
+
+
+@pytest.mark.parametrize("scale", [0.2, 1.0, 5.0])
+def test_a_misfit_is_seen_in_few_draws(scale):
+    """Ten draws of each chain in 400 dimensions, one of them wrong by a factor."""
+    variances = np.ones(400)
+    variances[0] = scale**2
+    chains = gaussian_chains(variances, 10)
+    x, g = (np.concatenate(each) for each in zip(*chains, strict=True))
+    found = largest_misfit(scales_alone(np.ones(400)), x, g)
+    assert found == pytest.approx(max(scale, 1.0 / scale), rel=0.35)
+
+
+def test_a_full_metric_has_its_price():
+    """Variances of 0.4 to 2.5 gain less than products with it cost; those of 0.001 to 1000 more."""
+    n, former = 400, scales_alone(np.ones(400))
+    mild, strong = np.geomspace(0.4, 2.5, n), np.geomspace(1e-3, 1e3, n)
+    assert choose_metric(former, gaussian_chains(mild, 30), 2.0).kind == "diagonal"
+    found = choose_metric(former, gaussian_chains(strong, 200), 2.0)
+    assert found.kind == "dense"
+    # it competes with what later draws teach, which are too few here
+    assert choose_metric(found, gaussian_chains(strong, 12, seed=0), 2.0) is found
+
+
+def test_several_steps_need_many_parameters_and_a_metric_that_fits():
+    assert [most_steps(n, 1.8) for n in (2, MANY, 1000, 10_000, 100_000)] == [1, 1, 3, 6, 10]
+    pilot = {"settled": True, "divergences": 0, "acceptance": np.full(120, 0.9)}
+    fits = {"step_size": 0.6, "n_steps": 3, "most": 3, "scale": 1.4}
+    assert choose(**pilot, **fits).two_stage
+    for change in ({"most": 1}, {"scale": LARGEST_MISFIT + 0.1}, {"step_size": 0.3}):
+        assert not choose(**pilot, **{**fits, **change}).two_stage
+
+
+def window_of(levels):
+    numbers = np.zeros((len(levels), 4, 4))
+    numbers[:, :, 1] = np.asarray(levels, float)[:, None]
+    nothing = np.zeros((len(levels), 4, 2))
+    return Window(nothing, nothing, numbers, np.ones(len(levels), bool))
+
+
+def test_of_many_chains_a_few_may_be_unsettled():
+    """Up to eight chains all must have settled; of 256, one that has not counts for nothing."""
+    for chains, settled in ((8, False), (256, True)):
+        levels = np.zeros(chains)
+        levels[3] = -60.0
+        assert window_of(levels).settled(np.zeros(chains), 2) is settled
+        assert window_of(levels).levels_differ(2) is not settled
+        assert window_of(levels).far_below(2).sum() == 1
+    assert not window_of(np.arange(256.0)).settled(np.arange(256.0), 2)
+    assert [stretch_for(chains) for chains in (1, 4, 8, 16, 256)] == [4.0, 1.0, 1.0, 0.25, 0.125]
