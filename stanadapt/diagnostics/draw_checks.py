@@ -19,8 +19,9 @@ import numpy as np
 from stanadapt import results
 from stanadapt.diagnostics import mixing, reasons
 from stanadapt.diagnostics.control_variates.agreement import disagreement
-from stanadapt.diagnostics.mixing import ESS_PER_CHAIN, R_HAT, R_HAT_UNUSABLE
+from stanadapt.diagnostics.mixing import ESS_PER_CHAIN, R_HAT, R_HAT_UNUSABLE, limits
 from stanadapt.diagnostics.outlying_chain import describe_outlying_chain
+from stanadapt.diagnostics.ranked import is_nested
 from stanadapt.diagnostics.reasons import DO_NOT_USE, FINE, TOO_SHORT, Check, Worse, count_draws
 from stanadapt.diagnostics.screening import Screened, is_constant, screen
 from stanadapt.results import Fit
@@ -90,7 +91,7 @@ class Drawn(reasons.Judged):
     @property
     def times(self) -> int:
         """How many times as many draws should suffice."""
-        return int(np.ceil(ESS_PER_CHAIN * self.chains / max(self.smallest[0], 1.0)))
+        return int(np.ceil(limits(self.chains)[1] / max(self.smallest[0], 1.0)))
 
     @cached_property
     def hardly_moves(self) -> bool:
@@ -148,7 +149,9 @@ def _worst_r_hat(fit: Drawn, r_hat: dict[str, float], limit: float) -> Found:
     name = max(values, key=lambda name: values[name])
     value = values[name]
     outlier = describe_outlying_chain(fit.columns[name], r_hat[name]) if value > limit else ""
-    return {"value": value, "name": name, "r_hat": r_hat[name], "outlier": outlier}
+    nested = is_nested(fit.chains, fit.draws)
+    kind = "The nested R-hat (of superchains with one start each)" if nested else "R-hat"
+    return {"value": value, "name": name, "r_hat": r_hat[name], "outlier": outlier, "kind": kind}
 
 
 def _r_hat_of_halves(fit: Drawn) -> Found:
@@ -163,7 +166,8 @@ def _r_hat_of_halves(fit: Drawn) -> Found:
 def _lacking_draws(fit: Drawn) -> Found:
     if not fit.columns:
         return {}
-    (ess, name, kind), enough = fit.smallest, ESS_PER_CHAIN * fit.chains
+    (ess, name, kind), enough = fit.smallest, int(limits(fit.chains)[1])
+    per_chain = "" if enough < ESS_PER_CHAIN * fit.chains else f" ({ESS_PER_CHAIN} per chain)"
     thin = int(fit.attribute("thin", 1))
     if fit.hardly_moves:
         remedy = (
@@ -180,7 +184,8 @@ def _lacking_draws(fit: Drawn) -> Found:
         length = fit.times * fit.draws * thin
         remedy = f"Draw {fit.times} times as many (iter_sampling={length})."
     return {
-        "value": enough - ess, "ess": ess, "enough": enough, "name": name, "kind": kind,
+        "value": enough - ess, "ess": ess, "enough": f"{enough}{per_chain}", "name": name,
+        "kind": kind,
         "remedy": remedy,
     }  # fmt: skip
 
@@ -225,7 +230,7 @@ def _missing_quantities(fit: Drawn) -> Found:
 
 
 DISAGREE = (
-    "R-hat of {{name}} is {{r_hat:.3f}}, above {limit:g}: {who} disagree. {{outlier}}{remedy}"
+    "{{kind}} of {{name}} is {{r_hat:.3f}}, above {limit:g}: {who} disagree. {{outlier}}{remedy}"
 )
 LONGER = "Run longer (iter_sampling)."
 OTHERWISE = "Lengthen warm-up (iter_warmup), or use {other}."
@@ -283,8 +288,8 @@ CONVERGENCE = (
     ),
     Check(
         "low_ess", _lacking_draws, TOO_SHORT,
-        "The {kind} effective sample size of {name} is {ess:.0f}, below {enough} "
-        f"({ESS_PER_CHAIN} per chain). {{remedy}}",
+        "The {kind} effective sample size of {name} is {ess:.0f}, below {enough}. "
+        "{remedy}",
     ),
     Check(
         "chains_differ", _chains_differ, FINE,

@@ -29,7 +29,8 @@ from stanadapt.results import arviz_module
 R_HAT, R_HAT_UNUSABLE = 1.01, 1.05
 # of chains that do not overlap, R-hat is a ratio of rounding errors: infinite
 LARGEST_R_HAT = 1000.0
-ESS_PER_CHAIN = 100  # smallest effective sample size, in the bulk and in the tails
+# smallest effective sample size, in the bulk and in the tails; of many chains, that of all suffices
+ESS_PER_CHAIN, ESS_IN_ALL = 100, 1000
 TAILS = (0.05, 0.95)  # as in ArviZ 0.23; 1.x uses 5.5 % and 94.5 %
 FEWEST = 4  # draws per chain from which ArviZ estimates an effective sample size
 CACHED = 2000  # columns in the cache, a hundred bytes each
@@ -46,7 +47,8 @@ LONG = 20_000
 class Mixing(NamedTuple):
     """Diagnostics of one column; NaN if ArviZ cannot compute them."""
 
-    r_hat: float  # split, rank-normalized and folded R-hat; NaN for a single chain
+    # split, rank-normalized and folded R-hat, or nested of many short chains; NaN for one chain
+    r_hat: float
     ess_bulk: float  # rank-normalized effective sample size of all chains together
     ess_tail: float  # the smaller effective sample size of the two quantiles `TAILS`
 
@@ -163,7 +165,7 @@ def limits(chains: int) -> tuple[float, float]:
     A single chain is compared with itself: its few draws per part may exceed the lower limit of
     R-hat by chance.
     """
-    return (R_HAT if chains > 1 else R_HAT_UNUSABLE), float(ESS_PER_CHAIN * chains)
+    return (R_HAT if chains > 1 else R_HAT_UNUSABLE), float(min(ESS_PER_CHAIN * chains, ESS_IN_ALL))
 
 
 def _is_far(mixed: Mixing, one_chain: bool, r_hat: float, ess: float) -> bool:

@@ -5,6 +5,8 @@ A file of its own, since `draw_checks` would hold two ideas with it.
 
 import numpy as np
 
+from stanadapt.diagnostics.mixing import mixing
+from stanadapt.diagnostics.ranked import MANY_CHAINS, lone_chain
 from stanadapt.results import arviz_module
 
 # a chain stands out if its mean differs from that of the others by more than FEWEST_ERRORS joint
@@ -21,6 +23,8 @@ def outlying_chain(draws: np.ndarray, r_hat: float) -> int | None:
     """
     if len(draws) < 3 or not np.isfinite(r_hat):
         return None
+    if len(draws) >= MANY_CHAINS:
+        return lone_chain(draws)
     chain = _outlier_by_mean(draws)
     return _outlier_by_r_hat(draws, r_hat) if chain is None else chain
 
@@ -40,7 +44,7 @@ def describe_outlying_chain(draws: np.ndarray, r_hat: float) -> str:
 
 def _r_hat_without(draws: np.ndarray, chain: int) -> float:
     with np.errstate(divide="ignore", invalid="ignore"):  # none of the others moved
-        return float(arviz_module().rhat(np.delete(draws, chain, axis=0)))
+        return mixing(np.delete(draws, chain, axis=0)).r_hat
 
 
 def _outlier_by_mean(draws: np.ndarray) -> int | None:

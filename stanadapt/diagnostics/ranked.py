@@ -9,7 +9,9 @@ A file of its own, so that nothing else depends on how ArviZ ranks.
 References
 ----------
 Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Rank-normalization, folding, and
-localization: an improved R-hat, Bayesian Analysis 16.
+localization: an improved R-hat, Bayesian Analysis 16. Margossian, Hoffman, Sountsov, Riou-Durand,
+Vehtari and Gelman (2024), Nested R-hat: assessing the convergence of Markov chain Monte Carlo when
+running many short chains, Bayesian Analysis.
 
 """
 
@@ -21,6 +23,10 @@ from scipy.special import ndtri
 from stanadapt.results import arviz_module, quantile
 
 SHORTEST = 8  # draws per chain: ArviZ refuses to estimate from halves of fewer than four
+# Parts of chains with fewer draws than this vary more than R-hat allows, although nothing is wrong.
+# With this many chains, superchains are compared instead, of the chains with the same start
+MANY_CHAINS, FEW_DRAWS, SUPERCHAINS = 32, 100, 16
+LONE = 8.0  # distance of a chain from the others, in robust sds of their means, that is no chance
 
 
 class Ranked:
@@ -58,8 +64,8 @@ class Ranked:
         distances = np.abs(self._sorted - median)
         order = np.argsort(distances, kind="stable")  # merges the two sorted parts
         folded = self._normal_scores(self._order[order], distances[order])
-        each = [arviz_module().rhat(x, method="identity") for x in (self._scores, folded)]
-        return float(max(each))
+        measure = nested_r_hat if is_nested(*self._draws.shape) else _plain_r_hat
+        return float(max(measure(x) for x in (self._scores, folded)))
 
     def ess_bulk(self) -> float:
         """Return the effective sample size of the scores."""
@@ -71,6 +77,49 @@ class Ranked:
         ordered = np.sort(self._draws, axis=None) if odd else self._sorted
         below = [self._halves <= quantile(ordered, p) for p in tails]
         return float(min(arviz_module().ess(x, method="identity") for x in below))
+
+
+def is_nested(chains: int, draws: int) -> bool:
+    """Whether R-hat of this many chains, of so many draws each, is the nested one."""
+    return chains >= MANY_CHAINS and draws < FEW_DRAWS
+
+
+def _plain_r_hat(halves: np.ndarray) -> float:
+    return float(arviz_module().rhat(halves, method="identity"))
+
+
+def nested_r_hat(halves: np.ndarray) -> float:
+    """Return the nested R-hat of halves of chains, first all first ones: shape (2 chain, draw).
+
+    Compared are superchains, of the chains with the same start, and the two halves of all chains,
+    in which a common drift shows. One chain far from all others would hardly change the mean of a
+    superchain: it is compared with them.
+    """
+    chains = len(halves) // 2
+    whole = np.hstack([halves[:chains], halves[chains:]])
+    superchains = [whole[k::SUPERCHAINS] for k in range(SUPERCHAINS)]
+    found = max(_r_hat_of(superchains), _r_hat_of([halves[:chains], halves[chains:]]))
+    lone = lone_chain(whole)
+    if lone is not None:
+        found = max(found, _r_hat_of([whole[lone : lone + 1], np.delete(whole, lone, axis=0)]))
+    return found
+
+
+def _r_hat_of(superchains: list[np.ndarray]) -> float:
+    """Return nested R-hat, the variances within chains and between those of a superchain pooled."""
+    means = [chains.mean(axis=1) for chains in superchains]
+    between = [mean.var(ddof=1) if len(mean) > 1 else 0.0 for mean in means]
+    within = [chains.var(axis=1, ddof=1).mean() for chains in superchains]
+    apart = np.var([mean.mean() for mean in means], ddof=1)
+    return float(np.sqrt(1.0 + apart / np.mean(np.add(between, within))))
+
+
+def lone_chain(draws: np.ndarray) -> int | None:
+    """Return the index of the chain whose mean is farthest from the others, if it is `LONE`."""
+    means = draws.mean(axis=1)
+    distances = np.abs(means - np.median(means))
+    lone = int(np.argmax(distances))
+    return lone if distances[lone] > LONE * 1.4826 * np.median(distances) else None
 
 
 @functools.lru_cache(maxsize=4)

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from stanadapt.diagnostics.ranked import SUPERCHAINS, is_nested
 from stanadapt.engine.chain import Chain, ChainDesign, Keeper, compiled_functions
 from stanadapt.engine.compilation_progress import compiling
 from stanadapt.engine.console import reporter, slow_step
@@ -62,9 +63,14 @@ def _initial_positions(setup: Setup, rngs: list[np.random.Generator]) -> list[np
     watch, gradient = setup.watch, bool(setup.design.sampler.uses_gradient)
     try:
         with slow_step(setup.design.plan.show_progress, "Seeking starting points"):
-            return initial_positions(
+            positions = initial_positions(
                 setup.target, setup.inits, rngs, gradient, watch.before_chains
             )  # fmt: skip
+            plan = setup.design.plan
+            if setup.inits is None and is_nested(plan.chains, plan.draws):
+                # for nested R-hat: chains with the same start are compared with the others
+                return [positions[k % SUPERCHAINS].copy() for k in range(plan.chains)]
+            return positions
     except KeyboardInterrupt:
         if not watch.note:
             raise

@@ -55,7 +55,8 @@ def sample(
         Iterations per chain. Default: chosen by the sampler. For whitened_hmc, iter_warmup is an
         upper limit: its warm-up ends when it has settled. If iter_sampling is not given, chains of
         an exact sampler (except smc) continue to up to four times their default length, provided
-        that this is likely to bring R-hat below 1.01 and bulk and tail ESS above 100 per chain.
+        that this is likely to bring R-hat below 1.01 and bulk and tail ESS above 100 per chain, or
+        1,000 in all.
     seed : int, optional
         Seed of the random numbers, 0 to 2**32 - 1. Default: a random one, recorded in the result.
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from stanadapt.diagnostics.control_variates.tail_shape import tail_shape
 from stanadapt.diagnostics.mixing import (
-    ESS_PER_CHAIN,
     R_HAT,
     Mixing,
+    limits,
     measure_mixing,
     measure_worst,
     mixing,
@@ -63,7 +63,7 @@ def with_stopping_rule(
     left the number of iterations to this sampler, grows until the verdict finds enough draws, or is
     too far from that.
     """
-    usable = float(ESS_PER_CHAIN * plan.chains)
+    usable = limits(plan.chains)[1]
     if until_ess is not None or until_mcse is not None:
         size, error = float(until_ess or usable), float(until_mcse or 0.0)
         return plan._replace(until_ess=size, until_mcse=error, most_iterations=0)

@@ -5,6 +5,7 @@ import pytest
 from scipy.signal import lfilter
 
 from stanadapt.diagnostics.mixing import TAILS, halves_r_hat, mixing
+from stanadapt.diagnostics.outlying_chain import outlying_chain
 from stanadapt.results import arviz_module
 
 
@@ -78,3 +79,19 @@ def test_r_hat_of_the_halves_of_a_chain_equals_that_of_arviz():
         half = length // 2
         expected = float(arviz_module().rhat(x[0, : 2 * half].reshape(2, half)))
         assert halves_r_hat(x) == pytest.approx(expected, rel=1e-9)
+
+
+def test_nested_r_hat_of_many_short_chains():
+    """Of 256 x 16 draws, 128 effective ones in a superchain give 1.004; split R-hat is 1.03."""
+    rng = np.random.default_rng(11)
+    fine = lfilter([0.95], [1.0, -0.3], rng.standard_normal((256, 40)), axis=1)[:, 24:]
+    assert mixing(fine).r_hat < 1.01
+    assert float(arviz_module().rhat(fine)) > 1.03
+    lone, drift, starts = fine.copy(), fine + 0.5 * (np.arange(16) < 8), fine.copy()
+    lone[77] += 6.0
+    starts += np.resize(rng.normal(0.0, 0.4, 16), 256)[:, None]
+    for planted in (lone, drift, starts):
+        assert mixing(planted).r_hat > 1.015
+    assert mixing(lone).r_hat > 1.05
+    assert outlying_chain(lone, mixing(lone).r_hat) == 77
+    assert outlying_chain(fine, 1.02) is None
