@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from stanadapt.studies.expectations.expectations import expectations
     from stanadapt.studies.optimize import optimize
     from stanadapt.studies.repeats.compare_repeats import compare_repeats
+    from stanadapt.studies.repeats.sample_many import sample_many
     from stanadapt.studies.report.report import report
     from stanadapt.targets.python_density import Density
     from stanadapt.targets.stan.tables import stan_data
@@ -53,6 +54,7 @@ _PLACES = {
     "report": "studies.report.report",
     "resume": "runs.resume",
     "sample": "runs.sample",
+    "sample_many": "studies.repeats.sample_many",
     "save": "results.formats",
     "sbc": "studies.calibration.sbc",
     "stan_data": "targets.stan.tables",
@@ -97,6 +99,7 @@ __all__ = [
     "report",
     "resume",
     "sample",
+    "sample_many",
     "samplers",
     "save",
     "sbc",

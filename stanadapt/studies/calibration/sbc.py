@@ -3,7 +3,6 @@
 import secrets
 import warnings
 from collections import abc
-from concurrent.futures import as_completed
 from contextlib import closing
 from hashlib import sha256
 from os import PathLike
@@ -11,19 +10,18 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
-from rich.progress import Progress
 
 from stanadapt import results
 from stanadapt.diagnostics.mixing import efficiency
-from stanadapt.engine.console import line_console
 from stanadapt.engine.plan import LARGEST_SEED
 from stanadapt.engine.protocol import AUTO, SamplerName
 from stanadapt.errors import StanadaptError, require_whole
 from stanadapt.runs.sample import sample
-from stanadapt.runs.workers import as_executor, require_executor
+from stanadapt.runs.workers import require_executor
 from stanadapt.studies.calibration.generator import Generator, require_parameters
 from stanadapt.studies.calibration.ranks import Calibration, RankBands
 from stanadapt.studies.stored_rows import StoredRows
+from stanadapt.studies.tasks import each_result
 from stanadapt.targets.coordinates import element_name
 from stanadapt.targets.stan.program import Program, read
 from stanadapt.targets.target import Data, Target, variable_name
@@ -125,7 +123,8 @@ def sbc(
     task = Task(drawing, backend, sampler, {**OPTIONS, **options}, largest)
     store.open(_identity(task, seed))
     missing = sorted(set(range(count)) - {row["number"] for row in store.rows})
-    simulated = closing(_simulate(task, missing, seed, executor, show_progress))
+    tasks = ((task, number, _seeds(seed, number)) for number in missing)
+    simulated = closing(each_result(simulate, tasks, executor, "calibrating", show_progress))
     with warnings.catch_warnings(), simulated as new_rows:
         warnings.simplefilter("ignore")  # the result counts failures and short runs
         for row in new_rows:
@@ -141,28 +140,6 @@ def _read(program: Any) -> Program:
 def _seeds(seed: int, number: int) -> tuple[int, int]:
     first, second = np.random.SeedSequence([seed, number]).generate_state(2, np.uint32)
     return int(first), int(second)
-
-
-def _simulate(
-    task: "Task", missing: list[int], seed: int, executor: Any, show: bool
-) -> abc.Generator[dict[str, Any], None, None]:
-    """Run the missing simulations, here or on workers, with a bar."""
-    with Progress(console=line_console(), disable=not show) as bar:
-        progress = bar.add_task("calibrating", total=len(missing))
-        if executor is None:
-            for number in missing:
-                yield simulate(task, number, _seeds(seed, number))
-                bar.advance(progress)
-            return
-        workers = as_executor(executor)
-        futures = [workers.submit(simulate, task, n, _seeds(seed, n)) for n in missing]
-        try:
-            for future in as_completed(futures):
-                yield future.result()
-                bar.advance(progress)
-        finally:  # an error, or Ctrl-C, does not wait for simulations that have not begun
-            for future in futures:
-                future.cancel()
 
 
 def _calibration(task: "Task", rows: list[dict[str, Any]], seed: int) -> Calibration:

@@ -143,7 +143,7 @@ def compare_repeats(
     if not is_one_of(engine, {NO_NUTS}):
         stan_name = name_of_stan_nuts(settings_by_sampler)
         described = {stan_name: {"engine": choose_engine(engine)}, **described}
-    settings = {**common, **lengths, "inits": _digest(inits), "variables": _sort_names(var_names)}
+    settings = {**common, **lengths, "inits": digest_of(inits), "variables": _sort_names(var_names)}
     del settings["show_progress"]
     stored = RepeatRows(run)
     seed = _choose_seed(seed, None if force else stored.earlier())
@@ -327,7 +327,7 @@ def _source(reference: Any) -> str:
         return "none"
     posterior = results.dataset(reference, "posterior").isel(chain=0, draw=0)
     numbers = {str(name): x.values.tolist() for name, x in posterior.data_vars.items()}
-    return f"{results.source_name(reference)} {_digest(numbers)}"
+    return f"{results.source_name(reference)} {digest_of(numbers)}"
 
 
 def _sort_names(var_names: Collection[str] | None) -> list[str] | None:
@@ -336,7 +336,7 @@ def _sort_names(var_names: Collection[str] | None) -> list[str] | None:
     return sorted(require_names("var_names", var_names))
 
 
-def _digest(inits: Any) -> Any:
+def digest_of(inits: Any) -> Any:
     """Identify starting values: a number or a word by itself, anything longer by a hash."""
     if isinstance(inits, str | PathLike) and Path(inits).is_file():
         text = Path(inits).read_bytes()

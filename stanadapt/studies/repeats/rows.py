@@ -67,6 +67,7 @@ def make_row(
     compiled_before: float,
     quiet: bool,
     reference: Any = None,
+    recurring: tuple[str, ...] = ("data",),
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, Any]:
     """Draw with one seed, and return the row of the tidy table.
@@ -74,6 +75,7 @@ def make_row(
     `compiled_before` are seconds of compilation that the fit records although they were spent
     earlier; `quiet` suppresses warnings other than verdicts, which are in the row in any case.
     `reference` has draws of the same target, against which errors are measured.
+    Errors of the stages `recurring` would recur in every run of the study.
 
     Raises
     ------
@@ -91,7 +93,7 @@ def make_row(
             fit = draw(seed=seed)
         except StanadaptError as error:
             _raise_if_interrupted(error)
-            if error.recurs("data"):
+            if error.recurs(*recurring):
                 raise
             empty = dict.fromkeys((*COMPARED, *MEASURES), np.nan)
             return _order(row | empty | {"verdict": "", "failure": " ".join(str(error).split())})
