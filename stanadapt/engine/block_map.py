@@ -67,6 +67,44 @@ def size_of_work(terms: int, hubs: int, n: int, envelope: int) -> int:
     return 1 + terms * (1 + hubs) + 2 * envelope + 4 * n
 
 
+SIZES = 5  # numbers at the beginning of a packed map: K, H, n, F, and the size of the envelope
+
+
+def pack(block: BlockMap) -> Vector:
+    """Return a map as a single array, of which `unpacked` returns views, workspace included."""
+    (terms, hubs), n = block.exponents.shape, len(block.block)
+    sizes = np.array([terms, hubs, n, len(block.free), block.precisions.shape[1]])
+    words = [np.asarray(part).ravel() for part in (sizes, *block)]
+    return np.concatenate([
+        (part.astype(np.int64) if part.dtype.kind == "i" else part.astype(float)).view(float)
+        for part in words
+    ])  # fmt: skip
+
+
+@jit
+def unpacked(packed):
+    """Return the BlockMap that `pack` has made an array of, as views of it."""
+    sizes = packed[:SIZES].view(np.int64)
+    terms, hubs, n, free, envelope = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
+    a = SIZES + hubs + n + free
+    numbers = packed[SIZES:a].view(np.int64)
+    b = a + terms * hubs
+    c = b + terms * hubs
+    d = c + 3 * hubs
+    rows = packed[d : d + 2 * n].view(np.int64)
+    e = d + 2 * n
+    f = e + terms * envelope
+    g = f + terms * n
+    h = g + terms * n * free
+    return BlockMap(
+        numbers[:hubs], numbers[hubs : hubs + n], numbers[hubs + n :],
+        packed[a:b].reshape((terms, hubs)), packed[b:c].reshape((terms, hubs)),
+        packed[c:d].reshape((hubs, 3)), rows[:n], rows[n:],
+        packed[e:f].reshape((terms, envelope)), packed[f:g].reshape((terms, n)),
+        packed[g:h].reshape((terms * n, free)), packed[h : h + n], packed[h + n :],
+    )  # fmt: skip
+
+
 @jit
 def _views(block):
     """Return the parts of the workspace: f, df/dp, L, B, m, e, u, v."""
@@ -229,15 +267,39 @@ def pull_back(block, x, gradient):
 
     The workspace must be that of x.
     """
-    f, slope, factor, by_factor, mean, away, u, v = _views(block)
-    n, start, first = mean.shape[0], block.start, block.first
-    for i in range(n):
+    _, _, factor, _, _, _, u, v = _views(block)
+    for i in range(u.shape[0]):
         u[i] = gradient[block.block[i]]
     _forward(block, factor, u)
-    for i in range(n):
+    for i in range(u.shape[0]):
         gradient[block.block[i]] = v[i] = u[i]
-    if block.work[0] == 0.0:
-        return
+    if block.work[0] != 0.0:
+        _hand_on(block, x, gradient, 1.0)
+
+
+@jit
+def push_forward(block, x, gradient):
+    """Undo `pull_back`: replace the gradient in y by that of the log density of x."""
+    _, _, factor, _, _, _, u, v = _views(block)
+    for i in range(u.shape[0]):
+        u[i] = v[i] = gradient[block.block[i]]
+    for i in range(u.shape[0]):
+        own, entry = block.start[i] - block.first[i], 0.0
+        for k in range(block.first[i], i + 1):
+            entry += factor[own + k] * u[k]
+        gradient[block.block[i]] = entry
+    if block.work[0] != 0.0:
+        _hand_on(block, x, gradient, -1.0)
+
+
+@jit
+def _hand_on(block, x, gradient, sign):
+    """Add the block's part to the gradient by hubs and free coordinates, or take it away.
+
+    u, and v to begin with, are the gradient in y.
+    """
+    f, slope, factor, by_factor, mean, away, u, v = _views(block)
+    n, start, first = mean.shape[0], block.start, block.first
     _backward(block, factor, v)
     # the derivative by L, then by the lower half of Q
     for i in range(n):
@@ -259,10 +321,10 @@ def pull_back(block, x, gradient):
             entry, row = block.shifts[k, i], k * n + i
             for q in range(block.free.shape[0]):
                 entry -= block.couplings[row, q] * x[block.free[q]]
-                gradient[block.free[q]] -= f[k] * block.couplings[row, q] * v[i]
+                gradient[block.free[q]] -= sign * f[k] * block.couplings[row, q] * v[i]
             by_function += v[i] * entry
         for h in range(block.hubs.shape[0]):
-            gradient[block.hubs[h]] += slope[k, h] * by_function
+            gradient[block.hubs[h]] += sign * slope[k, h] * by_function
 
 
 @jit

@@ -42,7 +42,7 @@ from stanadapt.engine.protocol import (
 )
 from stanadapt.engine.settings import as_compiled
 from stanadapt.engine.threads import ThreadPool
-from stanadapt.engine.warmup import next_block
+from stanadapt.engine.warmup import NO_BOUNDS, next_block
 
 Constrain = Callable[[np.ndarray, np.ndarray], int]
 
@@ -175,6 +175,7 @@ class ChainDesign(NamedTuple):
     keep_unconstrained: bool = False
     keep_extra: bool = False
     init: Callable | None = None  # replaces the sampler's `init`, unless it is None
+    bounds: np.ndarray = NO_BOUNDS  # of `Progress`
 
 
 def compiled_functions(sampler: Sampler) -> tuple[Callable, ...]:
@@ -219,7 +220,7 @@ class Chain:
         # for compiled functions; `settings` are as the user gave them
         self.compiled_settings = as_compiled(settings)
         self._advance = _advance
-        self.plan, self.rng = plan, rng
+        self.plan, self.rng, self.bounds = plan, rng, design.bounds
         self.stat_names = ("lp", "n_evaluations", *sampler.info._fields)
         dim = density.dim if design.keep_unconstrained else 0
         widths = design.n_constrained, len(self.stat_names), dim

@@ -19,11 +19,11 @@ from stanadapt.engine.density import (
     call_value,
 )
 from stanadapt.engine.triangular_map import (
-    WORK,
     TriangularMap,
     place,
     pull_back,
     residual,
+    with_memory,
 )
 from stanadapt.engine.wrapped_density import Program, Vector, parts_at, program_of, wrapped
 
@@ -36,42 +36,40 @@ class Straightening(NamedTuple):
     position: Vector  # workspace, shape (size,)
 
 
-def straightened(density: Density, rows: np.ndarray) -> Density:
+def straightened(density: Density, straightening: TriangularMap) -> Density:
     """Return a density of y, with new counters, in front of a density of x.
 
     Parameters
     ----------
     density
         Density of x. Its counters are not used; the model behind it must outlive the result.
-    rows
-        Rows of a `TriangularMap`, shape (mapped, COLUMNS).
+    straightening
+        The map; the density gets a copy, with separate workspace.
 
     """
-    straightening = TriangularMap(rows, np.zeros((WORK, density.size)))
-    parts = Straightening(program_of(density), straightening, np.zeros(density.size))
+    own = with_memory(straightening, density.size)
+    parts = Straightening(program_of(density), own, np.zeros(density.size))
     return wrapped(density, parts, value_of_straightened, gradient_of_straightened)
 
 
 @jit
-def places(rows, positions, out, log_jacobians):
+def places(straightening, positions, out, log_jacobians):
     """Write x of y for rows of positions, and the log of the Jacobian |dx/dy| of each."""
-    straightening = TriangularMap(rows, np.empty((WORK, positions.shape[1])))
     for i in range(positions.shape[0]):
         log_jacobians[i] = place(straightening, positions[i], out[i])
 
 
 @jit
-def residuals(rows, positions, out):
+def residuals(straightening, positions, out):
     """Write y of x for rows of positions."""
-    straightening = TriangularMap(rows, np.empty((WORK, positions.shape[1])))
     for i in range(positions.shape[0]):
         residual(straightening, positions[i], out[i])
 
 
 @jit
-def slope_at(rows, y, gradient):
+def slope_at(straightening, y, gradient):
     """Replace the gradient at the place of y by that of the log density of y."""
-    straightening, x = TriangularMap(rows, np.empty((WORK, y.shape[0]))), np.empty(y.shape[0])
+    x = np.empty(y.shape[0])
     place(straightening, y, x)
     pull_back(straightening, y, x, gradient)
 

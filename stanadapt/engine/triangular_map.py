@@ -19,6 +19,9 @@ Drivers come before the coordinates that depend on them, so that the Jacobian is
 density of y is that of x times the product of P^(-1/2). For any numbers this is a change of
 variables, so draws are exact even if the numbers fit badly.
 
+If the posterior has an exact Gaussian block (`block_map`), the map of that block stands between
+this one and the program: x is then, above, a point in the coordinates of that map.
+
 References
 ----------
 Conditional scales that are learned from scores: Kailas, Vihola and Wallin (2026), arXiv 2604.09832.
@@ -31,6 +34,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.engine import block_map
+from stanadapt.engine.block_map import unpacked
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.density import (
     GRADIENTS,
@@ -41,7 +46,7 @@ from stanadapt.engine.density import (
 )
 from stanadapt.engine.numerics.vectors import copy
 from stanadapt.engine.points import GradientPoint
-from stanadapt.engine.wrapped_density import Matrix
+from stanadapt.engine.wrapped_density import Matrix, Vector
 
 # columns of TriangularMap.rows: a, b, c, P0, d, e, w, q, f, s and t of the formulas above,
 A, B, C, P0, D, E, W, Q, F, S, T = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
@@ -51,9 +56,9 @@ COORDINATE, SCALE_DRIVER, LOCATION_DRIVER, SECOND_DRIVER = 11, 12, 13, 14
 COLUMNS = 15
 # rows of TriangularMap.work: x of the last evaluation; the current point in y, and its gradient;
 # and, in the order of the mapped coordinates, what the gradient needs of the last evaluation:
-# m, P^(-1/2), P1 / P, and whether the exponent was clipped
-X, Y, GRADIENT_IN_Y, MEAN, SCALE, SHARE, CLIPPED = 0, 1, 2, 3, 4, 5, 6
-WORK = 7
+# m, P^(-1/2), P1 / P, and whether the exponent was clipped; and its point between both maps
+X, Y, GRADIENT_IN_Y, MEAN, SCALE, SHARE, CLIPPED, BETWEEN = 0, 1, 2, 3, 4, 5, 6, 7
+WORK = 8
 # an exponent beyond this is cut off: the map stays invertible in floating point
 LARGEST_EXPONENT = 60.0
 # bounds beyond which the logarithm of a product of scales is taken
@@ -61,16 +66,20 @@ SMALLEST_PRODUCT, LARGEST_PRODUCT = 1e-100, 1e100
 NONE = -1
 
 
+NO_BLOCK = np.empty(0)
+
+
 class TriangularMap(NamedTuple):
     """The mapped coordinates, in an order in which each one follows its drivers.
 
-    Two arrays, since the state of every chain holds them, and each array of a state costs time in
+    Three arrays, since the state of every chain holds them, and each array of a state costs time in
     every iteration, with or without a map.
 
     """
 
     rows: Matrix  # one per mapped coordinate, with the columns above
     work: Matrix  # workspace of a chain, shape (WORK, dim), with the rows above
+    block: Vector = NO_BLOCK  # of `block_map.pack`, with workspace of its own; empty without one
 
     @property
     def coordinate(self) -> np.ndarray:
@@ -134,33 +143,42 @@ class MappedDensity(NamedTuple):
     dim: int
 
 
-def no_map() -> TriangularMap:
-    """Return a map that leaves every coordinate as it is."""
-    return TriangularMap(np.empty((0, COLUMNS)), np.empty((WORK, 0)))
+def no_map(block: np.ndarray = NO_BLOCK) -> TriangularMap:
+    """Return a map that leaves every coordinate as it is, but those of a block."""
+    return TriangularMap(np.empty((0, COLUMNS)), np.empty((WORK, 0)), block)
 
 
 @jit
 def is_used(straightening):
     """Whether any coordinate is mapped."""
-    return straightening.rows.shape[0] > 0
+    return straightening.rows.shape[0] > 0 or straightening.block.shape[0] > 0
 
 
 def with_memory(straightening: TriangularMap, dim: int) -> TriangularMap:
     """Return a map with separate workspace, for one chain; `dim` is the number of parameters."""
-    used = len(straightening.rows) > 0
-    return straightening._replace(work=np.zeros((WORK, dim if used else 0)))
+    used = len(straightening.rows) > 0 or len(straightening.block) > 0
+    work = np.zeros((WORK, dim if used else 0))
+    return straightening._replace(work=work, block=straightening.block.copy())
 
 
 @jit
 def place(straightening, y, x):
     """Write x of y, which may be the same array; return the log of the Jacobian |dx/dy|."""
-    return _transform(straightening, y, x, True)
+    log_jacobian = _transform(straightening, y, x, True)
+    if straightening.block.shape[0] > 0:
+        copy(x, straightening.work[BETWEEN])
+        log_jacobian += block_map.place(unpacked(straightening.block), x, x)
+    return log_jacobian
 
 
 @jit
 def residual(straightening, x, y):
     """Write y of x, another array; return the log of the Jacobian |dx/dy|."""
-    return _transform(straightening, x, y, False)
+    if straightening.block.shape[0] == 0:
+        return _transform(straightening, x, y, False)
+    between = straightening.work[BETWEEN]
+    log_jacobian = block_map.residual(unpacked(straightening.block), x, between)
+    return log_jacobian + _transform(straightening, between, y, False)
 
 
 @jit
@@ -205,13 +223,20 @@ def pull_back(straightening, y, x, gradient):
 
     The workspace must be that of x.
     """
-    _exchange(straightening, y, x, gradient, True)
+    between = x
+    if straightening.block.shape[0] > 0:
+        block_map.pull_back(unpacked(straightening.block), x, gradient)
+        between = straightening.work[BETWEEN]
+    _exchange(straightening, y, between, gradient, True)
 
 
 @jit
 def push_forward(straightening, y, x, gradient):
     """Undo `pull_back`: replace the gradient in y by that of the log density of x."""
-    _exchange(straightening, y, x, gradient, False)
+    has_block = straightening.block.shape[0] > 0
+    _exchange(straightening, y, straightening.work[BETWEEN] if has_block else x, gradient, False)
+    if has_block:
+        block_map.push_forward(unpacked(straightening.block), x, gradient)
 
 
 @jit

@@ -40,6 +40,7 @@ from stanadapt.engine.compiled.replace import shown
 from stanadapt.errors import StanadaptError, did_you_mean
 
 END = ""  # in place of the name of a stage: the end of warm-up
+NO_BOUNDS = np.empty((0, 4))
 
 
 class Progress(NamedTuple):
@@ -57,6 +58,9 @@ class Progress(NamedTuple):
     used: int = 0  # iterations so far
     learned: Any = ()  # memory that the stages of a sampler share
     chains: Any = ()  # the same by chain: arrays with a row for each chain that still runs
+    # of `targets.declared_bounds`: coordinates that the program declares with bounds, if the
+    # sampler uses them and moves in these coordinates
+    bounds: np.ndarray = NO_BOUNDS
 
     @property
     def left(self) -> int:
@@ -121,10 +125,14 @@ class Warmup(NamedTuple):
     for_scales: Callable[[Any, Progress, Progress, States], Progress] | None = None
     # changes `progress.then`, given the progress before and after `learn`
     revise: Callable[[Any, Progress, Progress, States], Progress] | None = None
+    # largest number of coordinates for which the stages use `Progress.bounds`
+    bounds_up_to: int = 0
 
-    def start(self, settings: Any, states: States, iter_warmup: int) -> Result:
+    def start(
+        self, settings: Any, states: States, iter_warmup: int, bounds: np.ndarray = NO_BOUNDS
+    ) -> Result:
         """Set up the first block."""
-        progress = Progress(iter_warmup, self.first)
+        progress = Progress(iter_warmup, self.first, bounds=bounds)
         progress, states = _changed(self, "begin", settings, progress, states)
         return self._enter(settings, self._next(settings, progress), states)
 
@@ -236,7 +244,7 @@ def next_block(chains: list[Any]) -> None:
     states = [chain.state for chain in waiting]
     with running(first.sampler, progress.stage if progress else END):
         if progress is None:
-            progress, states = warmup.start(settings, states, first.iter_warmup)
+            progress, states = warmup.start(settings, states, first.iter_warmup, first.bounds)
         else:
             # those of the last block: blocks are not empty, so that others were stopped at an
             # earlier pause

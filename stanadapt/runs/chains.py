@@ -18,8 +18,11 @@ from stanadapt.engine.density import (
     Density,
 )
 from stanadapt.engine.plan import Plan
+from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.starts import Cost
+from stanadapt.engine.warmup import NO_BOUNDS
 from stanadapt.errors import Message, StanadaptError, warn
+from stanadapt.targets.declared_bounds import declared_bounds
 from stanadapt.targets.target import Samplable
 
 COUNTED = [VALUE_CALLS, GRADIENT_CALLS, FAILED_CALLS]
@@ -59,6 +62,12 @@ class Start(NamedTuple):
             calls=calls, seconds=seconds,
             compile_seconds=self.compile_seconds + cost.compile_seconds,
         )  # fmt: skip
+
+
+def bounds_for(target: Samplable, sampler: Sampler) -> np.ndarray:
+    """Return the declared bounds of the coordinates that a sampler moves in, if it uses them."""
+    most = sampler.warmup.bounds_up_to if sampler.warmup and target.moves_parameters else 0
+    return declared_bounds(target.target) if target.dim <= most else NO_BOUNDS
 
 
 class Randomness(NamedTuple):

@@ -24,7 +24,7 @@ from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import find
 from stanadapt.errors import Message, StanadaptError
-from stanadapt.runs.chains import COUNTED, Start
+from stanadapt.runs.chains import COUNTED, Start, bounds_for
 from stanadapt.runs.scales_of_fit import Scales, scales_of_fit
 from stanadapt.runs.warm_start import GivenStart
 from stanadapt.samplers.whitened.findings import straightening
@@ -196,7 +196,9 @@ def _learning_design(target: Samplable, gradient: bool, kind: str, plan: Plan) -
     ceiling = min(plan.iter_warmup, MOST_GRADIENTS if gradient else values)
     plan = plan._replace(iter_warmup=ceiling, iter_sampling=0, save_warmup=False)
     columns = len(target.target.column_names)
-    return ChainDesign(learner._replace(warmup=warmup), settings, plan, columns)
+    learner = learner._replace(warmup=warmup)
+    bounds = bounds_for(target, learner)
+    return ChainDesign(learner, settings, plan, columns, bounds=bounds)
 
 
 def _start(
@@ -214,7 +216,8 @@ def _start(
         factor = np.maximum(factor, _spread(positions, chains, progress.location.size))
         factor = keep_ratios(factor, kept_ratio)
     found = progress.straightened if kind == STRAIGHTEN else UNCHANGED
-    standardized = Standardized(target, progress.location, factor, found.straightening.rows)
+    rows, _, block = found.straightening
+    standardized = Standardized(target, progress.location, factor, rows, block)
     if kind != DIAGONAL:
         positions = [chain.state.current.position for chain in chains]
     iterations = max(chain.n_done for chain in chains)

@@ -9,9 +9,10 @@ from stanadapt.engine.chain import ChainDesign, Keeper
 from stanadapt.engine.plan import make_plan
 from stanadapt.engine.protocol import PRESET
 from stanadapt.engine.starts import START_OPTIONS, ChainInit
+from stanadapt.engine.warmup import NO_BOUNDS
 from stanadapt.errors import StanadaptError, did_you_mean, in_our_words, require_flag, require_names
 from stanadapt.results import arviz_module, as_path
-from stanadapt.runs.chains import require_memory
+from stanadapt.runs.chains import bounds_for, require_memory
 from stanadapt.runs.checkpoint import WriteCheckpoints
 from stanadapt.runs.choose_sampler import (
     choose_sampler,
@@ -117,8 +118,9 @@ def prepare(
     found.check_run(typed, size, coordinates.kind != NO)
     columns = len(program.column_names)
     design = ChainDesign(
-        found, typed, plan, columns, saved.positions, saved.keeps_extra(found), begin.init
-    )
+        found, typed, plan, columns, saved.positions, saved.keeps_extra(found), begin.init,
+        bounds_for(target, found) if coordinates.kind == NO else NO_BOUNDS,
+    )  # fmt: skip
     require_memory(design, program.dim, on_disk=folder is not None)
     arviz_module()  # its import takes seconds, for which Ctrl-C is not to wait after the last draw
     rehearse_result(target, design, saved)

@@ -106,7 +106,12 @@ def pack_result(
 def _report_map(view: RunView) -> Findings:
     """Report on the map of a pre-run, which samplers do not see."""
     names = view.target.target.coordinate_names
-    pair = straightened_pair(view.target.map_rows, view.positions(MOST_POINTS), names)
+    rows, block, positions = (
+        view.target.map_rows,
+        view.target.map_block,
+        view.positions(MOST_POINTS),
+    )
+    pair = straightened_pair(rows, block, positions, names)
     return Findings(groups=pair)
 
 

@@ -247,14 +247,16 @@ class Run:
                 fit = pack_result(self.start.target, self.chains, self.record, self.setup.save)
             if hurried or pressed:
                 return skip_judging(fit)
-            return judge_unless_interrupted(fit, self.start.target.base)
+            progress = self.chains[0].progress
+            learned = None if progress is None else progress.learned
+            return judge_unless_interrupted(fit, self.start.target.base, learned)
 
 
-def judge_unless_interrupted(fit: Any, target: Any) -> Any:
-    """Judge a fit; Ctrl-C ends the judging, not the run."""
+def judge_unless_interrupted(fit: Any, target: Any, learned: Any = None) -> Any:
+    """Judge a fit, given what its warm-up learned; Ctrl-C ends the judging, not the run."""
     try:
         with interruptible():
-            return judge(fit, missing_tails(target, fit))
+            return judge(fit, missing_tails(target, fit, learned))
     except KeyboardInterrupt:  # as the judging began or ended
         return skip_judging(fit)
 

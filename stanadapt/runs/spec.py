@@ -20,9 +20,11 @@ from stanadapt.engine.compiled.dependencies import hash_of_sampler
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.protocol import REGISTRY, Sampler
 from stanadapt.engine.settings import as_chosen
+from stanadapt.engine.warmup import NO_BOUNDS
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.results.attributes import library_versions
 from stanadapt.results.labels import plain_labels
+from stanadapt.runs.chains import bounds_for
 from stanadapt.runs.folder import RunFolder
 from stanadapt.runs.result import SavedGroups, attributes_at_start, stat_labels
 from stanadapt.runs.tree import packed, unpacked
@@ -35,7 +37,7 @@ from stanadapt.targets.target import Samplable, Target
 # files of a run folder with the texts of a description
 TEXTS = {"code": "program.stan", "data": "data.json", "prior_data": "prior_data.json"}
 # its arrays, which are found before the first iteration, and the file that they are in
-ARRAYS, START = ("location", "factor", "map_rows"), "start.npz"
+ARRAYS, START = ("location", "factor", "map_rows", "map_block"), "start.npz"
 # parts of a sampler of which `find` returns those that hold under its settings
 BY_SETTINGS = ("uses_gradient", "adapts_forever", "standardize", "exact")
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -59,6 +61,7 @@ class RunSpec(NamedTuple):
     location: np.ndarray | None
     factor: np.ndarray | None
     map_rows: np.ndarray | None
+    map_block: np.ndarray | None
     # JSON under which the program is the reference of a tempering sampler, or None
     prior_data: str | None
     sampler: str
@@ -79,7 +82,7 @@ class RunSpec(NamedTuple):
         """Return a target in the coordinates that the chains move in."""
         if self.location is None or self.factor is None:
             return target
-        return Standardized(target, self.location, self.factor, self.map_rows)
+        return Standardized(target, self.location, self.factor, self.map_rows, self.map_block)
 
     def find_sampler(self) -> tuple[Sampler, Any]:
         """Return the sampler and its settings.
@@ -103,7 +106,11 @@ class RunSpec(NamedTuple):
         columns, save = len(target.column_names), self.save
         sampler, settings = self.find_sampler()
         extra = save.keeps_extra(sampler)
-        return ChainDesign(sampler, settings, self.plan, columns, save.positions, extra)
+        own = self.location is None and not self.described
+        bounds = bounds_for(target, sampler) if own else NO_BOUNDS
+        return ChainDesign(
+            sampler, settings, self.plan, columns, save.positions, extra, bounds=bounds
+        )
 
     def manifest(self, target: Samplable, design: ChainDesign) -> dict[str, Any]:
         """Return the contents of `run.json`: this, without texts and arrays, and names of columns.
@@ -162,6 +169,7 @@ def spec_of(
         location=target.location,
         factor=target.factor,
         map_rows=target.map_rows,
+        map_block=target.map_block,
         prior_data=prior_data,
         sampler=design.sampler.name,
         # as it is registered: to learn scales for others, it has another warm-up
@@ -223,7 +231,7 @@ def program_of(spec: RunSpec, show_progress: bool) -> Target:
             "run_needs_target",
             f"the target of the run is {spec.described}: create it again and pass it as `target`.",
         )
-    original = spec._replace(location=None, factor=None, map_rows=None)
+    original = spec._replace(location=None, factor=None, map_rows=None, map_block=None)
     return original.make_target(show_progress).target
 
 

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
+from stanadapt.engine.block_map import unpacked
+from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.straightened_density import residuals
 from stanadapt.engine.triangular_map import (
     COORDINATE,
@@ -29,6 +31,8 @@ from stanadapt.engine.triangular_map import (
     Q,
     S,
     T,
+    no_map,
+    with_memory,
 )
 from stanadapt.results.datasets import draws_dataset
 
@@ -39,24 +43,41 @@ MOST_POINTS = 400
 
 
 def straightened_pair(
-    rows: np.ndarray, positions: np.ndarray, names: Sequence[str]
+    rows: np.ndarray, block: np.ndarray, positions: np.ndarray, names: Sequence[str]
 ) -> dict[str, xr.Dataset]:
     """Return the group, or nothing if no coordinate is mapped.
 
-    rows are those of a `TriangularMap`, shape (mapped, COLUMNS); positions are draws on the
-    program's unconstrained scale, shape (m, dim).
+    rows and block are those of a `TriangularMap`; positions are draws on the program's
+    unconstrained scale, shape (m, dim).
     """
     x = np.ascontiguousarray(positions[np.isfinite(positions).all(axis=1)], dtype=float)
-    if not len(rows) or len(x) < 2:
+    if not len(rows) + len(block) or len(x) < 2:
         return {}
-    member, driver = _most_dependent(rows, x)
+    straightening = no_map(block)._replace(rows=np.ascontiguousarray(rows))
     y = np.empty_like(x)
-    residuals(np.ascontiguousarray(rows), x, y)
+    residuals(with_memory(straightening, x.shape[1]), x, y)
+    # the pair is one of the block, if there is one: its hubs are on the program's scale
+    member, driver = _most_dependent_in(block, x, y) if len(block) else _most_dependent(rows, x)
     values = {DRIVER: x[:, driver], MEMBER: x[:, member], RESIDUAL: y[:, member]}
     group = draws_dataset(values, leading=(POINT,))
     for variable, number in ((DRIVER, driver), (MEMBER, member), (RESIDUAL, member)):
         group[variable].attrs["name"] = names[number]
     return {STRAIGHTENED: group}
+
+
+@np.errstate(all="ignore")
+def _most_dependent_in(block: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[int, int]:
+    """Return the member of a block and the hub with the largest correlation of their sizes.
+
+    The size of a member is the logarithm of its distance from its median.
+    """
+    parts = as_python(unpacked)(block)
+    members, hubs = x[:, parts.block], x[:, parts.hubs]
+    sizes = np.log(np.abs(members - np.median(members, axis=0)) + 1e-300)
+    sizes = (sizes - sizes.mean(axis=0)) / sizes.std(axis=0)
+    found = np.abs(sizes.T @ ((hubs - hubs.mean(axis=0)) / hubs.std(axis=0)))
+    member, hub = np.unravel_index(np.argmax(np.nan_to_num(found)), found.shape)
+    return int(parts.block[member]), int(parts.hubs[hub])
 
 
 @np.errstate(all="ignore")

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from stanadapt.engine import metric_factor
+from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.density import Density
 from stanadapt.engine.standardized_density import original, standardized
 from stanadapt.engine.straightened_density import places, residuals, slope_at, straightened
+from stanadapt.engine.triangular_map import is_used, no_map, with_memory
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.constrainer import TransformedDraws
 from stanadapt.targets.target import Samplable, Target
@@ -25,8 +27,8 @@ class Standardized(Samplable):
     `base` is the distribution in its original coordinates. The location m has shape (k,); k is the
     dimension without the noise of an estimated density. The factor L is stored as in
     `metric_factor`: shape (1, k) diagonal, (k, k) lower triangular, or (1 + r, k + 1) of low rank.
-    `map_rows` are rows of a `TriangularMap`; None, or without a row, for none. StanadaptError if
-    location or factor is not finite or L has no inverse.
+    `map_rows` and `map_block` are rows and block of a `TriangularMap`; None, or without an entry,
+    for none. StanadaptError if location or factor is not finite or L has no inverse.
     """
 
     location: np.ndarray
@@ -38,12 +40,16 @@ class Standardized(Samplable):
         location: np.ndarray,
         factor: np.ndarray,
         map_rows: np.ndarray | None = None,
+        map_block: np.ndarray | None = None,
     ) -> None:
         self._base, self.name, self.dim = base, base.name, base.dim
         self.location = np.ascontiguousarray(location, dtype=float)
         self.factor = np.ascontiguousarray(factor, dtype=float)
-        if map_rows is not None and len(map_rows):
-            self.map_rows = np.ascontiguousarray(map_rows, dtype=float)
+        self._map = no_map() if map_block is None else no_map(np.array(map_block, dtype=float))
+        if map_rows is not None:
+            self._map = self._map._replace(rows=np.ascontiguousarray(map_rows, dtype=float))
+        if as_python(is_used)(self._map):
+            self.map_rows, self.map_block = self._map.rows, self._map.block
         self.evaluations_per_call = base.evaluations_per_call
         self._calls: list[np.ndarray] = []
         size = len(self.location)
@@ -113,7 +119,7 @@ class Standardized(Samplable):
         log_jacobians, x = np.zeros(len(y)), y
         if self.map_rows is not None:
             x = np.empty_like(y)
-            places(self.map_rows, y, x, log_jacobians)
+            places(with_memory(self._map, y.shape[1]), y, x, log_jacobians)
         return x.reshape(np.shape(positions)), log_jacobians
 
     def _mapped(self, positions: np.ndarray) -> np.ndarray:
@@ -129,7 +135,7 @@ class Standardized(Samplable):
         if self.map_rows is not None:
             x = z.reshape(-1, z.shape[-1])
             z = np.empty_like(x)
-            residuals(self.map_rows, x, z)
+            residuals(with_memory(self._map, x.shape[1]), x, z)
             z = z.reshape(np.shape(positions))
         centered = z[..., :size] - self.location
         rows = metric_factor.inverse_times_rows(self.factor, centered.reshape(-1, size))
@@ -141,7 +147,7 @@ class Standardized(Samplable):
         base = self.base.density(chain)
         self._calls.append(base.calls)  # owns the memory of a density that is made of others
         if self.map_rows is not None:
-            base = straightened(base, self.map_rows)
+            base = straightened(base, self._map)
             self._calls.append(base.calls)
         return standardized(base, self.location, self.factor)
 
@@ -157,7 +163,7 @@ class Standardized(Samplable):
         log_density, gradient, message = self.base.evaluate(x)
         slope, size = np.array(gradient, dtype=float), len(self.location)
         if self.map_rows is not None:
-            slope_at(self.map_rows, self._mapped(position)[0], slope)
+            slope_at(with_memory(self._map, len(slope)), self._mapped(position)[0], slope)
         slope[:size] = metric_factor.transposed_times_rows(self.factor, slope[None, :size])[0]
         return log_density + float(log_jacobians[0]), slope, message
 

@@ -93,8 +93,9 @@ class Samplable(ABC):
     # standardized coordinates z have positions location + factor z; None otherwise
     location: np.ndarray | None = None
     factor: np.ndarray | None = None
-    # of the `TriangularMap` that has these coordinates; None otherwise
+    # rows and block of the `TriangularMap` that has these coordinates; None otherwise
     map_rows: np.ndarray | None = None
+    map_block: np.ndarray | None = None
 
     @property
     @abstractmethod

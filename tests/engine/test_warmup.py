@@ -10,7 +10,7 @@ import stanadapt as sa
 import stanadapt.engine.authoring as sampler_api
 from stanadapt.engine.authoring import Stage, ValuePoint, Warmup, all_left, jit, replace
 from stanadapt.engine.protocol import REGISTRY
-from stanadapt.engine.warmup import next_block
+from stanadapt.engine.warmup import NO_BOUNDS, next_block
 from tests.helpers.codes import raises, warns
 
 
@@ -23,6 +23,7 @@ def make_chains(warmup, starts):
     return [
         SimpleNamespace(
             sampler=sampler, compiled_settings=None, state=start, progress=None, iter_warmup=100,
+            bounds=NO_BOUNDS,
             n_done=0, pause=0, pausing=True, count_as_warmup=lambda *seconds: None,
             end_warmup=lambda: None,
         )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stanadapt.engine.triangular_map import NONE, NUMBERS, make_map
+from stanadapt.engine.triangular_map import NO_BLOCK, NONE, NUMBERS, make_map
 from stanadapt.samplers.straightened_pair import DRIVER, MEMBER, RESIDUAL, straightened_pair
 
 NAMES = ["v", "w", "small", "steep", "bent", "both"]
@@ -47,7 +47,7 @@ def draws():
 )
 def test_the_strongest_dependence_is_shown(draws, rows, driver, member):
     x, z = draws
-    (group,) = straightened_pair(rows_of(*rows), x, NAMES).values()
+    (group,) = straightened_pair(rows_of(*rows), NO_BLOCK, x, NAMES).values()
     assert (group[DRIVER].attrs["name"], group[MEMBER].attrs["name"]) == (driver, member)
     np.testing.assert_array_equal(group[DRIVER], x[:, NAMES.index(driver)])
     np.testing.assert_array_equal(group[MEMBER], x[:, NAMES.index(member)])
@@ -57,18 +57,18 @@ def test_the_strongest_dependence_is_shown(draws, rows, driver, member):
 def test_draws_that_cannot_be_unconstrained_are_left_out(draws):
     x, _ = draws
     x[7, 5] = np.nan
-    (group,) = straightened_pair(rows_of(STEEP), x, NAMES).values()
+    (group,) = straightened_pair(rows_of(STEEP), NO_BLOCK, x, NAMES).values()
     assert group.sizes["point"] == len(x) - 1
 
 
 @pytest.mark.parametrize("rows", [[], [STEEP]])
 def test_nothing_to_show(draws, rows):
     positions = np.full((3, 6), np.nan) if rows else draws[0]
-    assert straightened_pair(rows_of(*rows), positions, NAMES) == {}
+    assert straightened_pair(rows_of(*rows), NO_BLOCK, positions, NAMES) == {}
 
 
 def test_numbers_beyond_any_float_are_no_error(draws):
     x, _ = draws
     huge = [*STEEP]
     huge[5] = -1e300
-    assert len(straightened_pair(rows_of(huge), x, NAMES)) == 1
+    assert len(straightened_pair(rows_of(huge), NO_BLOCK, x, NAMES)) == 1

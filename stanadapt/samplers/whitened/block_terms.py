@@ -34,6 +34,12 @@ Function = tuple[Factor, ...]
 # hubs that the program declares with bounds: (slope, lower, width) of those with two, else None
 Hints = Mapping[int, tuple[float, float, float] | None]
 
+
+def hints_of(bounds: np.ndarray) -> Hints:
+    """Return the hints in rows of `targets.declared_bounds`."""
+    return {int(i): (a, b, width) if width else None for i, a, b, width in bounds.tolist()}
+
+
 EXPONENTS, POWERS = (-2, -1, 1, 2), (LINEAR, SQUARE, INVERSE, RATIO)
 MOST_FUNCTIONS = 9
 # coordinates tried as hubs: declared with bounds, others, and scales that a correlation may join

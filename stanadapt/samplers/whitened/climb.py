@@ -185,7 +185,7 @@ def _place(
     return Place(position, log_density, gradient, slope / -log_density if deep else slope)
 
 
-def _evaluate(density: Density, position: np.ndarray) -> tuple[float, np.ndarray]:
+def evaluate(density: Density, position: np.ndarray) -> tuple[float, np.ndarray]:
     """Return log density and gradient; -inf where it is not finite, which is no failure of a chain.
 
     A search along a line that has gone too far is shortened, as any search is.
@@ -213,7 +213,7 @@ def _search(
     low, high, size = 0.0, np.inf, 1.0
     for tried in range(1, most + 1):
         position = here.position + size * along
-        there = _place(position, *_evaluate(density, position), metric, deep=deep)
+        there = _place(position, *evaluate(density, position), metric, deep=deep)
         gain = there.log_density - here.log_density
         if deep and -np.inf < there.log_density < 0.0:
             gain = np.log(-here.log_density) - np.log(-there.log_density)
@@ -284,11 +284,11 @@ def _change_of_gradient(
 
     With two sides, over one step back and one forward; with one, from the point itself.
     """
-    log_density, forward = _evaluate(density, point.position + step)
+    log_density, forward = evaluate(density, point.position + step)
     known = log_density > -np.inf
     if sides == 1:
         return point.gradient - forward, known
     if known:
-        log_density, backward = _evaluate(density, point.position - step)
+        log_density, backward = evaluate(density, point.position - step)
         return backward - forward, log_density > -np.inf
     return -forward, False

@@ -10,6 +10,8 @@ import numpy as np
 from stanadapt import results
 from stanadapt.diagnostics.sampler_checks import FAR_BELOW
 from stanadapt.engine.after_run import Findings, RunView, reports_for
+from stanadapt.engine.block_map import BlockMap, unpacked
+from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.triangular_map import NONE, TriangularMap
 from stanadapt.engine.warmup import Progress
 from stanadapt.errors import Message
@@ -19,7 +21,6 @@ from stanadapt.samplers.whitened.choice import CUT_SHORT
 from stanadapt.samplers.whitened.priors import Group
 from stanadapt.samplers.whitened.stage_parts import Learned
 from stanadapt.samplers.whitened.straighten import Straightened
-from stanadapt.samplers.whitened.tuning import SHORTER
 
 # The acceptance rate of fixed trajectories may end far above its target, since their step size is
 # bounded by their length; that of NUTS should exceed it by at most this share of the remainder.
@@ -37,9 +38,9 @@ def report(view: RunView) -> Findings:
     found = attributes(view.settings, view.progress)
     found.update(straightening(learned.straightened, names))
     groups = {}
-    if learned.straightened.map_is_used:
-        rows = learned.straightened.straightening.rows
-        groups = straightened_pair(rows, view.positions(MOST_POINTS), names)
+    if learned.straightened.map_is_used or learned.straightened.block_is_used:
+        rows, _, block = learned.straightened.straightening
+        groups = straightened_pair(rows, block, view.positions(MOST_POINTS), names)
     return Findings(found, find_improper(learned, names, view.with_edges), groups)
 
 
@@ -67,7 +68,7 @@ def attributes(settings: Any, progress: Progress) -> dict[str, Any]:
     learned = progress.learned
     two_stage, reason = learned.choice
     kind = f"{2 * learned.fixed.n_steps} gradients per draw" if two_stage else "NUTS"
-    nuts_target = SHORTER if learned.nuts.shortened else settings.nuts_target_accept
+    nuts_target = max(settings.nuts_target_accept, learned.nuts.target_accept)
     target = learned.fixed.target_accept if two_stage else nuts_target
     if learned.nuts.shortened:
         shorter = f"so steps are shorter (target_accept {target:g})"
@@ -112,16 +113,29 @@ def straightening(found: Straightened, names: list[str]) -> dict[str, Any]:
     if not np.isfinite(found.distance_before):
         return {}
     distances = {"distance_from_gaussian": found.distance_before}
-    if not found.map_is_used:
-        return distances
+    said = []
+    if found.block_is_used:
+        block = as_python(unpacked)(found.straightening.block)
+        said.append("{} given {}: Gaussian, straightened exactly".format(
+            *members_and_hubs(block, names)
+        ))  # fmt: skip
+    if found.map_is_used:
+        said.append(f"{dependencies(found, names)}: straightened")
+    if not said or not np.isfinite(found.distance):
+        return {**distances, "straightening": said[0]} if said else distances
+    before, after = found.distance_before, found.mean_distance(len(names))
     return {
         **distances,
-        "distance_straightened": found.distance,
+        "distance_straightened": after,
         "straightening": (
-            f"{dependencies(found, names)}: straightened, distance from a Gaussian "
-            f"{found.distance_before:.2g} -> {found.distance:.2g}"
+            f"{'; '.join(said)}, distance from a Gaussian {before:.2g} -> {after:.2g}"
         ),
     }
+
+
+def members_and_hubs(block: BlockMap, names: list[str]) -> list[str]:
+    """Return the names of the coordinates of a block, and those of its hubs."""
+    return [listed([names[j] for j in np.sort(part)]) for part in (block.block, block.hubs)]
 
 
 def dependencies(found: Straightened, names: list[str]) -> str:

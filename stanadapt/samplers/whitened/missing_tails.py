@@ -27,19 +27,20 @@ from stanadapt import results
 from stanadapt.diagnostics import reasons
 from stanadapt.diagnostics.modes import parameter_rows
 from stanadapt.diagnostics.verdict import BY_DENSITY
-from stanadapt.engine.triangular_map import no_map
+from stanadapt.engine.block_map import BlockMap, unpacked
+from stanadapt.engine.compiled.jit import as_python
 from stanadapt.errors import Message
 from stanadapt.results import Fit, arviz_module
 from stanadapt.samplers.whitened.block_structure import (
     MOST_COORDINATES,
-    Block,
     apply_block,
     find_block,
     rows_needed,
 )
-from stanadapt.samplers.whitened.block_terms import Hints
-from stanadapt.samplers.whitened.findings import listed
-from stanadapt.samplers.whitened.straighten import distances
+from stanadapt.samplers.whitened.block_terms import hints_of
+from stanadapt.samplers.whitened.findings import members_and_hubs
+from stanadapt.samplers.whitened.straighten import distance_of
+from stanadapt.targets.declared_bounds import declared_bounds
 from stanadapt.targets.target import Target
 
 # ramps: between these quantiles of the draws, from either end
@@ -53,9 +54,6 @@ LEAST_DRAWS = 200
 SHARE_OF_RUN, MOST_GRADIENTS = 0.1, 8000
 # posteriors closer to a Gaussian than this, on average and in each coordinate, are not looked at
 NEAR_GAUSSIAN, PART = 0.03, 1.0
-# how Stan transforms coordinates: (slope, lower bound, width) of a correlation, and the distance
-# at which a bounded coordinate has reached its bound
-CORRELATION, AT_BOUND = (2.0, -1.0, 2.0), 37.0
 SIDES = ("small", "large")
 
 
@@ -70,73 +68,61 @@ class Tail(NamedTuple):
 class Found(NamedTuple):
     """The exact block of a posterior, and the tails of its hubs."""
 
-    block: Block
+    block: BlockMap
     tails: list[Tail]
 
 
-def declared_bounds(target: Target) -> Hints:
-    """Return the coordinates that are declared with bounds: those with two have numbers."""
-    zero = np.zeros(target.dim)
-    elements = target.elements(zero)
-    declared = {one.name: one for one in target.declared_parameters}
-    hints: dict[int, tuple[float, float, float] | None] = {}
-    for i, coordinate in enumerate(target.coordinates):
-        one = declared.get(coordinate.variable)
-        if one is None:
-            continue
-        if one.lower is not None and one.upper is not None and coordinate.name in elements:
-            ends = []
-            for at in (-AT_BOUND, AT_BOUND):
-                position = zero.copy()
-                position[i] = at
-                ends.append(target.elements(position)[coordinate.name])
-            hints[i] = (1.0, ends[0], ends[1] - ends[0])
-        elif one.lower is not None or one.upper is not None:
-            hints[i] = None
-        elif one.base in ("cholesky_factor_corr", "corr_matrix") and tuple(
-            target.parameters[one.name].dimensions[-2:]
-        ) == (2, 2):
-            hints[i] = CORRELATION
-    return hints
-
-
-def find_tails(target: Target, fit: Fit, most: float = np.inf) -> Found | None:
+def find_tails(
+    target: Target, fit: Fit, most: float = np.inf, known: BlockMap | None = None
+) -> Found | None:
     """Return the exact block of a target and the tails of its hubs in a fit; None without a block.
 
-    `most` is the largest number of gradients that may be evaluated.
+    `most` is the largest number of gradients that may be evaluated, and `known` the block if it
+    was found before.
     """
-    needed, most = rows_needed(target.dim), min(most, MOST_GRADIENTS)
-    if target.noise_size or target.dim > MOST_COORDINATES or most < needed:
+    most = min(most, MOST_GRADIENTS)
+    if target.noise_size or target.dim > MOST_COORDINATES or most < rows_needed(target.dim):
         return None
     sizes = results.dataset(fit, "posterior").sizes
     if sizes["draw"] < LEAST_DRAWS or _is_near(results.attribute(fit, "distance_from_gaussian")):
         return None
     rows, _ = parameter_rows(target, fit)
-    chains = sizes["chain"]
-    few = np.linspace(0, len(rows) - 1, min(needed, len(rows))).round().astype(int)
-    positions, gradients = _evaluated(target, rows[few])
-    finite = np.isfinite(positions).all(axis=1) & np.isfinite(gradients).all(axis=1)
-    if finite.mean() < 0.9 or _is_gaussian(positions[finite], gradients[finite]):
-        return None
-    try:
-        block = find_block(positions[finite], gradients[finite], declared_bounds(target))
-    except (np.linalg.LinAlgError, RuntimeError):  # no convergence, or Stan refuses a bound
-        return None
+    block = _search(target, rows) if known is None else known
     if block is None:
         return None
-    most_rows = int(min(most, len(rows))) // chains
-    per_chain = len(rows) // chains
+    per_chain = len(rows) // sizes["chain"]
+    most_rows = int(min(most, len(rows))) // sizes["chain"]
     kept = np.linspace(0, per_chain - 1, min(most_rows, per_chain)).round().astype(int)
     chosen = (np.arange(0, len(rows), per_chain)[:, None] + kept).ravel()
     positions, gradients = _evaluated(target, rows[chosen])
     if not (np.isfinite(positions).all() and np.isfinite(gradients).all()):
         return Found(block, [])
-    y, slopes, _ = apply_block(block.map, positions, gradients)
+    y, slopes, _ = apply_block(block, positions, gradients)
     tails = []
-    for hub in block.map.hubs:
-        z = _ramps(y[:, hub].reshape(chains, -1), slopes[:, hub].reshape(chains, -1))
+    for hub in block.hubs:
+        draws, scores = (values[:, hub].reshape(sizes["chain"], -1) for values in (y, slopes))
+        z = _ramps(draws, scores)
         tails += [Tail(int(hub), side, one) for side, one in zip(SIDES, z, strict=True)]
     return Found(block, tails)
+
+
+def _search(target: Target, rows: np.ndarray) -> BlockMap | None:
+    """Return the block that gradients at some of the rows show."""
+    count = min(rows_needed(target.dim), len(rows))
+    few = np.linspace(0, len(rows) - 1, count).round().astype(int)
+    positions, gradients = _evaluated(target, rows[few])
+    finite = np.isfinite(positions).all(axis=1) & np.isfinite(gradients).all(axis=1)
+    if finite.mean() < 0.9:
+        return None
+    distance, part = distance_of(positions[finite], gradients[finite])
+    if distance < NEAR_GAUSSIAN and part < PART:
+        return None
+    hints = hints_of(declared_bounds(target))
+    try:
+        block = find_block(positions[finite], gradients[finite], hints)
+    except np.linalg.LinAlgError:  # no convergence
+        return None
+    return None if block is None else block.map
 
 
 def _is_near(distance: Any) -> bool:
@@ -149,12 +135,6 @@ def _evaluated(target: Target, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray
     for i in np.flatnonzero(np.isfinite(positions).all(axis=1)):
         gradients[i] = target.evaluate(positions[i])[1]
     return positions, gradients
-
-
-def _is_gaussian(x: np.ndarray, g: np.ndarray) -> bool:
-    judged = np.arange(len(x)) % 3 == 2
-    parts = distances(no_map(), (x[~judged], g[~judged]), (x[judged], g[judged]))
-    return bool(parts.mean() < NEAR_GAUSSIAN and parts.max() < PART)
 
 
 def _ramps(draws: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
@@ -182,13 +162,21 @@ def _z(values: np.ndarray) -> float:
 # --- reasons and remedies -------------------------------------------------------------------------
 
 
-def missing_tails(target: Any, fit: Fit) -> Iterator[reasons.Reason]:
-    """Yield reasons against a fit whose draws lack a tail of a hub."""
+def missing_tails(target: Any, fit: Fit, learned: Any = None) -> Iterator[reasons.Reason]:
+    """Yield reasons against a fit whose draws lack a tail of a hub.
+
+    `learned` is what its warm-up learned, if that may have looked for a block.
+    """
     if target.target is not target:  # a distribution that is built from a program
         return
+    known = None
+    if getattr(learned, "block_sought", False):
+        if not learned.straightened.block_is_used:
+            return
+        known = as_python(unpacked)(learned.straightened.straightening.block.copy())
     calls = results.attribute(fit, "n_gradients")
     most = np.inf if calls is None else SHARE_OF_RUN * float(calls)
-    yield from reasons_of(target, find_tails(target, fit, most))
+    yield from reasons_of(target, find_tails(target, fit, most, known))
 
 
 def reasons_of(target: Target, found: Found | None) -> Iterator[reasons.Reason]:
@@ -214,19 +202,16 @@ def reasons_of(target: Target, found: Found | None) -> Iterator[reasons.Reason]:
 
 def in_words(target: Target, found: Found) -> str:
     """Return which coordinates are normal given which hubs."""
-    names = np.array(target.coordinate_names)
-    members, hubs = (
-        listed(list(names[np.sort(part)])) for part in (found.block.map.block, found.block.map.hubs)
-    )
+    members, hubs = members_and_hubs(found.block, target.coordinate_names)
     return f"Given {hubs}, {members} are exactly normal"
 
 
-def _remedy(target: Target, block: Block) -> str:
+def _remedy(target: Target, block: BlockMap) -> str:
     """Name the statements in which members of the block have a scale among the hubs."""
     names = target.coordinate_names
     members, hubs = (
         {results.variable_of(names[int(j)]) for j in numbers}
-        for numbers in (block.map.block, block.map.hubs)
+        for numbers in (block.block, block.hubs)
     )
     lines = []
     for number, line in enumerate(target.program.code.splitlines(), 1):

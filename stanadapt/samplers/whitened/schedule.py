@@ -38,13 +38,16 @@ from typing import Any
 
 import numpy as np
 
+from stanadapt.engine.density import Density
 from stanadapt.engine.warmup import END, Progress, Result, Stage, States, Warmup, all_left
 from stanadapt.samplers.whitened import arriving, earlier_draws, tuning
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.block import make_room
+from stanadapt.samplers.whitened.block_structure import MOST_COORDINATES
 from stanadapt.samplers.whitened.choice import UNDECIDED
 from stanadapt.samplers.whitened.climb import climb_if_due
 from stanadapt.samplers.whitened.fisher_metric import Metric, scales_alone
+from stanadapt.samplers.whitened.gaussian_block import looking, probe_if_due
 
 MOVING, LEARNING = "moving to the typical set", "learning the metric"
 STRAIGHTENING, TUNING_NUTS = "straightening the posterior", "tuning the step size of NUTS"
@@ -124,6 +127,11 @@ def begin(settings: Any, progress: Progress, states: States) -> Result:
     )
 
 
+def prepare(density: Density, state: Any) -> Any:
+    """Compute gradients at the places that a chain was given, and let it climb, if that is due."""
+    return climb_if_due(density, probe_if_due(density, state))
+
+
 def for_scales(settings: Any, before: Progress, progress: Progress, states: States) -> Progress:
     """Stop once metric, location and map are known, for another sampler.
 
@@ -139,6 +147,8 @@ def for_scales(settings: Any, before: Progress, progress: Progress, states: Stat
     if progress.then == parts.TUNE_STEP and apart:
         return tuning.to_nuts(progress, UNDECIDED.reason)
     known = progress.then in (parts.TUNE_STEP, parts.NUTS_STEP, parts.REST)
+    if known and len(states[0].probes):  # a block is looked for
+        return progress
     return progress.to(END) if known else progress
 
 
@@ -148,6 +158,7 @@ def finish(settings: Any, progress: Progress, states: States) -> Result:
 
 
 WARMUP = Warmup(
-    STAGES, parts.FIRST_WINDOW, begin, finish, without_room=parts.REST, prepare=climb_if_due,
-    for_scales=for_scales,
+    {name: looking(stage) for name, stage in STAGES.items()}, parts.FIRST_WINDOW, begin, finish,
+    without_room=parts.REST, prepare=prepare, for_scales=for_scales,
+    bounds_up_to=MOST_COORDINATES,
 )  # fmt: skip

@@ -85,6 +85,7 @@ class Nuts(NamedTuple):
     # share of trajectories that diverged within the support in its last window for metric or map
     steep_share: float = 0.0
     shortened: bool = False  # whether steps are shorter, since trajectories diverged in its pilot
+    target_accept: float = 0.0  # acceptance rate that it is tuned to, if above that of the settings
 
 
 class Levels(NamedTuple):
@@ -106,6 +107,7 @@ class Learned(NamedTuple):
     nuts: Nuts = Nuts()
     straightened: Straightened = UNCHANGED  # the map, and the distances from a Gaussian
     attempts: int = 0  # searches for a map that were made without one
+    block_sought: bool = False  # whether a Gaussian block was searched for
     settled: bool = False  # whether TRAVEL ended because the log density had settled
     # of the draws of an earlier fit from which metric and map were first learned
     earlier: Levels | None = None
@@ -226,12 +228,14 @@ def nuts_block(
 
     def set_up(settings: Any, progress: Progress, states: States) -> Result:
         most = depth(progress) if callable(depth) else depth
+        target = max(settings.nuts_target_accept, progress.learned.nuts.target_accept)
         alone = progress.learned.alone or (None,) * len(states)
         factor = metric_factor.twofold(progress.learned.metric.factor)
         prepared = [
             _differing(own, _prepare(
                 state, progress, factor, two_stage=False, learns_step=True, search=center,
                 max_treedepth=min(most or len(state.tree.stack), len(state.tree.stack)),
+                nuts_target_accept=target,
             ))
             for state, own in zip(states, alone, strict=True)
         ]  # fmt: skip

@@ -14,11 +14,15 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine import triangular_map
+from stanadapt.engine.block_map import SIZES
+from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.triangular_map import (
+    NO_BLOCK,
     NUMBERS,
     TriangularMap,
     enter_rows,
+    is_used,
     make_map,
     no_map,
     with_memory,
@@ -51,12 +55,15 @@ SETTLED = 0.01
 LARGEST_PART = 0.1
 # number of corrections of a metric by which D is measured
 REPEATS = 2
+# distance in the coordinates of a block below which no further map is searched for
+LEAST_WITH_BLOCK = 0.3
 
 
 class Straightened(NamedTuple):
     """What was learned from a window: the map, its groups, and D without and with it.
 
-    It is confirmed if the window shows nothing that a map of earlier draws lacks.
+    It is confirmed if the window shows nothing that a map of earlier draws lacks. With a block, the
+    latter D is the mean over coordinates outside of it: those within are exactly normal.
     """
 
     straightening: TriangularMap
@@ -64,11 +71,29 @@ class Straightened(NamedTuple):
     distance_before: float
     distance: float
     confirmed: bool = False
+    part: float = np.inf  # largest part of a coordinate in D without it
 
     @property
     def map_is_used(self) -> bool:
-        """Whether any coordinate is mapped."""
+        """Whether any coordinate is mapped by a triangular map."""
         return len(self.straightening.coordinate) > 0
+
+    @property
+    def block_is_used(self) -> bool:
+        """Whether there is a Gaussian block, whose map is never learned again."""
+        return len(self.straightening.block) > 0
+
+    def mean_distance(self, dim: int) -> float:
+        """Return the mean of D over all of so many coordinates."""
+        return self.distance * (1.0 - self._members / dim)
+
+    @property
+    def _members(self) -> int:
+        return int(self.straightening.block[:SIZES].view(np.int64)[2]) if self.block_is_used else 0
+
+    def without_map(self) -> "Straightened":
+        """Return what is left without the triangular map."""
+        return self._replace(straightening=no_map(self.straightening.block), groups=())
 
 
 UNCHANGED = Straightened(no_map(), (), np.inf, np.inf)
@@ -80,7 +105,7 @@ def apply_map(
     """Return rows of positions and gradients in y, and the log Jacobian of each, shape (row,)."""
     positions, gradients = np.array(positions, float), np.array(gradients, float)
     log_jacobians = np.zeros(len(positions))
-    if len(straightening.coordinate):
+    if as_python(is_used)(straightening):
         enter_rows(
             with_memory(straightening, positions.shape[1]), positions, gradients, log_jacobians
         )
@@ -89,7 +114,7 @@ def apply_map(
 
 def in_coordinates_of(straightening: TriangularMap, window: Window) -> Window:
     """Return a window in y, with the log density of y."""
-    if not len(straightening.coordinate):
+    if not as_python(is_used)(straightening):
         return window
     shape = window.positions.shape
     rows = (values.reshape(-1, shape[2]) for values in (window.positions, window.gradients))
@@ -127,6 +152,13 @@ def distances(
         return np.maximum(found - noise, 0.0) if noise else found
 
 
+def distance_of(x: np.ndarray, g: np.ndarray) -> tuple[float, float]:
+    """Return D of draws and gradients, shape (m, dim), and the largest part of a coordinate."""
+    judged = np.arange(len(x)) % 3 == 2
+    parts = distances(no_map(), (x[~judged], g[~judged]), (x[judged], g[judged]))
+    return float(parts.mean()), float(parts.max())
+
+
 def straighten(
     positions: np.ndarray,
     gradients: np.ndarray,
@@ -149,6 +181,23 @@ def straighten(
         The metric in use, which was judged by draws kept aside.
 
     """
+    block = former.straightening.block
+    if not former.block_is_used:
+        return _straighten(positions, gradients, former, least, UNRELATED)
+    # in the coordinates of the block, which stays as it is; what depends on its hubs is then known
+    x, g, _ = apply_map(no_map(block), positions, gradients)
+    inner = former._replace(straightening=former.straightening._replace(block=NO_BLOCK))
+    found = _straighten(x, g, inner, max(least, LEAST_WITH_BLOCK), np.inf)
+    return found._replace(
+        straightening=found.straightening._replace(block=block),
+        distance_before=former.distance_before, part=former.part,
+        distance=found.distance / (1.0 - former._members / x.shape[1]),
+    )  # fmt: skip
+
+
+def _straighten(
+    positions: np.ndarray, gradients: np.ndarray, former: Straightened, least: float, most: float
+) -> Straightened:
     nothing = no_map()
     usable = np.isfinite(positions).all(axis=1) & np.isfinite(gradients).all(axis=1)
     x, g = positions[usable], gradients[usable]
@@ -165,13 +214,14 @@ def straighten(
     judged = parts[2]
     parts_before = distances(nothing, learned, judged)
     before = float(parts_before.mean())
-    best = Straightened(nothing, (), before, before)
+    part = float(parts_before.max())
+    best = Straightened(nothing, (), before, before, part=part)
     new = not former.map_is_used
-    if new and before < least and parts_before.max() < UNRELATED:
+    if new and before < least and part < most:
         return best
     if not new:
         after = distances(former.straightening, learned, judged)
-        seen = former._replace(distance_before=before, distance=float(after.mean()))
+        seen = former._replace(distance_before=before, distance=float(after.mean()), part=part)
         if _suffices(former, after):
             return seen._replace(confirmed=True)
         if seen.distance < before and _is_near(former.straightening, parts_before, after, new):
@@ -190,7 +240,7 @@ def straighten(
             if x.shape[1] > MANY:  # chance finds a few coordinates among many
                 near &= after.mean() < LARGEST_OF_ALL * before
             if near and after.mean() < best.distance:
-                best = Straightened(candidate, members, before, float(after.mean()))
+                best = Straightened(candidate, members, before, float(after.mean()), part=part)
         if best.distance < SETTLED:
             break
     return best

@@ -32,7 +32,7 @@ from stanadapt.samplers.whitened.fisher_metric import (
     unbounded,
     use_standard_deviations,
 )
-from stanadapt.samplers.whitened.straighten import UNCHANGED, in_coordinates_of, straighten
+from stanadapt.samplers.whitened.straighten import in_coordinates_of, straighten
 
 FIND_LENGTH = 8
 # if the step is below this after the last window, up to two more windows, each twice as long; one
@@ -74,8 +74,10 @@ NUTS_WINDOW, NUTS_CEILING, NUTS_R_HAT = 50, 500, 1.1
 # lengths of the last window of NUTS, and of its pilot
 NUTS_LAST, NUTS_PILOT_LENGTH = 50, 100
 # acceptance rate that NUTS is tuned to if trajectories diverged in the pilot, or if more than this
-# share did in the two windows before
-SHORTER, MANY_STEEP = 0.95, 0.03
+# share did in the two windows before; or if more than this distance remains in the hubs of a block:
+# of two scales that only together are known, each has a long thin arm, in which few trajectories
+# diverge, and no pilot shows it
+SHORTER, MANY_STEEP, CURVED_HUBS = 0.95, 0.03, 0.5
 
 
 set_up_fixed, set_up_metric = (parts.two_stage_block(learns=each) for each in (False, True))
@@ -161,6 +163,8 @@ def learn_from_fixed(settings: Any, progress: Progress, states: States) -> Resul
     straightened = progress.learned.straightened
     if straightened.map_is_used:
         return _to_straighten(settings, progress, states), states
+    if straightened.block_is_used and _remains(settings, progress):
+        return _to_nuts_on_map(progress), states
     # it is infinite if it was not measured
     if not extra and NEARLY_GAUSSIAN < straightened.distance < np.inf:
         return _fixed(progress, windows=longer).to(parts.FIND_STEP), states
@@ -184,7 +188,7 @@ def straighten_if(
     positions, gradients = window.pooled
     found = straighten(positions, gradients, learned.straightened, least, learned.metric)
     if found.map_is_used and not fits_all_chains(found.straightening, window):
-        found = found._replace(straightening=UNCHANGED.straightening, groups=())
+        found = found.without_map()
     # once there is a map, windows are counted instead
     tried = learned.attempts + (not learned.straightened.map_is_used)
     return progress.learning(straightened=found, attempts=tried)
@@ -259,11 +263,20 @@ def judge_map(settings: Any, progress: Progress, states: States) -> Result:
     progress = progress.learning(divergences=divergences, settled=True, nuts=nuts)
     if settings.trajectory == Trajectory.nuts:
         return to_nuts(progress, ASKED_FOR), states
-    rest = progress.learned.straightened.distance
-    if rest > STRAIGHT_ENOUGH and settings.trajectory == Trajectory.chosen:
-        reason = f"a distance from a Gaussian of {rest:.2g}, above {STRAIGHT_ENOUGH:g}, remains"
-        return to_nuts(progress, reason), states
+    if _remains(settings, progress):
+        return _to_nuts_on_map(progress), states
     return to_tune_step(progress), states
+
+
+def _remains(settings: Any, progress: Progress) -> bool:
+    rest = progress.learned.straightened.distance
+    return rest > STRAIGHT_ENOUGH and settings.trajectory == Trajectory.chosen
+
+
+def _to_nuts_on_map(progress: Progress) -> Progress:
+    rest = progress.learned.straightened.distance
+    reason = f"a distance from a Gaussian of {rest:.2g}, above {STRAIGHT_ENOUGH:g}, remains"
+    return to_nuts(progress, reason)
 
 
 # --- steps of fixed trajectories ------------------------------------------------------------------
@@ -383,8 +396,10 @@ def learn_from_pilot(settings: Any, progress: Progress, states: States) -> Resul
 
 def to_nuts(progress: Progress, reason: str) -> Progress:
     """Choose NUTS, and continue with its stages."""
-    first = 2 * NUTS_WINDOW if progress.learned.earlier else NUTS_WINDOW
-    nuts = progress.learned.nuts._replace(windows=(first,))
+    first, found = 2 * NUTS_WINDOW if progress.learned.earlier else NUTS_WINDOW, progress.learned
+    nuts = found.nuts._replace(windows=(first,))
+    if found.straightened.block_is_used and found.straightened.distance > CURVED_HUBS:
+        nuts = nuts._replace(target_accept=SHORTER)
     progress = progress.learning(choice=Choice(False, reason), nuts=nuts)
     # a map was learned in long windows of NUTS
     mapped = progress.learned.straightened.map_is_used
@@ -440,11 +455,11 @@ def keep_steps(settings: Any, progress: Progress, states: States) -> Result:
     ]
     # whether steps were tuned but once, and there are iterations left to do so again
     room = progress.used + NUTS_PILOT_LENGTH + NUTS_LAST <= progress.ceiling
-    lower = settings.nuts_target_accept < SHORTER
+    lower = max(settings.nuts_target_accept, nuts.target_accept) < SHORTER
     shares = nuts.steep_share, window.steep_share
     if settings.shorten and lower and room and not nuts.shortened and max(shares) > 0.0:
         if sum(shares) / 2 > MANY_STEEP:
-            return _with_shorter_steps(progress, states)
+            return _with_shorter_steps(progress), states
         progress = progress.to(parts.NUTS_PILOT)
     return progress, states
 
@@ -458,16 +473,13 @@ def shorten_steps(settings: Any, progress: Progress, states: States) -> Result:
     """Shorten the steps if trajectories diverged."""
     if not parts.window_of(progress, states).numbers[:, :, STEEP].any():
         return progress, states
-    return _with_shorter_steps(progress, states)
+    return _with_shorter_steps(progress), states
 
 
-def _with_shorter_steps(progress: Progress, states: States) -> Result:
+def _with_shorter_steps(progress: Progress) -> Progress:
     """Tune the steps once more, to a higher acceptance rate."""
-    progress = progress.learning(nuts=progress.learned.nuts._replace(shortened=True))
-    states = [
-        state._replace(tuning=state.tuning._replace(nuts_target_accept=SHORTER)) for state in states
-    ]
-    return progress.to(parts.NUTS_STEP), states
+    nuts = progress.learned.nuts._replace(shortened=True, target_accept=SHORTER)
+    return progress.to(parts.NUTS_STEP, nuts=nuts)
 
 
 def set_up_rest(settings: Any, progress: Progress, states: States) -> Result:

@@ -6,7 +6,7 @@ import pytest
 from stanadapt.engine.block_map import INVERSE, RATIO
 from stanadapt.samplers.whitened.block_structure import apply_block, find_block
 from stanadapt.samplers.whitened.block_terms import Rows, search_functions
-from stanadapt.samplers.whitened.missing_tails import CORRELATION
+from stanadapt.targets.declared_bounds import CORRELATION
 from tests.helpers.gaussian_blocks import LEVELS, STEP, LocalLevel, anywhere
 
 SCALES = {LEVELS: None, LEVELS + 1: None}

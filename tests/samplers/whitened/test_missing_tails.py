@@ -9,11 +9,11 @@ import stanadapt as sa
 from stanadapt.diagnostics.verdict import judge
 from stanadapt.samplers.whitened.missing_tails import (
     Tail,
-    declared_bounds,
     find_tails,
     missing_tails,
     reasons_of,
 )
+from stanadapt.targets.declared_bounds import declared_bounds
 from tests.helpers import funnel_fits
 from tests.helpers.gaussian_blocks import LocalLevel
 
@@ -92,7 +92,7 @@ def test_few_draws_and_other_shapes_claim_nothing(level):
     ((-3.9, -3.6), ["tail_missing", "tail_missing"]),
 ])  # fmt: skip
 def test_two_tails_support_each_other(level, found, z, codes):
-    tails = [Tail(hub, "small", one) for hub, one in zip(found.block.map.hubs, z, strict=True)]
+    tails = [Tail(hub, "small", one) for hub, one in zip(found.block.hubs, z, strict=True)]
     reasons = reasons_of(level.target(), found._replace(tails=tails))
     assert [reason.message.code for reason in reasons] == codes
 
@@ -117,5 +117,5 @@ def test_bounds_of_arrays_are_those_of_their_elements():
     code = "data { array[2, 3] real u; } parameters { array[2, 3] real<lower=-1, upper=u> r; } "
     u = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
     target = sa.Target(code + "model {}", {"u": u}, backend="stanli", show_progress=False)
-    widths = [declared_bounds(target)[i][2] for i in range(6)]
+    widths = declared_bounds(target)[:, 3]
     assert widths == pytest.approx([2.0, 3.0, 4.0, 5.0, 6.0, 7.0])

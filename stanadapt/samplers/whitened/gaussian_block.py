@@ -1,0 +1,144 @@
+"""Look for an exact Gaussian block during warm-up, and continue in its coordinates.
+
+Where the posterior is not close to a Gaussian and no triangular map brings it near one, or the log
+density does not settle, gradients may still be linear in most coordinates, given a few others
+(`block_structure`). To see this takes some hundred gradients, at places from which a regression can
+be made. Before the next iterations, each chain computes its share of them, around positions
+where chains have been: its moves stay the same, whether a block is found or not. If one is found,
+its map is taken as it is and never learned again, and warm-up begins anew in its coordinates: the
+posterior is another one there.
+
+The design and its limits are ours.
+"""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from stanadapt.engine import metric_factor
+from stanadapt.engine.block_map import pack
+from stanadapt.engine.density import Density
+from stanadapt.engine.one_blas_thread import one_blas_thread
+from stanadapt.engine.triangular_map import no_map
+from stanadapt.engine.warmup import Change, Progress, Result, Stage, States
+from stanadapt.samplers.whitened import stage_parts as parts
+from stanadapt.samplers.whitened.block import make_window
+from stanadapt.samplers.whitened.block_structure import MOST_COORDINATES, find_block, rows_needed
+from stanadapt.samplers.whitened.block_terms import hints_of
+from stanadapt.samplers.whitened.choose_metric import WHILE_TRAVELING
+from stanadapt.samplers.whitened.climb import evaluate
+from stanadapt.samplers.whitened.fisher_metric import fisher_metric, scales_alone
+from stanadapt.samplers.whitened.straighten import Straightened, distance_of
+
+# distances from a Gaussian, as they are or with a triangular map, that are as good as a block; and
+# the part of one coordinate in that without a map from which a block is looked for in any case
+GOOD, PART = 0.1, 1.0
+# distance of new places from those where chains were, in standard deviations
+AWAY = 0.5
+NO_PROBES = np.empty((0, 2, 0))
+
+
+def probe_if_due(density: Density, state: Any) -> Any:
+    """Compute the gradients at the places that a chain was given, if there are any."""
+    places = state.probes
+    due = np.flatnonzero(np.isnan(places[:, 1, :1]).all(axis=1)) if len(places) else ()
+    with np.errstate(all="ignore"):
+        for row in due:
+            log_density, gradient = evaluate(density, np.ascontiguousarray(places[row, 0]))
+            known = log_density > -np.inf and np.isfinite(gradient).all()
+            places[row, 1] = gradient if known else np.inf
+    return state
+
+
+def looking(stage: Stage) -> Stage:
+    """Let a stage also look for a block, beside what it learns."""
+    return stage._replace(learn=partial(_learn_too, stage.learn))
+
+
+def _learn_too(learn: Change, settings: Any, progress: Progress, states: States) -> Result:
+    probes = [state.probes for state in states if len(state.probes)]
+    progress, states = learn(settings, progress, states)
+    if probes:
+        states = [state._replace(probes=NO_PROBES) for state in states]
+        if not _has_good_map(progress):
+            return _judge(settings, progress, states, np.concatenate(probes))
+    return ask_if_wanted(settings, progress, states)
+
+
+def _has_good_map(progress: Progress) -> bool:
+    found = progress.learned.straightened
+    return found.map_is_used and found.distance < GOOD
+
+
+def _is_far(distance: float, part: float) -> bool:
+    return distance >= GOOD or part >= PART
+
+
+def ask_if_wanted(settings: Any, progress: Progress, states: States) -> Result:
+    """Give each chain places at which to compute gradients, if a block is to be looked for."""
+    learned = progress.learned
+    found, dim = learned.straightened, len(learned.location)
+    known = np.isfinite(found.distance_before)
+    wanted = progress.then == parts.SURVEY or (known and _is_far(found.distance_before, found.part))
+    if not settings.straighten or learned.block_sought or dim > MOST_COORDINATES or not wanted:
+        return progress, states
+    if _has_good_map(progress):
+        return progress, states
+    x, g = _finite(*make_window(states).pooled)
+    if len(x) < 2:
+        return progress, states
+    needed = rows_needed(dim)
+    x, g = x[-needed:], g[-needed:]
+    with one_blas_thread(), np.errstate(all="ignore"):
+        factor = fisher_metric(x, g, np.ones(dim)).factor
+        rng = np.random.default_rng(progress.used)  # of places alone, not of moves
+        noise = rng.standard_normal((needed - len(x), dim))
+        places = x[rng.integers(len(x), size=len(noise))]
+        places = places + AWAY * noise @ metric_factor.written_out(factor, dim).T
+    rows = np.full((needed, 2, dim), np.nan)
+    rows[: len(x), 0], rows[: len(x), 1], rows[len(x) :, 0] = x, g, places
+    count = len(states)
+    return progress, [
+        state._replace(probes=np.ascontiguousarray(rows[k::count]))
+        for k, state in enumerate(states)
+    ]
+
+
+def _finite(x: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    usable = np.isfinite(x).all(axis=1) & np.isfinite(g).all(axis=1)
+    return x[usable], g[usable]
+
+
+def _judge(settings: Any, progress: Progress, states: States, probes: np.ndarray) -> Result:
+    """Take the block that these rows show, if any, and begin anew in its coordinates."""
+    learned = progress.learned
+    before, part = learned.straightened.distance_before, learned.straightened.part
+    if not np.isfinite(before):
+        before, part = distance_of(*_finite(*make_window(states).pooled))
+        if not _is_far(before, part):
+            return progress, states
+    progress = progress.learning(block_sought=True)
+    try:
+        block = find_block(probes[:, 0], probes[:, 1], hints_of(progress.bounds))
+    except np.linalg.LinAlgError:  # no convergence
+        block = None
+    if block is None:
+        return progress, states
+    straightened = Straightened(no_map(pack(block.map)), (), before, np.inf, part=part)
+    scales = probes[:, 0].std(axis=0)
+    scales[block.map.block] = 1.0
+    scales[~(scales > 0.0)] = 1.0
+    travel = parts.Travel(rounds=learned.travel.rounds, returned=learned.travel.returned)
+    progress = progress._replace(
+        learned=parts.Learned(
+            metric=scales_alone(scales), location=learned.location, stretch=learned.stretch,
+            fixed=parts.Fixed(parts.FIRST_STEP, 1, settings.target_accept), travel=travel,
+            straightened=straightened, block_sought=True,
+        )
+    )  # fmt: skip
+    window = parts.window_of(progress, states)
+    progress = parts.learn_metric(settings, progress, window, WHILE_TRAVELING)
+    level = window.log_density.mean(axis=1)
+    progress = progress._replace(chains=progress.chains._replace(level=level))
+    return progress.to(parts.TRAVEL), states
