@@ -4,27 +4,10 @@ import numpy as np
 import pytest
 
 from stanadapt.engine import block_map
-from stanadapt.engine.block_map import BlockMap, size_of_work
+from stanadapt.engine.block_map import pack, unpacked
+from tests.helpers.gaussian_blocks import made_up
 
-DIM, MEMBERS, TERMS = 8, 4, 4
-
-
-def made_up(rng, definite=True):
-    """A map with two hubs, one of them a correlation, two free coordinates, and an envelope."""
-    first = np.array([0, 0, 2, 0])
-    lengths = np.arange(MEMBERS) - first + 1
-    start = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    envelope = int(lengths.sum())
-    exponents = np.array([[0.0, 0.0], [-2.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
-    powers = np.array([[0.0, 0.0], [0.0, 1.0], [0.0, 4.0], [0.0, 3.0]])
-    precisions = 0.1 * rng.standard_normal((TERMS, envelope))
-    precisions[0, start + np.arange(MEMBERS) - first] += 4.0 if definite else -40.0
-    return BlockMap(
-        np.array([6, 2]), np.array([0, 3, 1, 7]), np.array([4, 5]), exponents, powers,
-        np.array([[0.0, 0.0, 0.0], [2.0, -1.0, 2.0]]), start, first, precisions,
-        rng.standard_normal((TERMS, MEMBERS)), rng.standard_normal((TERMS * MEMBERS, 2)),
-        np.full(MEMBERS, 2.0), np.zeros(size_of_work(TERMS, 2, MEMBERS, envelope)),
-    )  # fmt: skip
+DIM = 8
 
 
 def log_density(x):
@@ -72,6 +55,20 @@ def test_rows_go_there_and_back(definite):
     np.testing.assert_allclose(back, x, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(logs[0], logs[1], rtol=1e-12)
     assert not np.allclose(x[:, block.block], y[:, block.block])
+
+
+@pytest.mark.parametrize("definite", [True, False])
+def test_a_gradient_goes_there_and_back_in_a_packed_map(definite):
+    rng = np.random.default_rng(5)
+    made, x = made_up(rng, definite), rng.standard_normal(DIM)
+    block, gradient = unpacked(pack(made)), slope(x)
+    for field, other in zip(block, made, strict=True):
+        np.testing.assert_array_equal(field, other)
+    block_map.residual(block, x, np.empty(DIM))
+    block_map.pull_back(block, x, gradient)
+    assert np.abs(gradient - slope(x)).max() > 0.1
+    block_map.push_forward(block, x, gradient)
+    np.testing.assert_allclose(gradient, slope(x), rtol=1e-11)
 
 
 def test_the_jacobian_is_that_of_the_map():

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from stanadapt.engine.block_map import pack
 from stanadapt.engine.density import GRADIENT_CALLS, value, value_and_gradient
 from stanadapt.engine.points import GradientPoint
 from stanadapt.engine.triangular_map import (
@@ -20,6 +21,7 @@ from stanadapt.engine.triangular_map import (
     residual,
     with_memory,
 )
+from tests.helpers.gaussian_blocks import made_up
 from tests.helpers.gaussian_target import Gaussian
 from tests.helpers.hierarchy import FIRST, LOCATION, SCALE, Hierarchy
 
@@ -47,9 +49,15 @@ def mapped(density, straightening):
     return MappedDensity(density, straightening, density.dim)
 
 
-@pytest.fixture(params=[*ROWS, "all"])
+@pytest.fixture(params=[*ROWS, "all", "a block", "all and a block"])
 def straightening(request):
-    return made(ROWS.values() if request.param == "all" else [ROWS[request.param]])
+    if request.param in ROWS:
+        return made([ROWS[request.param]])
+    found = made(ROWS.values() if "all" in request.param else [])
+    if "block" in request.param:
+        block = made_up(np.random.default_rng(1), hubs=(6, 0), members=(2, 3, 1, 4), free=(5,))
+        found = with_memory(found._replace(block=pack(block)), DIM)
+    return found
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ import numpy as np
 from scipy import linalg
 
 import stanadapt as sa
+from stanadapt.engine.block_map import BlockMap, size_of_work
 from tests.helpers.funnel_fits import foreign
 
 LEVELS = 25
@@ -17,6 +18,24 @@ model {{
 }}"""
 STEP = np.diff(np.eye(LEVELS), axis=0)
 FIRST = np.diag(np.eye(LEVELS)[0])
+
+
+def made_up(rng, definite=True, hubs=(6, 2), members=(0, 3, 1, 7), free=(4, 5)):
+    """A map with two hubs, one of them a correlation, free coordinates, and an envelope."""
+    first, terms, n = np.array([0, 0, 2, 0]), 4, 4
+    lengths = np.arange(n) - first + 1
+    start = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+    envelope = int(lengths.sum())
+    exponents = np.array([[0.0, 0.0], [-2.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
+    powers = np.array([[0.0, 0.0], [0.0, 1.0], [0.0, 4.0], [0.0, 3.0]])
+    precisions = 0.1 * rng.standard_normal((terms, envelope))
+    precisions[0, start + np.arange(n) - first] += 4.0 if definite else -40.0
+    return BlockMap(
+        np.array(hubs), np.array(members), np.array(free), exponents, powers,
+        np.array([[0.0, 0.0, 0.0], [2.0, -1.0, 2.0]]), start, first, precisions,
+        rng.standard_normal((terms, n)), rng.standard_normal((terms * n, len(free))),
+        np.full(n, 2.0), np.zeros(size_of_work(terms, 2, n, envelope)),
+    )  # fmt: skip
 
 
 class LocalLevel:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
+from stanadapt.engine.block_map import BlockMap, pack, size_of_work
 from stanadapt.engine.density import value, value_and_gradient
 from stanadapt.engine.triangular_map import make_map
 from stanadapt.targets.standardized import Standardized
@@ -26,7 +27,14 @@ MAP = make_map(
     [[-2.0 * np.log(1.1), -1.6, 0.0, 0.0, 0.0, 195.0, 0.9, 0.0, 200.0, 0.04, 190.0]],
 )  # fmt: skip
 STRAIGHTENED = ", straightened"
-FORMS = [*FACTORS, *(f"{name}{STRAIGHTENED}" for name in FACTORS)]
+FORMS = [*FACTORS, *(f"{name}{STRAIGHTENED}" for name in FACTORS), "a block"]
+# a and b given log s
+BLOCK = BlockMap(
+    np.array([1]), np.array([0, 2]), np.empty(0, int), np.array([[0.0], [-0.4]]), np.zeros((2, 1)),
+    np.zeros((1, 3)), np.array([0, 1]), np.array([0, 0]),
+    np.array([[4e-4, -1e-5, 5e-4], [0.0, 0.0, 1e-5]]), np.array([[0.08, 0.1], [0.0, 2e-3]]),
+    np.empty((4, 0)), np.ones(2), np.zeros(size_of_work(2, 1, 2, 3)),
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +44,12 @@ def program():
 
 @pytest.fixture(params=FORMS)
 def target(request, program):
+    if request.param == "a block":
+        location, factor = (
+            np.array([-0.5, -6.0, 0.2]),
+            np.array([[0.6, 0.0, 0.0], [0.1, 0.6, 0.0], [0.5, -0.1, 0.2]]),
+        )
+        return Standardized(program, location, factor, None, pack(BLOCK))
     plain = request.param.removesuffix(STRAIGHTENED)
     rows = None if plain == request.param else MAP.rows
     standardized = Standardized(program, LOCATION, FACTORS[plain], rows)

@@ -105,19 +105,34 @@ def test_a_free_coordinate_moves_the_mean():
     np.testing.assert_allclose(slopes[:, 2:], -y[:, 2:], atol=1e-9)
 
 
-@pytest.mark.parametrize("spoil", ["noise", "poisson", "improper", "fixed"])
+@pytest.mark.parametrize("spoil", ["noise", "poisson", "improper", "fixed", "partly"])
 def test_what_is_not_exact_is_not_taken(spoil):
     x, g = rows(600)
     if spoil == "noise":
         g = g * (1.0 + 1e-4 * np.random.default_rng(1).standard_normal(g.shape))
     elif spoil == "poisson":
         g[:, :LEVELS] -= np.exp(np.clip(x[:, :LEVELS], -5, 5))
+    elif spoil == "partly":  # it is Gaussian for small steps alone
+        large = x[:, LEVELS] > 0.3
+        g[large, :LEVELS] += np.tanh(x[large, :LEVELS])
     elif spoil == "improper":  # linear in the states, but no density
         g[:, :LEVELS] *= -1.0
     else:  # hubs that never vary are no hubs
         x[:, LEVELS:] = 0.0
         g = np.array([LocalLevel().gradient(row) for row in x])
     assert find_block(x, g, SCALES) is None
+
+
+def test_two_blocks_that_share_a_hub_are_one():
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal((300, 9))
+    shared, own = np.exp(-2.0 * x[:, [0]]), np.exp(-2.0 * x[:, [1]])
+    first, second = x[:, 2:5], x[:, 5:]
+    g = np.column_stack([x[:, :2] ** 3, -shared * (first - 1.0), -shared * second - own * second])
+    block = find_block(x, g, {0: None, 1: None})
+    assert block.map.hubs.tolist() == [0, 1]
+    y, slopes, _ = apply_block(block.map, x, g)
+    np.testing.assert_allclose(slopes[:, 2:], -y[:, 2:], atol=1e-9)
 
 
 @pytest.mark.parametrize("count", [0, 1, 20, 60])
