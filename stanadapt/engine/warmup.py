@@ -59,7 +59,7 @@ class Progress(NamedTuple):
     learned: Any = ()  # memory that the stages of a sampler share
     chains: Any = ()  # the same by chain: arrays with a row for each chain that still runs
     # of `targets.declared_bounds`: coordinates that the program declares with bounds, if the
-    # sampler uses them and moves in these coordinates
+    # sampler may use them and moves in these coordinates
     bounds: np.ndarray = NO_BOUNDS
 
     @property
@@ -125,8 +125,6 @@ class Warmup(NamedTuple):
     for_scales: Callable[[Any, Progress, Progress, States], Progress] | None = None
     # changes `progress.then`, given the progress before and after `learn`
     revise: Callable[[Any, Progress, Progress, States], Progress] | None = None
-    # largest number of coordinates for which the stages use `Progress.bounds`
-    bounds_up_to: int = 0
 
     def start(
         self, settings: Any, states: States, iter_warmup: int, bounds: np.ndarray = NO_BOUNDS

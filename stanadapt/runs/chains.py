@@ -22,6 +22,7 @@ from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.starts import Cost
 from stanadapt.engine.warmup import NO_BOUNDS
 from stanadapt.errors import Message, StanadaptError, warn
+from stanadapt.samplers.whitened.block_structure import MOST_COORDINATES
 from stanadapt.targets.declared_bounds import declared_bounds
 from stanadapt.targets.target import Samplable
 
@@ -65,9 +66,10 @@ class Start(NamedTuple):
 
 
 def bounds_for(target: Samplable, sampler: Sampler) -> np.ndarray:
-    """Return the declared bounds of the coordinates that a sampler moves in, if it uses them."""
-    most = sampler.warmup.bounds_up_to if sampler.warmup and target.moves_parameters else 0
-    return declared_bounds(target.target) if target.dim <= most else NO_BOUNDS
+    """Return the declared bounds of the coordinates that a sampler moves in, if it may use them."""
+    learns = sampler.warmup is not None and sampler.warmup.for_scales is not None
+    used = learns and target.moves_parameters and target.dim <= MOST_COORDINATES
+    return declared_bounds(target.target) if used else NO_BOUNDS
 
 
 class Randomness(NamedTuple):

@@ -253,7 +253,7 @@ class Run:
 
 
 def judge_unless_interrupted(fit: Any, target: Any, learned: Any = None) -> Any:
-    """Judge a fit, given what its warm-up learned; Ctrl-C ends the judging, not the run."""
+    """Judge a fit by its draws and its warm-up; Ctrl-C ends the judging, not the run."""
     try:
         with interruptible():
             return judge(fit, missing_tails(target, fit, learned))

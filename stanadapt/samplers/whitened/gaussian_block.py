@@ -21,7 +21,7 @@ from stanadapt.engine.block_map import pack
 from stanadapt.engine.density import Density
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.triangular_map import no_map
-from stanadapt.engine.warmup import Change, Progress, Result, Stage, States
+from stanadapt.engine.warmup import END, Change, Progress, Result, Stage, States
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.block import make_window
 from stanadapt.samplers.whitened.block_structure import MOST_COORDINATES, find_block, rows_needed
@@ -52,7 +52,7 @@ def probe_if_due(density: Density, state: Any) -> Any:
 
 
 def looking(stage: Stage) -> Stage:
-    """Let a stage also look for a block, beside what it learns."""
+    """Let a stage also look for a block, beside its own work."""
     return stage._replace(learn=partial(_learn_too, stage.learn))
 
 
@@ -80,10 +80,9 @@ def ask_if_wanted(settings: Any, progress: Progress, states: States) -> Result:
     learned = progress.learned
     found, dim = learned.straightened, len(learned.location)
     known = np.isfinite(found.distance_before)
-    wanted = progress.then == parts.SURVEY or (known and _is_far(found.distance_before, found.part))
+    far = known and _is_far(found.distance_before, found.part) and not _has_good_map(progress)
+    wanted = progress.then == parts.SURVEY or (far and progress.then != END)
     if not settings.straighten or learned.block_sought or dim > MOST_COORDINATES or not wanted:
-        return progress, states
-    if _has_good_map(progress):
         return progress, states
     x, g = _finite(*make_window(states).pooled)
     if len(x) < 2:

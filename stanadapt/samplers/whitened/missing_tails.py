@@ -165,7 +165,7 @@ def _z(values: np.ndarray) -> float:
 def missing_tails(target: Any, fit: Fit, learned: Any = None) -> Iterator[reasons.Reason]:
     """Yield reasons against a fit whose draws lack a tail of a hub.
 
-    `learned` is what its warm-up learned, if that may have looked for a block.
+    `learned` are the findings of its warm-up, which may have looked for a block.
     """
     if target.target is not target:  # a distribution that is built from a program
         return

@@ -25,6 +25,8 @@ PILOT           nothing is adapted: `choice.choose` decides
 NUTS_METRIC, NUTS_STEP   if NUTS is chosen: longer windows, then a step size for each chain
 NUTS_PILOT      if some of its trajectories diverged: nothing is adapted; if some still do, or many
                 did before, NUTS_STEP once more, with a higher acceptance rate
+TRAVEL          anew, after any of these, in the coordinates of a Gaussian block if there is one
+                (`gaussian_block`)
 REST            NUTS_STEP, with all that is left, if iter_warmup has no room for another stage
 
 Lengths are those for four chains; with fewer chains, blocks are longer, and with a small
@@ -43,7 +45,6 @@ from stanadapt.engine.warmup import END, Progress, Result, Stage, States, Warmup
 from stanadapt.samplers.whitened import arriving, earlier_draws, tuning
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.block import make_room
-from stanadapt.samplers.whitened.block_structure import MOST_COORDINATES
 from stanadapt.samplers.whitened.choice import UNDECIDED
 from stanadapt.samplers.whitened.climb import climb_if_due
 from stanadapt.samplers.whitened.fisher_metric import Metric, scales_alone
@@ -140,6 +141,10 @@ def for_scales(settings: Any, before: Progress, progress: Progress, states: Stat
     sampler may need more iterations to learn them than it has. If only scales are required, modes
     may be on different levels.
     """
+    if len(
+        states[0].probes
+    ):  # a block is looked for, and the next stage shows whether there is one
+        return progress
     window = parts.window_of(before, states)
     apart = settings.metric == Metric.automatic and window.levels_differ(window.positions.shape[2])
     if before.stage == parts.NUTS_METRIC and not apart and progress.then != parts.STRAIGHTEN:
@@ -147,8 +152,6 @@ def for_scales(settings: Any, before: Progress, progress: Progress, states: Stat
     if progress.then == parts.TUNE_STEP and apart:
         return tuning.to_nuts(progress, UNDECIDED.reason)
     known = progress.then in (parts.TUNE_STEP, parts.NUTS_STEP, parts.REST)
-    if known and len(states[0].probes):  # a block is looked for
-        return progress
     return progress.to(END) if known else progress
 
 
@@ -160,5 +163,4 @@ def finish(settings: Any, progress: Progress, states: States) -> Result:
 WARMUP = Warmup(
     {name: looking(stage) for name, stage in STAGES.items()}, parts.FIRST_WINDOW, begin, finish,
     without_room=parts.REST, prepare=prepare, for_scales=for_scales,
-    bounds_up_to=MOST_COORDINATES,
 )  # fmt: skip

@@ -92,7 +92,7 @@ class Straightened(NamedTuple):
         return int(self.straightening.block[:SIZES].view(np.int64)[2]) if self.block_is_used else 0
 
     def without_map(self) -> "Straightened":
-        """Return what is left without the triangular map."""
+        """Return the same without the triangular map."""
         return self._replace(straightening=no_map(self.straightening.block), groups=())
 
 
@@ -184,7 +184,7 @@ def straighten(
     block = former.straightening.block
     if not former.block_is_used:
         return _straighten(positions, gradients, former, least, UNRELATED)
-    # in the coordinates of the block, which stays as it is; what depends on its hubs is then known
+    # in the coordinates of the block, which stays as it is
     x, g, _ = apply_map(no_map(block), positions, gradients)
     inner = former._replace(straightening=former.straightening._replace(block=NO_BLOCK))
     found = _straighten(x, g, inner, max(least, LEAST_WITH_BLOCK), np.inf)

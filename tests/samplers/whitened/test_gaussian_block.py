@@ -10,6 +10,7 @@ from stanadapt import results
 from stanadapt.engine.density import FAILED_CALLS, GRADIENT_CALLS
 from stanadapt.engine.points import start_at
 from stanadapt.engine.triangular_map import make_map, no_map
+from stanadapt.engine.warmup import END
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.gaussian_block import (
     NO_PROBES,
@@ -42,7 +43,9 @@ def fit(target):
 # --- when it is looked for ------------------------------------------------------------------------
 
 
-def asked(distance, part=0.1, mapped=np.inf, stage=parts.NUTS_METRIC, then="", **settings):
+def asked(
+    distance, part=0.1, mapped=np.inf, stage=parts.NUTS_METRIC, then=parts.NUTS_STEP, **settings
+):
     """How many places the chains are given, after a window with this distance from a Gaussian."""
     settings, progress, states = begun(np.zeros((4, 6)), **settings)
     one = make_map(*np.array([[1], [0], [-1], [-1]]), np.zeros((1, 11)))
@@ -50,7 +53,7 @@ def asked(distance, part=0.1, mapped=np.inf, stage=parts.NUTS_METRIC, then="", *
     found = Straightened(found, (), distance, min(distance, mapped), part=part)
     rows = np.random.default_rng(1).standard_normal((4, 50, 6))
     states = [filled(s, 50, 0.0, x, -x) for s, x in zip(states, rows, strict=True)]
-    progress = at(progress, stage, 50, straightened=found)
+    progress = at(progress, parts.NUTS_METRIC, 50, straightened=found)
     _, states = ask_if_wanted(settings, progress._replace(then=then), states)
     due = sum(np.isnan(state.probes[:, 1]).any(axis=1).sum() for state in states)
     assert due == 0 or due + 200 == sum(len(state.probes) for state in states)
@@ -68,6 +71,7 @@ def asked(distance, part=0.1, mapped=np.inf, stage=parts.NUTS_METRIC, then="", *
         ({"distance": np.inf}, False),  # not measured yet
         ({"distance": np.inf, "then": parts.SURVEY}, True),  # the log density does not settle
         ({"distance": 3.0, "straighten": False}, False),
+        ({"distance": 3.0, "then": END}, False),
     ],
 )
 def test_places_are_asked_for_where_a_block_may_help(given, wanted):
@@ -88,7 +92,7 @@ def test_a_failing_density_or_gradient_is_no_failure_of_the_chain(target):
     assert density.calls[GRADIENT_CALLS] == 2
 
 
-# --- what follows ---------------------------------------------------------------------------------
+# --- its consequences -----------------------------------------------------------------------------
 
 
 def judged(gradient, chains=4, constant=False):
