@@ -72,6 +72,7 @@ class Straightened(NamedTuple):
     distance: float
     confirmed: bool = False
     part: float = np.inf  # largest part of a coordinate in D without it
+    second: float = 0.0  # second largest part without a triangular map, in coordinates of the block
 
     @property
     def map_is_used(self) -> bool:
@@ -214,8 +215,8 @@ def _straighten(
     judged = parts[2]
     parts_before = distances(nothing, learned, judged)
     before = float(parts_before.mean())
-    part = float(parts_before.max())
-    best = Straightened(nothing, (), before, before, part=part)
+    second, part = np.partition(parts_before, -2)[-2:].tolist()
+    best = Straightened(nothing, (), before, before, part=part, second=second)
     new = not former.map_is_used
     if new and before < least and part < most:
         return best

@@ -74,10 +74,11 @@ NUTS_WINDOW, NUTS_CEILING, NUTS_R_HAT = 50, 500, 1.1
 # lengths of the last window of NUTS, and of its pilot
 NUTS_LAST, NUTS_PILOT_LENGTH = 50, 100
 # acceptance rate that NUTS is tuned to if trajectories diverged in the pilot, or if more than this
-# share did in the two windows before; or if more than this distance remains in the hubs of a block:
-# of two scales that only together are known, each has a long thin arm, in which few trajectories
-# diverge, and no pilot shows it
+# share did in the two windows before; or if more than this distance remains outside of a block.
+# The last rate is for two hubs that are both far from normal: of two scales that only together are
+# known, each has a long thin arm, which longer steps do not enter, often without a divergence
 SHORTER, MANY_STEEP, CURVED_HUBS = 0.95, 0.03, 0.5
+SHORTEST, TWO_ARMS = 0.98, 0.15
 
 
 set_up_fixed, set_up_metric = (parts.two_stage_block(learns=each) for each in (False, True))
@@ -396,14 +397,22 @@ def learn_from_pilot(settings: Any, progress: Progress, states: States) -> Resul
 
 def to_nuts(progress: Progress, reason: str) -> Progress:
     """Choose NUTS, and continue with its stages."""
-    first, found = 2 * NUTS_WINDOW if progress.learned.earlier else NUTS_WINDOW, progress.learned
-    nuts = found.nuts._replace(windows=(first,))
-    if found.straightened.block_is_used and found.straightened.distance > CURVED_HUBS:
-        nuts = nuts._replace(target_accept=SHORTER)
-    progress = progress.learning(choice=Choice(False, reason), nuts=nuts)
+    first = 2 * NUTS_WINDOW if progress.learned.earlier else NUTS_WINDOW
+    nuts = progress.learned.nuts._replace(windows=(first,))
+    progress = _short_for_hubs(progress.learning(choice=Choice(False, reason), nuts=nuts))
     # a map was learned in long windows of NUTS
     mapped = progress.learned.straightened.map_is_used
     return progress.to(parts.NUTS_STEP if mapped else parts.NUTS_METRIC)
+
+
+def _short_for_hubs(progress: Progress) -> Progress:
+    """Shorten the steps if the hubs of a block are far from normal."""
+    found, nuts = progress.learned.straightened, progress.learned.nuts
+    target = SHORTER if found.distance > CURVED_HUBS else 0.0
+    target = SHORTEST if found.second > TWO_ARMS else target
+    if not found.block_is_used or target <= nuts.target_accept:
+        return progress
+    return progress.learning(nuts=nuts._replace(target_accept=target))
 
 
 def learn_from_nuts(settings: Any, progress: Progress, states: States) -> Result:
@@ -416,7 +425,7 @@ def learn_from_nuts(settings: Any, progress: Progress, states: States) -> Result
     modes are too wide for each of them.
     """
     window = parts.window_of(progress, states)
-    progress = straighten_if(settings, progress, states)
+    progress = _short_for_hubs(straighten_if(settings, progress, states))
     if progress.learned.straightened.map_is_used:
         return _to_straighten(settings, progress, states), states
     progress = learn_metric(settings, progress, window)
@@ -449,6 +458,8 @@ def keep_steps(settings: Any, progress: Progress, states: States) -> Result:
     """Keep each chain's step: a pooled one is too long for a chain in the neck of a funnel."""
     window, nuts = parts.window_of(progress, states), progress.learned.nuts
     steps = [float(np.exp(state.tuning.averaging.log_mean)) for state in states]
+    if nuts.target_accept == SHORTEST:  # with longer ones, a chain would not enter an arm
+        steps = [min(steps)] * len(steps)
     states = [
         state._replace(tuning=state.tuning._replace(step_size=step_size, learns_step=False))
         for state, step_size in zip(states, steps, strict=True)
