@@ -70,9 +70,11 @@ def attributes(settings: Any, progress: Progress) -> dict[str, Any]:
     kind = f"{2 * learned.fixed.n_steps} gradients per draw" if two_stage else "NUTS"
     nuts_target = max(settings.nuts_target_accept, learned.nuts.target_accept)
     target = learned.fixed.target_accept if two_stage else nuts_target
-    if learned.nuts.shortened:
+    if nuts_target > settings.nuts_target_accept and not two_stage:
         shorter = f"so steps are shorter (target_accept {target:g})"
-        reason += f"; its trajectories diverged in warm-up, {shorter}"
+        diverged = learned.nuts.shortened
+        why = "trajectories diverged in warm-up" if diverged else "hubs are not normal"
+        reason += f"; its {why}, {shorter}"
     highest = 1.0 if two_stage else 1.0 - NUTS_ABOVE * (1.0 - target)
     rank = f", rank {learned.metric.rank}" if learned.metric.kind == "low rank" else ""
     unsettled = _unsettled(progress)

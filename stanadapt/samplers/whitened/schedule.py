@@ -141,16 +141,14 @@ def for_scales(settings: Any, before: Progress, progress: Progress, states: Stat
     sampler may need more iterations to learn them than it has. If only scales are required, modes
     may be on different levels.
     """
-    if len(
-        states[0].probes
-    ):  # a block is looked for, and the next stage shows whether there is one
-        return progress
     window = parts.window_of(before, states)
     apart = settings.metric == Metric.automatic and window.levels_differ(window.positions.shape[2])
-    if before.stage == parts.NUTS_METRIC and not apart and progress.then != parts.STRAIGHTEN:
-        return progress.to(END, settled=True)
     if progress.then == parts.TUNE_STEP and apart:
         return tuning.to_nuts(progress, UNDECIDED.reason)
+    if len(states[0].probes):  # a block is looked for, and the next stage shows if there is one
+        return progress
+    if before.stage == parts.NUTS_METRIC and not apart and progress.then != parts.STRAIGHTEN:
+        return progress.to(END, settled=True)
     known = progress.then in (parts.TUNE_STEP, parts.NUTS_STEP, parts.REST)
     return progress.to(END) if known else progress
 
