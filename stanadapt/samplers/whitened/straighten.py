@@ -184,11 +184,11 @@ def straighten(
     """
     block = former.straightening.block
     if not former.block_is_used:
-        return _straighten(positions, gradients, former, least, UNRELATED)
+        return _straighten(positions, gradients, former, least, UNRELATED, metric)
     # in the coordinates of the block, which stays as it is
     x, g, _ = apply_map(no_map(block), positions, gradients)
     inner = former._replace(straightening=former.straightening._replace(block=NO_BLOCK))
-    found = _straighten(x, g, inner, max(least, LEAST_WITH_BLOCK), np.inf)
+    found = _straighten(x, g, inner, max(least, LEAST_WITH_BLOCK), np.inf, None)
     return found._replace(
         straightening=found.straightening._replace(block=block),
         distance_before=former.distance_before, part=former.part,
@@ -197,8 +197,9 @@ def straighten(
 
 
 def _straighten(
-    positions: np.ndarray, gradients: np.ndarray, former: Straightened, least: float, most: float
-) -> Straightened:
+    positions: np.ndarray, gradients: np.ndarray, former: Straightened, least: float, most: float,
+    metric: FisherMetric | None,
+) -> Straightened:  # fmt: skip
     nothing = no_map()
     usable = np.isfinite(positions).all(axis=1) & np.isfinite(gradients).all(axis=1)
     x, g = positions[usable], gradients[usable]
