@@ -12,7 +12,8 @@ Song, Zhao and Ermon (2017), A-NICE-MC: Adversarial Training for MCMC, NIPS. In 
 v ~ N(0, I) is drawn, and a fair coin proposes f(x, v) or its inverse, accepted with probability
 min(1, p(x') N(v') / (p(x) N(v))): f preserves volume. Deviations: the coin is tossed by each chain,
 not for all together; local moves are mixed in, since nothing makes the chain of f irreducible;
-x is standardized before f. preset=song2017 leaves the local moves out.
+x is standardized before f. preset=song2017 leaves the local moves out after warm-up: from starts in
+the tails hardly a proposal of f is accepted.
 
 """
 
@@ -33,12 +34,15 @@ from stanadapt.samplers.nice import additive_couplings
 from stanadapt.samplers.nice.additive_couplings import CompiledNetwork, Workspace
 
 LOCAL_RATE = 0.05  # relative change of the scale of local moves per local move
+# least share of local moves in warm-up: where a network was not trained, these alone move
+WARMUP_SHARE = 0.2
 
 
 class Settings(NamedTuple):
     """Settings of the sampler."""
 
-    # share of random-walk moves; with 0, a chain may never reach a part of the posterior
+    # share of random-walk moves, at least 0.2 in warm-up; with 0, a chain may never reach a part of
+    # the posterior
     local_share: Fraction = 0.2
     # acceptance rate of random-walk moves, to which their scale is tuned
     local_target: Probability = 0.234
@@ -54,6 +58,7 @@ class State(NamedTuple):
     current: points.ValuePoint
     scratch: points.ValuePoint
     network: CompiledNetwork
+    local_share: float
     local_scale: float
     work: Workspace
 
@@ -81,6 +86,7 @@ def init_from_network(density, settings, position, rng, network):
         current=points.value_at(density, position),
         scratch=points.unused_value(density.size),
         network=network,
+        local_share=max(settings.local_share, WARMUP_SHARE),
         local_scale=points.RANDOM_WALK_SCALE / np.sqrt(density.dim),
         work=additive_couplings.workspace(network),
     )
@@ -91,7 +97,7 @@ def step(density, settings, state, rng):
     """Propose f(x, v), its inverse, or x + s L eps; accept or reject."""
     x, y, network, work = state.current, state.scratch, state.network, state.work
     n, log_ratio = density.dim, 0.0
-    local = rng.random() < settings.local_share
+    local = rng.random() < state.local_share
     if local:
         fill_normal(rng, work.z)
         triangular.times(network.factor, work.z, y.position[:n])
@@ -122,6 +128,11 @@ def adapt(density, settings, state, info, t, iter_warmup):
         state.local_scale, info.acceptance_rate, settings.local_target, LOCAL_RATE, t, iter_warmup
     )
     return replace(state, local_scale=scale)
+
+
+def freeze(settings: Settings, state: State) -> State:
+    """Make local moves as often as the settings ask for."""
+    return state._replace(local_share=float(settings.local_share))
 
 
 register(

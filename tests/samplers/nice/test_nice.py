@@ -87,3 +87,14 @@ def test_other_data_are_reported(ring):
     made.description["data_hash"] = "another"
     with warns("network_other_data", "ring"):
         sa.sample(ring, "nice", network=made, iter_sampling=10, **OPTIONS)
+
+
+def test_local_moves_of_warm_up_reach_the_posterior_from_far_away(ring):
+    """There proposals of a network throw the noise far; after warm-up it is alone, as published."""
+    made = network(ring)
+    strong = Network(made.couplings, 4.0 * made.weights, made.mean, made.factor, made.description)
+    far = [{"x": [100.0 * sign, 50.0]} for sign in (1.0, -1.0, 1.0, -1.0)]
+    options = {**OPTIONS, "iter_warmup": 4000, "inits": far, "network": strong}
+    fit = sa.sample(ring, "nice", iter_sampling=200, preset="song2017", **options)
+    assert not fit["sample_stats"]["local"].values.any()
+    assert np.abs(fit["posterior"]["x"].values).max() < 10.0
