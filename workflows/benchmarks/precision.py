@@ -2,6 +2,7 @@
 
     python -m workflows.benchmarks.precision                          # 30 seeds of bundled programs
     python -m workflows.benchmarks.precision --programs logistic/pima,rats --sampler nuts
+    python -m workflows.benchmarks.precision --picture --seeds 3      # errors against gradients
     python -m workflows.benchmarks.precision --quick                  # does it run?
 
 For means, standard deviations and two quantiles of up to 24 quantities: the variance over seeds of
@@ -25,7 +26,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.targets.stan import bundled
 from workflows import record, terminal
-from workflows.benchmarks import precision_programs
+from workflows.benchmarks import peers, precision_picture, precision_programs
 from workflows.benchmarks.samplers import show
 
 PROGRAMS = (
@@ -40,9 +41,19 @@ MOST = 24  # quantities of a program
 SHARE = 0.01
 
 
+def draw(target, sampler, seed):
+    """Return a fit of ours, of Stan's NUTS ("stan_nuts") or of a peer."""
+    if sampler in peers.PEERS:
+        lengths = {"chains": 4, "iter_warmup": 1000, "iter_sampling": 1000}
+        return peers.peer_fit(target, sampler, seed=seed, **lengths)
+    if sampler == "stan_nuts":
+        return sa.stan_nuts(target, seed=seed, show_progress=False)
+    return sa.sample(target, sampler, seed=seed, show_progress=False)
+
+
 def of_fit(target, sampler, seed):
     """Return estimates and errors by kind, crude and controlled, and counts; None without a fit."""
-    fit = sa.sample(target, sampler, seed=seed, show_progress=False)
+    fit = draw(target, sampler, seed)
     names = list(sa.summary(fit).index)
     began = time.process_time()
     try:
@@ -121,14 +132,22 @@ def summarize(name, rows):
 def main():
     """Print and keep the table."""
     parser = terminal.parser(__doc__)
-    parser.add_argument("--programs", default=",".join(PROGRAMS), help="names, by commas")
-    parser.add_argument("--sampler", default="auto")
+    given = ",".join(PROGRAMS)
+    parser.add_argument("--programs", default=given, help="names, by commas")
+    parser.add_argument("--sampler", default="auto", help="also stan_nuts, nutpie, nutpie_low_rank")
+    parser.add_argument("--picture", action="store_true", help="only errors against gradients")
     parser.add_argument("--seeds", type=terminal.positive, default=30)
     parser.add_argument("--quick", action="store_true", help="two seeds of one program")
     args = parser.parse_args()
     programs = ["logistic/pima"] if args.quick else args.programs.split(",")
     seeds = 2 if args.quick else args.seeds
     folder, lines = record.folder("benchmarks/precision"), []
+    if args.picture:
+        precision_picture.make(
+            folder, draw, args.programs if args.programs != given else None, seeds
+        )
+        record.write_settings(folder / "settings.json", vars(args))
+        return
     with terminal.progress_bar() as bar:
         task = bar.add_task("", total=seeds * len(programs))
         for name in programs:
