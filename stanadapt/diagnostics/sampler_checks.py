@@ -15,6 +15,7 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.diagnostics import reasons
+from stanadapt.diagnostics.ranked import is_nested
 from stanadapt.engine.every_iteration import REJECTED
 from stanadapt.results import Fit
 from stanadapt.results.attributes import IN_PYTHON
@@ -250,7 +251,10 @@ def _low_bfmi(fit: _Sampled) -> Found:
     if energy.shape[1] <= 2 or fit.unseen:
         return {}
     with np.errstate(divide="ignore", invalid="ignore"):
-        fraction = np.mean(np.diff(energy, axis=1) ** 2, axis=1) / np.var(energy, axis=1)
+        steps, spread = np.mean(np.diff(energy, axis=1) ** 2, axis=1), np.var(energy, axis=1)
+        if is_nested(*energy.shape):  # of few draws the spread is a guess: that of all chains
+            steps, spread = np.nanmean(steps), np.full(len(spread), np.nanvar(energy))
+        fraction = steps / spread
         fraction = fit.of_chains("bfmi", fraction)
     # chains without energies, with those reported above, or with a constant energy
     fraction = np.where(np.isnan(fraction), np.inf, fraction)

@@ -6,6 +6,7 @@ fail: they are numbers, and `datasets` gives their dimensions names. The file is
 netCDF is built: a netCDF file of the same contents takes ten times as long.
 """
 
+import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -113,7 +114,9 @@ def _lost(groups: Mapping[str, xr.Dataset], attributes: Mapping[Any, Any]) -> li
         for name, x in group.coords.items()
         if x.dtype.kind == "U"
     }
-    with h5py.File("rehearsal", "w", driver="core", backing_store=False) as file:
+    # of this thread alone: HDF5 opens no two files in memory under one name
+    own = f"rehearsal {threading.get_ident()}"
+    with h5py.File(own, "w", driver="core", backing_store=False) as file:
         for name in names:
             file.create_group(name)
         for number, text in enumerate(texts.values()):

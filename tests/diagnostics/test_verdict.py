@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import xarray as xr
+from scipy.signal import lfilter
 
 import stanadapt as sa
 from stanadapt import results
@@ -540,3 +541,20 @@ def test_the_screening_does_not_depend_on_the_size_of_blocks():
     for block in (1, 70 * 240):
         for one, other in zip(screen(list(x), block), whole, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_of_256_short_chains_one_that_is_stuck_is_seen():
+    """Without it they are fine, although split R-hat is 1.03, and energies of 16 draws vary."""
+    rng = np.random.default_rng(3)
+    x = lfilter([0.95], [1.0, -0.3], rng.standard_normal((256, 40)), axis=1)[:, 24:]
+    energy = lfilter([1.0], [1.0, -0.2], rng.standard_normal((256, 40)), axis=1)[:, 24:]
+    stuck = x.copy()
+    stuck[40] = 7.0 + 0.1 * x[40]
+    fine, seen = (
+        verdict(results.build({"posterior": {"x": each}, "sample_stats": {"energy": energy}}, {}))
+        for each in (x, stuck)
+    )
+    assert fine.verdict == "fine"
+    assert "low_bfmi" not in codes_of(fine.reasons)
+    assert seen.verdict == "do not use"
+    assert any("Chain 41 " in reason for reason in seen.reasons)
