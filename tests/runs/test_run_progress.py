@@ -15,7 +15,7 @@ from stanadapt.runs.progress import Watch
 from tests.helpers.codes import raises, warns
 from tests.helpers.driven_runs import sample_with
 
-ENDLESS = 3_000_000
+ENDLESS = 1_000_000
 PROGRAM = """
 parameters { vector[2] x; real<lower=0> s; }
 model { x ~ normal([3, -1000], [0.01, 200]); s ~ lognormal(0, 1); }
