@@ -197,19 +197,17 @@ def test_another_sampler_runs_in_these_coordinates(target, tmp_path):
 
 @pytest.mark.soak
 def test_no_tail_of_a_scale_is_missing_in_a_fine_fit():
-    """Today without a block, 8 of 22 fits were fine, and half of the mass was missing in these."""
-    level = LocalLevel()
+    """Without a block, 8 of 22 fits were fine, and half of the mass was missing in these."""
+    level, shares = LocalLevel(), []
     exact = np.exp(level.scales(np.random.default_rng(1), (200_000,)))
-    shares, fine = [], 0
     for seed in range(1, 11):
         fit = sa.sample(level.target(), seed=seed, show_progress=False)
-        fine += fit.attrs["verdict"] == "fine"
-        pairs = zip(("s_u", "s_x"), exact.T, strict=True)
-        shares.append([
-            np.mean(values(fit, name) < np.quantile(draws, share))
-            for name, draws in pairs for share in (0.01, 0.05)
-        ])  # fmt: skip
-    assert fine >= 9
-    shares = np.array(shares)
-    error = shares.std(axis=0, ddof=1) / np.sqrt(len(shares))
-    assert np.all(np.abs(shares.mean(axis=0) - [0.01, 0.05] * 2) < 3.0 * error)
+        if fit.attrs["verdict"] == "fine":
+            pairs = zip(("s_u", "s_x"), exact.T, strict=True)
+            shares.append([
+                np.mean(values(fit, name) < np.quantile(draws, share))
+                for name, draws in pairs for share in (0.01, 0.05)
+            ])  # fmt: skip
+    assert len(shares) >= 7
+    errors = np.std(shares, axis=0, ddof=1) / np.sqrt(len(shares))
+    assert np.all(np.abs(np.mean(shares, axis=0) - [0.01, 0.05] * 2) < 3.0 * errors)
