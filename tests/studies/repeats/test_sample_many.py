@@ -50,6 +50,7 @@ def test_draws_depend_on_the_name_and_neither_on_order_nor_on_workers(target, ma
     assert other.failures.keys() == many.failures.keys()
 
 
+@pytest.mark.thorough
 def test_a_folder_is_continued_and_changed_data_are_sampled_again(target, many, tmp_path):
     few = {name: DATA[name] for name in ("low", "none")}
     sa.sample_many(target, "am", data=few, run=tmp_path, **RUN)
