@@ -164,8 +164,8 @@ class Expectations:
         if self.weights is not None:
             kept = "sample_stats" in results.group_names(fit)
             stats = results.dataset(fit, "sample_stats") if kept else xr.Dataset()
-            stats["stein_weight"] = ("chain", "draw"), self.weights
-            results.add_groups(fit, {} if kept else {"sample_stats": stats})
+            stats = stats.assign(stein_weight=(("chain", "draw"), self.weights))
+            results.add_groups(fit, {"sample_stats": stats})
 
     def __repr__(self) -> str:
         console, stream = tables.plain_console()

@@ -197,10 +197,13 @@ def test_refusals(target, fit):
 
 def test_a_foreign_fit_with_other_densities_is_refused(target, fit):
     """Without the hashes of our fits, recorded log densities tell the programs apart."""
-    groups = {"posterior": fit.posterior, "sample_stats": fit.sample_stats[["lp"]]}
+    groups = {
+        "posterior": results.dataset(fit, "posterior"),
+        "sample_stats": results.dataset(fit, "sample_stats")[["lp"]],
+    }
     foreign = results.build({name: data.copy(deep=True) for name, data in groups.items()}, {})
     assert sa.expectations(foreign, target, "mu", **QUIET).table.loc["mu", "order"] > 0
-    results.dataset(foreign, "sample_stats")["lp"][1, 7:] += 3.0
+    foreign["sample_stats"]["lp"].values[1, 7:] += 3.0
     with raises("fit_of_another_target", "constant"):
         sa.expectations(foreign, target, "mu", **QUIET)
 
