@@ -28,13 +28,14 @@ models, funnels and separate modes.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from stanadapt.engine import metric_factor
 from stanadapt.engine.one_blas_thread import one_blas_thread
-from stanadapt.engine.warmup import Progress, Result, States
+from stanadapt.engine.warmup import Change, Progress, Result, Stage, States
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.arrival import (
     Arrival,
@@ -141,13 +142,15 @@ def learn_travel(settings: Any, progress: Progress, states: States) -> Result:
     progress = _on_levels(progress.learning(settled=settled, travel=travel), window)
     if settled or progress.used > TRAVEL_SHARE * progress.ceiling or quiet == MOST_TRAVEL:
         return _arrive(settings, progress, window), states
-    if moving and travel.rounds < MOST_ROUNDS and not travel.restarted:
+    restarted = progress.chains.restarted
+    if moving and travel.rounds < MOST_ROUNDS and not restarted.any():
         return to_climb(settings, progress, states), states
     if settings.straighten and quiet == SURVEY_AFTER and not far_below.any():
         return progress.to(parts.SURVEY), states
     progress = progress.to(parts.TRAVEL)
-    stuck = window.stuck(former, dim)
-    if stuck.any() and quiet > SURVEY_AFTER and not travel.restarted:
+    stuck = window.stuck(former, dim) & ~restarted
+    # another chain may move for long: far below all others, it crosses a plain
+    if stuck.any() and (quiet > SURVEY_AFTER or travel.windows > MOST_TRAVEL):
         return _restart(progress, stuck), states
     if far_below.any() or progress.used >= PATIENCE:
         alone = far_below if far_below.any() else np.full(len(states), moving)
@@ -164,13 +167,46 @@ def learn_travel(settings: Any, progress: Progress, states: States) -> Result:
 
 def _restart(progress: Progress, stuck: np.ndarray) -> Progress:
     """Let chains that stay below the others return to their start."""
-    travel = progress.learned.travel
-    travel = travel._replace(restarted=True, returned=travel.returned + int(stuck.sum()), quiet=0)
+    travel, chains = progress.learned.travel, progress.chains
+    travel = travel._replace(returned=travel.returned + int(stuck.sum()), quiet=0)
     plans = (
         _back_to(start) if is_stuck else None
-        for start, is_stuck in zip(progress.chains.starts, stuck, strict=True)
+        for start, is_stuck in zip(chains.starts, stuck, strict=True)
     )
+    progress = progress._replace(chains=chains._replace(restarted=chains.restarted | stuck))
     return progress.learning(travel=travel, alone=tuple(plans))
+
+
+def comparing(stage: Stage) -> Stage:
+    """Let a stage at the typical set first see whether chains have left it for a higher level.
+
+    All may have arrived in a local mode, and some may leave it later, by luck. The others would
+    stay, and the metric would be that of both modes. So they return to their own starts, once.
+    """
+    return stage._replace(learn=partial(_compare_first, stage.learn))
+
+
+def _compare_first(learn: Change, settings: Any, progress: Progress, states: States) -> Result:
+    learned, window = progress.learned, parts.window_of(progress, states)
+    dim, half = window.positions.shape[2], window.log_density.shape[1] // 2
+    begun = learned.straightened.map_is_used or learned.earlier is not None
+    if begun or not half or progress.used > TRAVEL_SHARE * progress.ceiling:
+        return learn(settings, progress, states)
+    before, later = window.part(slice(half)), window.part(slice(half, None))
+    lower = later.stuck(before.log_density.mean(axis=1), dim) & ~progress.chains.restarted
+    lower &= window.log_density.max(axis=1) < window.log_density.min(axis=1).max()
+    if not lower.any():
+        return learn(settings, progress, states)
+    anew = parts.Learned(
+        metric=learned.metric, location=learned.location, stretch=learned.stretch,
+        fixed=parts.Fixed(parts.FIRST_STEP, 1, settings.target_accept),
+        travel=parts.Travel(rounds=learned.travel.rounds, returned=learned.travel.returned),
+        attempts=learned.attempts, block_sought=learned.block_sought,
+    )  # fmt: skip
+    progress = parts.learn_metric(
+        settings, progress._replace(learned=anew), later, WHILE_TRAVELING, lower
+    )
+    return _restart(_on_levels(progress, later), lower).to(parts.TRAVEL), states
 
 
 def _back_to(position: np.ndarray) -> parts.Alone:

@@ -122,7 +122,9 @@ def begin(settings: Any, progress: Progress, states: States) -> Result:
         fixed=parts.Fixed(parts.FIRST_STEP, 1, settings.target_accept),
     )  # fmt: skip
     nowhere, unknown = np.full_like(starts, np.nan), np.full(len(states), np.nan)
-    chains = parts.Chains(starts, nowhere, np.full(len(states), -np.inf), unknown)
+    chains = parts.Chains(
+        starts, nowhere, np.full(len(states), -np.inf), unknown, np.zeros(len(states), bool)
+    )
     return earlier_draws.begin_with_draws(
         settings, progress._replace(learned=learned, chains=chains), states
     )
@@ -158,6 +160,8 @@ def finish(settings: Any, progress: Progress, states: States) -> Result:
     return progress, [make_room(state, 0) for state in states]
 
 
+COMPARED = parts.METRIC, parts.PILOT, parts.NUTS_METRIC, parts.NUTS_STEP, parts.NUTS_PILOT
+STAGES |= {name: arriving.comparing(STAGES[name]) for name in COMPARED}
 WARMUP = Warmup(
     {name: looking(stage) for name, stage in STAGES.items()}, parts.FIRST_WINDOW, begin, finish,
     without_room=parts.REST, prepare=prepare, for_scales=for_scales,

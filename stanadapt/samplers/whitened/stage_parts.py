@@ -64,7 +64,6 @@ class Travel(NamedTuple):
     quiet: int = 0  # the last of these in which chains were not clearly moving
     rounds: int = 0  # of CLIMB
     returned: int = 0  # returns of a chain to its start
-    restarted: bool = False  # whether chains on a lower level than others returned in TRAVEL
 
 
 class Fixed(NamedTuple):
@@ -126,6 +125,8 @@ class Chains(NamedTuple):
     abandoned: np.ndarray
     abandoned_mass: np.ndarray
     level: np.ndarray  # mean log density in the last window of TRAVEL, or so far, shape (chain,)
+    # whether it has returned to its start from a lower level than that of others, shape (chain,)
+    restarted: np.ndarray
 
 
 def window_of(progress: Progress, states: States) -> Window:
