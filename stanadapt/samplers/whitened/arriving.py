@@ -9,7 +9,8 @@ Chains far below the others carry no information about the typical set. They are
 metric is learned, and continue with scales of their own, or scales of 1 in turn, until they are no
 longer far below. A chain that stays on a lower level than others for several windows may be in a
 local mode, into which it has climbed: once, it returns to its own start and goes from there with
-NUTS, on the metric of all. No chain is moved to the place of another.
+NUTS, on the metric of all. So it does if others leave such a mode only later (`comparing`). No
+chain is moved to the place of another.
 
 If a chain is far away, all climb first, and again after a window in which they were still clearly
 moving. Each chain climbs from its own point, in separate coordinates. In the first round of CLIMB
@@ -189,13 +190,14 @@ def comparing(stage: Stage) -> Stage:
 def _compare_first(learn: Change, settings: Any, progress: Progress, states: States) -> Result:
     learned, window = progress.learned, parts.window_of(progress, states)
     dim, half = window.positions.shape[2], window.log_density.shape[1] // 2
-    begun = learned.straightened.map_is_used or learned.earlier is not None
-    if begun or not half or progress.used > TRAVEL_SHARE * progress.ceiling:
+    # if only scales are wanted, for another sampler, modes may be on different levels
+    other = settings.metric != Metric.automatic or learned.earlier is not None
+    if other or learned.straightened.map_is_used or not half:
         return learn(settings, progress, states)
     before, later = window.part(slice(half)), window.part(slice(half, None))
     lower = later.stuck(before.log_density.mean(axis=1), dim) & ~progress.chains.restarted
     lower &= window.log_density.max(axis=1) < window.log_density.min(axis=1).max()
-    if not lower.any():
+    if not lower.any() or progress.used > TRAVEL_SHARE * progress.ceiling:
         return learn(settings, progress, states)
     anew = parts.Learned(
         metric=learned.metric, location=learned.location, stretch=learned.stretch,

@@ -26,7 +26,8 @@ NUTS_METRIC, NUTS_STEP   if NUTS is chosen: longer windows, then a step size for
 NUTS_PILOT      if some of its trajectories diverged: nothing is adapted; if some still do, or many
                 did before, NUTS_STEP once more, with a higher acceptance rate
 TRAVEL          anew, after any of these, in the coordinates of a Gaussian block if there is one
-                (`gaussian_block`)
+                (`gaussian_block`), or if chains stay on a lower level than another, which left it:
+                they return to their starts (`arriving`)
 REST            NUTS_STEP, with all that is left, if iter_warmup has no room for another stage
 
 Lengths are those for four chains; with fewer chains, blocks are longer, and with a small

@@ -271,8 +271,13 @@ LAST_NUTS = {"stage": parts.NUTS_METRIC, "nuts": {"windows": (50, 100, 200)}}
 LAST_METRIC = {"stage": parts.METRIC, "fixed": {"windows": (200, 200, 200), "done": 2}}
 
 
-def after_last(below, warmup=schedule.WARMUP, used=400, place=LAST_NUTS, **changed):
-    settings, progress, states = begun(**changed)
+def after_last(
+    below, warmup=schedule.WARMUP, used=400, place=LAST_NUTS, restarted=True, begin=None, **changed
+):
+    """Progress and states after a block in which one chain is below the others."""
+    settings, progress, states = begun(begin, **changed)
+    chains = progress.chains._replace(restarted=np.full(len(states), restarted))
+    progress = progress._replace(chains=chains)
     states = [drawn(state, 200, chain, below) for chain, state in enumerate(states)]
     return after(settings, at(progress, block=200, used=used, **place), states, warmup)
 
@@ -283,6 +288,54 @@ def test_chains_on_different_levels_continue_with_their_own_scales():
     assert (progress.block, progress.learned.nuts.windows[-1]) == (200, 200)
     for chain, state in enumerate(states):
         np.testing.assert_allclose(state.leapfrog.factor[0], (chain + 1) * SD, rtol=0.3)
+
+
+def begins(states):
+    """Numbers of chains that are to begin at another place."""
+    return [chain for chain, state in enumerate(states) if len(state.climb.begin)]
+
+
+@pytest.mark.parametrize("place", [LAST_METRIC, LAST_NUTS])
+def test_one_that_stays_on_a_lower_level_returns_to_its_start_then_too(place):
+    begin = np.random.default_rng(2).uniform(-2, 2, (4, len(SD)))
+    progress, states = after_last(APART, place=place, restarted=False, begin=begin)
+    assert progress.stage == parts.TRAVEL
+    assert begins(states) == [0]
+    np.testing.assert_array_equal(states[0].climb.begin, begin[0])
+    assert progress.learned.travel.returned == 1
+    assert (progress.learned.fixed.done, progress.learned.nuts.windows) == (0, ())
+    # the metric is that of the others: the lower chain has scales a quarter as wide
+    assert states[0].leapfrog.factor[0, 0] > 2.0 * SD[0]
+    np.testing.assert_array_equal(progress.chains.restarted, [True, False, False, False])
+
+
+@pytest.mark.parametrize(
+    ("below", "changed"),
+    [
+        (ALIKE, {}),  # levels overlap
+        (APART, {"used": 900}),  # 1,100 of 2,000 iterations are over afterward
+        (APART, {"metric": Metric.diagonal}),  # for samplers that move between modes
+    ],
+)
+def test_others_stay(below, changed):
+    progress, states = after_last(below, restarted=False, straighten=False, **changed)
+    assert progress.stage != parts.TRAVEL
+    assert begins(states) == []
+
+
+def test_a_chain_far_below_all_does_not_keep_others_on_a_lower_level():
+    settings, progress, states = begun()
+    travel = progress.learned.travel._replace(windows=arriving.MOST_TRAVEL)
+    levels = np.array([-60.0, 0.0, 0.0, -4000.0])
+    chains = progress.chains._replace(level=levels + [0.0, 0.0, 0.0, -20.0])
+    progress = at(progress, parts.TRAVEL, 10, travel=travel._replace(rounds=arriving.MOST_ROUNDS))
+    states = [
+        filled(state, 10, level, SD * np.random.default_rng(3).standard_normal((10, len(SD))))
+        for state, level in zip(states, levels, strict=True)
+    ]
+    progress, states = after(settings, progress._replace(chains=chains), states)
+    assert progress.stage == parts.TRAVEL
+    assert begins(states) == [0]
 
 
 def test_chains_on_one_level_end_with_a_common_metric():
