@@ -327,7 +327,7 @@ def test_a_chain_far_below_all_does_not_keep_others_on_a_lower_level():
     settings, progress, states = begun()
     travel = progress.learned.travel._replace(windows=arriving.MOST_TRAVEL)
     levels = np.array([-60.0, 0.0, 0.0, -4000.0])
-    chains = progress.chains._replace(level=levels + [0.0, 0.0, 0.0, -20.0])
+    chains = progress.chains._replace(level=levels - [0.0, 0.0, 0.0, 20.0])
     progress = at(progress, parts.TRAVEL, 10, travel=travel._replace(rounds=arriving.MOST_ROUNDS))
     states = [
         filled(state, 10, level, SD * np.random.default_rng(3).standard_normal((10, len(SD))))
