@@ -27,6 +27,7 @@ from stanadapt.samplers.whitened.straighten import Straightened
 NUTS_ABOVE = 0.125
 # largest number of coordinates that a message names, and of sets of drivers outside of groups
 LISTED, MOST_PHRASES = 5, 3
+EXACTLY = "Gaussian, straightened exactly"  # how a block is in the words of a fit
 
 
 @reports_for(whitened_hmc.Settings)
@@ -118,9 +119,7 @@ def straightening(found: Straightened, names: list[str]) -> dict[str, Any]:
     said = []
     if found.block_is_used:
         block = as_python(unpacked)(found.straightening.block)
-        said.append("{} given {}: Gaussian, straightened exactly".format(
-            *members_and_hubs(block, names)
-        ))  # fmt: skip
+        said.append(f"{' given '.join(members_and_hubs(block, names))}: {EXACTLY}")
     if found.map_is_used:
         said.append(f"{dependencies(found, names)}: straightened")
     if not said or not np.isfinite(found.distance):

@@ -38,7 +38,7 @@ from stanadapt.samplers.whitened.block_structure import (
     rows_needed,
 )
 from stanadapt.samplers.whitened.block_terms import hints_of
-from stanadapt.samplers.whitened.findings import members_and_hubs
+from stanadapt.samplers.whitened.findings import EXACTLY, members_and_hubs
 from stanadapt.samplers.whitened.straighten import distance_of
 from stanadapt.targets.declared_bounds import declared_bounds
 from stanadapt.targets.target import Target
@@ -70,6 +70,7 @@ class Found(NamedTuple):
 
     block: BlockMap
     tails: list[Tail]
+    is_used: bool = False  # whether the draws were made in its coordinates
 
 
 def find_tails(
@@ -103,7 +104,7 @@ def find_tails(
         draws, scores = (values[:, hub].reshape(sizes["chain"], -1) for values in (y, slopes))
         z = _ramps(draws, scores)
         tails += [Tail(int(hub), side, one) for side, one in zip(SIDES, z, strict=True)]
-    return Found(block, tails)
+    return Found(block, tails, EXACTLY in str(results.attribute(fit, "straightening", "")))
 
 
 def _search(target: Target, rows: np.ndarray) -> BlockMap | None:
@@ -192,7 +193,7 @@ def reasons_of(target: Target, found: Found | None) -> Iterator[reasons.Reason]:
         text = (
             f"The draws {'lack' if missing else 'may lack'} {tail.side} values of "
             f"{names[tail.coordinate]}: toward that tail they thin out faster than the density "
-            f"(z = {tail.z:.1f}). {in_words(target, found)}: {_remedy(target, found.block)}"
+            f"(z = {tail.z:.1f}). {in_words(target, found)}: {_remedy(target, found)}"
         )
         if missing:
             yield reasons.Reason(BY_DENSITY["tail_missing"], Message("tail_missing", text))
@@ -206,9 +207,11 @@ def in_words(target: Target, found: Found) -> str:
     return f"Given {hubs}, {members} are exactly normal"
 
 
-def _remedy(target: Target, block: BlockMap) -> str:
+def _remedy(target: Target, found: Found) -> str:
     """Name the statements in which members of the block have a scale among the hubs."""
-    names = target.coordinate_names
+    if found.is_used:  # these statements do no harm then, but steps may be too long for the hubs
+        return "sample again with adapt_delta=0.99, or with more draws."
+    names, block = target.coordinate_names, found.block
     members, hubs = (
         {results.variable_of(names[int(j)]) for j in numbers}
         for numbers in (block.block, block.hubs)
