@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from stanadapt.engine.block_map import unpacked
+from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.triangular_map import TriangularMap
 from stanadapt.engine.warmup import END, Progress, Result, States
 from stanadapt.samplers.whitened import choice as pilots
@@ -75,8 +77,9 @@ NUTS_WINDOW, NUTS_CEILING, NUTS_R_HAT = 50, 500, 1.1
 NUTS_LAST, NUTS_PILOT_LENGTH = 50, 100
 # acceptance rate that NUTS is tuned to if trajectories diverged in the pilot, or if more than this
 # share did in the two windows before; or if more than this distance remains outside of a block.
-# The last rate is for two hubs that are both far from normal: of two scales that only together are
-# known, each has a long thin arm, which longer steps do not enter, often without a divergence
+# The last rate is for two hubs that are both far from normal, if all are scales: of two that only
+# together are known, each has a long thin arm, which longer steps do not enter, often without a
+# divergence
 SHORTER, MANY_STEEP, CURVED_HUBS = 0.95, 0.03, 0.5
 SHORTEST, TWO_ARMS = 0.98, 0.15
 
@@ -408,9 +411,12 @@ def to_nuts(progress: Progress, reason: str) -> Progress:
 def _short_for_hubs(progress: Progress) -> Progress:
     """Shorten the steps if the hubs of a block are far from normal."""
     found, nuts = progress.learned.straightened, progress.learned.nuts
+    if not found.block_is_used:
+        return progress
     target = SHORTER if found.distance > CURVED_HUBS else 0.0
-    target = SHORTEST if found.second > TWO_ARMS else target
-    if not found.block_is_used or target <= nuts.target_accept:
+    if found.second > TWO_ARMS and not as_python(unpacked)(found.straightening.block).powers.any():
+        target = SHORTEST
+    if target <= nuts.target_accept:
         return progress
     return progress.learning(nuts=nuts._replace(target_accept=target))
 
