@@ -38,7 +38,7 @@ def test_a_shell_completes_commands_and_their_options(monkeypatch, capsys):
         monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
         monkeypatch.setattr(sys, "argv", ["stanadapt"])
         with pytest.raises(SystemExit):
-            app()
+            app(prog_name="stanadapt")
         return capsys.readouterr().out.split()
 
     assert complete("stanadapt exp") == ["expectations", "explain"]

@@ -110,7 +110,7 @@ def test_the_line_while_functions_are_compiled(capsys, said):
 
     def body():
         calling(1.0)
-        HISTORY.append(inner.py_func)  # of something else
+        HISTORY.append(plain)  # of something else
         said("Compiling whitened_hmc (2 ")
 
     printed = shown(capsys, body, functions=[calling, outer], log=0.0)

@@ -1,6 +1,7 @@
 """What names a piece of machine code: the code and constants that are in it, and nothing else."""
 
 import os
+import re
 import subprocess
 import sys
 from types import ModuleType
@@ -258,5 +259,7 @@ def test_compiled_code_is_in_the_files_of_which_the_package_has_a_hash():
     """And takes no constant from others."""
     for path in PACKAGE.rglob("*.py"):
         room = path.relative_to(PACKAGE).parts[0]
-        uses_numba = "compiled.jit import" in path.read_text()
+        # others may call compiled functions as Python ones, which is no part of any cache
+        imported = re.findall(r"compiled\.jit import (.*)", path.read_text())
+        uses_numba = imported not in ([], ["as_python"])
         assert not uses_numba or room in ("engine", "samplers"), path
