@@ -17,10 +17,11 @@ import numpy as np
 from stanadapt.engine.density import Density
 from stanadapt.engine.points import start_at
 from stanadapt.engine.warmup import Progress, Result, States
-from stanadapt.samplers.whitened import arriving, tuning
+from stanadapt.samplers.whitened import arriving, map_stages, transitions
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.block import LOG_DENSITY, Window, make_room, make_window
 from stanadapt.samplers.whitened.choice import ASKED_FOR, Trajectory
+from stanadapt.samplers.whitened.fixed_stages import NEARLY_GAUSSIAN
 from stanadapt.samplers.whitened.straighten import LEAST_DRAWS, UNCHANGED
 
 # draws of each chain, and the length of the window that judges what was learned from them
@@ -51,10 +52,10 @@ def begin_with_draws(settings: Any, progress: Progress, states: States) -> Resul
     if window.log_density.size < LEAST_DRAWS:
         return progress, states
     for _ in range(WINDOWS):
-        progress = tuning.learn_metric(settings, progress, window)
-    progress = tuning.straighten_if(settings, progress, states, tuning.FAR_FROM_GAUSSIAN)
+        progress = transitions.learn_metric(settings, progress, window)
+    progress = map_stages.straighten_if(settings, progress, states, map_stages.FAR_FROM_GAUSSIAN)
     if progress.learned.straightened.map_is_used:
-        progress = tuning.with_metric_of_map(settings, progress, states)
+        progress = map_stages.with_metric_of_map(settings, progress, states)
     levels = parts.window_of(progress, states).log_density
     level = np.full(len(states), levels.mean())
     progress = progress._replace(chains=progress.chains._replace(level=level))
@@ -72,9 +73,9 @@ def judge_earlier(settings: Any, progress: Progress, states: States) -> Result:
     if progress.learned.straightened.map_is_used:
         return progress.to(parts.STRAIGHTEN), states
     if settings.trajectory == Trajectory.nuts:
-        return tuning.to_nuts(progress, ASKED_FOR), states
+        return transitions.to_nuts(progress, ASKED_FOR), states
     if _is_gaussian(progress, window):
-        return tuning.to_tune_step(progress), states
+        return transitions.to_tune_step(progress), states
     # one window of METRIC, in place of those that the earlier draws replace and of a longer one
     windows = (*parts.METRIC_WINDOWS, parts.METRIC_WINDOWS[-1])
     fixed = progress.learned.fixed._replace(windows=windows, done=len(windows) - 1)
@@ -97,4 +98,4 @@ def _is_gaussian(progress: Progress, window: Window) -> bool:
     distance = float(np.mean((z + b) ** 2))
     earlier = learned.straightened.distance
     measured = earlier if np.isfinite(earlier) else 0.0  # one coordinate has none
-    return max(distance, measured) < tuning.NEARLY_GAUSSIAN
+    return max(distance, measured) < NEARLY_GAUSSIAN

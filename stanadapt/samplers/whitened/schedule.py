@@ -43,7 +43,9 @@ import numpy as np
 
 from stanadapt.engine.density import Density
 from stanadapt.engine.warmup import END, Progress, Result, Stage, States, Warmup, all_left
-from stanadapt.samplers.whitened import arriving, earlier_draws, tuning
+from stanadapt.samplers.whitened import arriving, earlier_draws, nuts_stages, transitions
+from stanadapt.samplers.whitened import fixed_stages as fixed
+from stanadapt.samplers.whitened import map_stages as maps
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.block import make_room
 from stanadapt.samplers.whitened.choice import UNDECIDED
@@ -70,46 +72,48 @@ STAGES = {
         MOVING, travel(arriving.TRAVEL_LENGTH), nuts(arriving.travel_depth), arriving.learn_travel
     ),
     parts.SURVEY: Stage(
-        MOVING, travel(arriving.SURVEY_LENGTH), nuts(arriving.TRAVEL_DEPTH), tuning.learn_survey
+        MOVING, travel(arriving.SURVEY_LENGTH), nuts(arriving.TRAVEL_DEPTH), maps.learn_survey
     ),
     parts.FIRST_METRIC: Stage(
         LEARNING, fit(arriving.FIRST_METRIC_LENGTH), nuts(arriving.DEEPEST),
-        tuning.learn_first_metric,
+        fixed.learn_first_metric,
     ),
     parts.FIND_STEP: Stage(
-        LEARNING, fit(tuning.FIND_LENGTH), tuning.set_up_find_step, tuning.learn_find_step,
+        LEARNING, fit(fixed.FIND_LENGTH), fixed.set_up_find_step, fixed.learn_find_step,
         parts.METRIC,
     ),
     parts.METRIC: Stage(
         LEARNING, fit(lambda now: now.learned.fixed.windows[now.learned.fixed.done]),
-        tuning.set_up_metric, tuning.learn_from_fixed,
+        fixed.set_up_metric, fixed.learn_from_fixed,
     ),
     parts.STRAIGHTEN: Stage(
-        STRAIGHTENING, fit(lambda now: tuning.STRAIGHTEN_WINDOWS[now.window]), nuts(),
-        tuning.learn_map,
+        STRAIGHTENING, fit(lambda now: maps.STRAIGHTEN_WINDOWS[now.window]), nuts(),
+        maps.learn_map,
     ),
-    parts.JUDGE_MAP: Stage(STRAIGHTENING, fit(tuning.JUDGE_LENGTH), nuts(), tuning.judge_map),
+    parts.JUDGE_MAP: Stage(STRAIGHTENING, fit(maps.JUDGE_LENGTH), nuts(), maps.judge_map),
     parts.TUNE_STEP: Stage(
-        "tuning the step size", fit(tuning.TUNE_LENGTH), tuning.set_up_fixed, tuning.learn_step
+        "tuning the step size", fit(fixed.TUNE_LENGTH), fixed.set_up_fixed, fixed.learn_step
     ),
     parts.TWO_STEPS: Stage(
-        "tuning the step size", fit(tuning.TUNE_LENGTH), tuning.set_up_fixed,
-        tuning.learn_two_steps,
+        "tuning the step size", fit(fixed.TUNE_LENGTH), fixed.set_up_fixed,
+        fixed.learn_two_steps,
     ),
     parts.PILOT: Stage(
-        "pilot run", tuning.pilot_length, tuning.set_up_fixed, tuning.learn_from_pilot
+        "pilot run", fixed.pilot_length, fixed.set_up_fixed, fixed.learn_from_pilot
     ),
     parts.NUTS_METRIC: Stage(
         "learning the metric for NUTS",
         fit(lambda now: now.learned.nuts.windows[-1], stretched=False), nuts(),
-        tuning.learn_from_nuts,
+        nuts_stages.learn_from_nuts,
     ),
-    parts.NUTS_STEP: Stage(TUNING_NUTS, tuning.nuts_step_length, nuts(), tuning.keep_steps),
+    parts.NUTS_STEP: Stage(
+        TUNING_NUTS, nuts_stages.nuts_step_length, nuts(), nuts_stages.keep_steps
+    ),
     parts.NUTS_PILOT: Stage(
-        "pilot run of NUTS", tuning.NUTS_PILOT_LENGTH, tuning.set_up_nuts_pilot,
-        tuning.shorten_steps,
+        "pilot run of NUTS", nuts_stages.NUTS_PILOT_LENGTH, nuts_stages.set_up_nuts_pilot,
+        nuts_stages.shorten_steps,
     ),
-    parts.REST: Stage(TUNING_NUTS, all_left, tuning.set_up_rest, tuning.keep_steps),
+    parts.REST: Stage(TUNING_NUTS, all_left, nuts_stages.set_up_rest, nuts_stages.keep_steps),
 }  # fmt: skip
 
 
@@ -147,7 +151,7 @@ def for_scales(settings: Any, before: Progress, progress: Progress, states: Stat
     window = parts.window_of(before, states)
     apart = settings.metric == Metric.automatic and window.levels_differ(window.positions.shape[2])
     if progress.then == parts.TUNE_STEP and apart:
-        return tuning.to_nuts(progress, UNDECIDED.reason)
+        return transitions.to_nuts(progress, UNDECIDED.reason)
     if len(states[0].probes):  # a block is looked for, and the next stage shows if there is one
         return progress
     if before.stage == parts.NUTS_METRIC and not apart and progress.then != parts.STRAIGHTEN:

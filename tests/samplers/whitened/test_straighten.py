@@ -11,6 +11,7 @@ from stanadapt.engine.triangular_map import COORDINATE, A, make_map, with_memory
 from stanadapt.engine.triangular_map import NUMBERS as MAP_NUMBERS
 from stanadapt.samplers.whitened.block import LOG_DENSITY, NUMBERS, Window
 from stanadapt.samplers.whitened.findings import dependencies, listed, straightening
+from stanadapt.samplers.whitened.map_stages import MOST_ATTEMPTS, fits_all_chains
 from stanadapt.samplers.whitened.priors import Group, Prior
 from stanadapt.samplers.whitened.stage_parts import STRAIGHTEN
 from stanadapt.samplers.whitened.straighten import (
@@ -22,7 +23,6 @@ from stanadapt.samplers.whitened.straighten import (
     in_coordinates_of,
     straighten,
 )
-from stanadapt.samplers.whitened.tuning import MOST_ATTEMPTS, fits_all_chains
 from tests.helpers.chains import column
 from tests.helpers.curved import PAPER
 from tests.helpers.gaussian_target import drawn, draws_of, make_chains_at

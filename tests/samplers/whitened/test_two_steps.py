@@ -7,7 +7,7 @@ from scipy import stats
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine.warmup import END
-from stanadapt.samplers.whitened import choice, tuning
+from stanadapt.samplers.whitened import choice, fixed_stages
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.block import ACCEPTANCE, DIVERGING
 from stanadapt.samplers.whitened.choice import Trajectory
@@ -69,7 +69,7 @@ ONE_IN_FIVE = np.where(np.arange(30) % 5, 0.9, 0.05)
     ("changes", "stage"),
     [
         ({}, parts.TWO_STEPS),
-        ({"distance": tuning.STRAIGHT_FOR_TWO + 0.01}, parts.NUTS_METRIC),
+        ({"distance": fixed_stages.STRAIGHT_FOR_TWO + 0.01}, parts.NUTS_METRIC),
         ({"distance": np.inf}, parts.NUTS_METRIC),  # it was not measured
         ({"diverging": 1}, parts.NUTS_METRIC),
         ({"n_steps": 2, "step_size": 0.9}, parts.NUTS_METRIC),  # they were tried
@@ -91,7 +91,7 @@ def test_they_follow_one_that_is_too_short_but_not_far_too_short(step_size, stag
     found = UNCHANGED._replace(distance_before=0.05, distance=0.05)
     fixed = {"step_size": step_size, "target_accept": choice.LOW}
     progress = at(progress, parts.TUNE_STEP, 8, 100, settled=True, fixed=fixed, straightened=found)
-    progress = progress._replace(window=tuning.TUNE_BLOCKS - 1)
+    progress = progress._replace(window=fixed_stages.TUNE_BLOCKS - 1)
     states = [filled(state, 8) for state in states]
     for state in states:
         state.block.numbers[:, ACCEPTANCE] = choice.LOW
@@ -103,7 +103,7 @@ def test_they_must_not_be_too_short_either(acceptance, stage):
     settings, progress, states = begun()
     fixed = {"step_size": 0.9, "n_steps": 2, "target_accept": settings.target_accept}
     progress = at(progress, parts.TWO_STEPS, 8, 100, settled=True, fixed=fixed)
-    for _ in range(tuning.TUNE_BLOCKS // 2):
+    for _ in range(fixed_stages.TUNE_BLOCKS // 2):
         assert progress.stage == parts.TWO_STEPS
         states = [filled(state, progress.block) for state in states]
         for state in states:
@@ -116,7 +116,7 @@ def test_they_must_not_be_too_short_either(acceptance, stage):
 
 def test_their_pilot_is_longer_on_a_posterior_that_is_bent():
     two = {"n_steps": 2, "step_size": 0.9}
-    straight = blocks(parts.PILOT, 60, distance=tuning.DOUBTFUL_FOR_TWO, **two)[1]
-    bent = blocks(parts.PILOT, 60, distance=tuning.DOUBTFUL_FOR_TWO + 0.01, **two)[1]
+    straight = blocks(parts.PILOT, 60, distance=fixed_stages.DOUBTFUL_FOR_TWO, **two)[1]
+    bent = blocks(parts.PILOT, 60, distance=fixed_stages.DOUBTFUL_FOR_TWO + 0.01, **two)[1]
     assert (straight.stage, bent.stage) == (END, parts.PILOT)
     assert straight.learned.choice == (True, "two whitened steps of 0.90 suffice")

@@ -1,0 +1,122 @@
+"""The stages of NUTS: longer windows, a step size for each chain, and a pilot.
+
+NUTS takes shorter steps if trajectories diverge in its pilot. While a step size is tuned it is too
+long at times, and trajectories diverge on posteriors on which they will not later: on a hierarchy
+1 % in the windows of warm-up, and 0.02 % of the draws. So a pilot with the final steps decides. It
+is left out if no trajectory diverged before, and if at least 3 % did, of which the pilot shows none
+in half of the cases: with vague priors of precisions 4 % did, and 0.2 % of the draws. Trajectories
+that end where the density is zero or cannot be computed do not count: at a hard edge no step is
+short enough. That rule and its lengths are ours, measured on the programs of
+`benchmarks.verdict_study`.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from stanadapt.engine.warmup import Progress, Result, States
+from stanadapt.samplers.whitened import stage_parts as parts
+from stanadapt.samplers.whitened.block import STEEP, make_room
+from stanadapt.samplers.whitened.choice import CUT_SHORT, UNDECIDED
+from stanadapt.samplers.whitened.fisher_metric import unbounded
+from stanadapt.samplers.whitened.map_stages import straighten_if, to_straighten
+from stanadapt.samplers.whitened.transitions import (
+    NUTS_WINDOW,
+    SHORTER,
+    SHORTEST,
+    learn_metric,
+    short_for_hubs,
+)
+
+NUTS_CEILING, NUTS_R_HAT = 500, 1.1
+# lengths of the last window of NUTS, and of its pilot
+NUTS_LAST, NUTS_PILOT_LENGTH = 50, 100
+# mean share of trajectories that diverged in the two windows before the pilot, above which it is
+# left out
+MANY_STEEP = 0.03
+
+
+def learn_from_nuts(settings: Any, progress: Progress, states: States) -> Result:
+    """Lengthen the window until chains agree, or the ceiling of this stage is reached.
+
+    Those that begin at draws of an earlier fit need not: their metric is known, and R-hat of so few
+    draws of heavy tails is large. Chains on different levels of the log density have not all
+    arrived: some may be in a mode that they will leave, and nothing should be learned there. Then
+    iter_warmup is the only ceiling, and each chain has its own scales: scales pooled over several
+    modes are too wide for each of them.
+    """
+    window = parts.window_of(progress, states)
+    progress = short_for_hubs(straighten_if(settings, progress, states))
+    if progress.learned.straightened.map_is_used:
+        return to_straighten(settings, progress, states), states
+    progress = learn_metric(settings, progress, window)
+    nuts = progress.learned.nuts._replace(steep_share=window.steep_share)
+    progress = progress.learning(unbounded=unbounded(window))
+    last, used = nuts.windows[-1], sum(nuts.windows)
+    agree = last >= 2 * NUTS_WINDOW and window.r_hat < NUTS_R_HAT
+    known = agree or progress.learned.earlier
+    if not known and used + 2 * last + NUTS_LAST <= NUTS_CEILING:
+        return _more_nuts(progress, nuts, 2 * last), states
+    apart = not agree and window.levels_differ(window.positions.shape[2])
+    if apart and progress.used + last + NUTS_LAST <= progress.ceiling:
+        common = progress.learned.metric.scales[None]
+        own = parts.own_scales(states, window, [common] * len(states))
+        return _more_nuts(progress.learning(alone=tuple(map(parts.Alone, own))), nuts, last), states
+    return progress.to(parts.NUTS_STEP, nuts=nuts), states
+
+
+def _more_nuts(progress: Progress, nuts: parts.Nuts, length: int) -> Progress:
+    nuts = nuts._replace(windows=(*nuts.windows, length))
+    return progress.to(parts.NUTS_METRIC, nuts=nuts)
+
+
+def nuts_step_length(settings: Any, progress: Progress) -> int:
+    """Return the length of the window in which each chain finds its step size."""
+    return max(parts.shrunk(NUTS_LAST, progress), 1)
+
+
+def keep_steps(settings: Any, progress: Progress, states: States) -> Result:
+    """Keep each chain's step: a pooled one is too long for a chain in the neck of a funnel."""
+    window, nuts = parts.window_of(progress, states), progress.learned.nuts
+    steps = [float(np.exp(state.tuning.averaging.log_mean)) for state in states]
+    if nuts.target_accept == SHORTEST:  # with longer ones, a chain would not enter an arm
+        steps = [min(steps)] * len(steps)
+    states = [
+        state._replace(tuning=state.tuning._replace(step_size=step_size, learns_step=False))
+        for state, step_size in zip(states, steps, strict=True)
+    ]
+    # whether steps were tuned but once, and there are iterations left to do so again
+    room = progress.used + NUTS_PILOT_LENGTH + NUTS_LAST <= progress.ceiling
+    lower = max(settings.nuts_target_accept, nuts.target_accept) < SHORTER
+    shares = nuts.steep_share, window.steep_share
+    if settings.shorten and lower and room and not nuts.shortened and max(shares) > 0.0:
+        if sum(shares) / 2 > MANY_STEEP:
+            return _with_shorter_steps(progress), states
+        progress = progress.to(parts.NUTS_PILOT)
+    return progress, states
+
+
+def set_up_nuts_pilot(settings: Any, progress: Progress, states: States) -> Result:
+    """Record further draws with the steps as they are."""
+    return progress, [make_room(state, progress.block) for state in states]
+
+
+def shorten_steps(settings: Any, progress: Progress, states: States) -> Result:
+    """Shorten the steps if trajectories diverged."""
+    if not parts.window_of(progress, states).numbers[:, :, STEEP].any():
+        return progress, states
+    return _with_shorter_steps(progress), states
+
+
+def _with_shorter_steps(progress: Progress) -> Progress:
+    """Tune the steps once more, to a higher acceptance rate."""
+    nuts = progress.learned.nuts._replace(shortened=True, target_accept=SHORTER)
+    return progress.to(parts.NUTS_STEP, nuts=nuts)
+
+
+def set_up_rest(settings: Any, progress: Progress, states: States) -> Result:
+    """Let each chain find its step size in all iterations that are left."""
+    if progress.learned.choice == UNDECIDED:
+        progress = progress.learning(choice=CUT_SHORT)
+    center = parts.NUTS_CENTER if progress.used else parts.FAR_CENTER
+    return parts.nuts_block(center=center)(settings, progress.learning(alone=()), states)
