@@ -209,6 +209,8 @@ def _misreturned(made: Any, former: Progress, states: States) -> str:
 
 def _other_type(name: str, old: Any, new: Any) -> str:
     """Return a text for the first field for which the loop would be compiled again; "" for none."""
+    if _is_alike(old, new):
+        return ""
     kinds = _kind(old), _kind(new)
     if kinds[0] == kinds[1]:
         return ""
@@ -216,6 +218,20 @@ def _other_type(name: str, old: Any, new: Any) -> str:
         fields = (_other_type(f"{name}.{f}", getattr(old, f), getattr(new, f)) for f in old._fields)
         return next(filter(None, fields), "")
     return f"{name} is {shown(kinds[1])}, and was {shown(kinds[0])}"
+
+
+def _is_alike(old: Any, new: Any) -> bool:
+    """Whether Numba has one type for both, for certain: to ask it takes long for many chains."""
+    if old is new:
+        return True
+    if type(old) is not type(new):
+        return False
+    if isinstance(old, np.ndarray):
+        flags = old.flags.num == new.flags.num
+        return flags and old.ndim == new.ndim and old.dtype == new.dtype
+    if hasattr(old, "_fields"):
+        return all(map(_is_alike, old, new))
+    return isinstance(old, bool | int | float | np.generic)
 
 
 def _shape(state: Any) -> tuple:
