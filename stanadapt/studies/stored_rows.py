@@ -43,7 +43,7 @@ class StoredRows:
             if differences := self.differences(stored):
                 raise StanadaptError(
                     "other_study",
-                    f"{self.path.parent} contains another {self.study}, with another "
+                    f"{self.path.parent} contains another {self.study}, which differs in "
                     f"{', '.join(differences)}. {self.remedy}",
                 )
             self.origin, self.rows = self.merged(stored), rows
