@@ -348,7 +348,10 @@ def digest_of(inits: Any) -> Any:
 
 
 def _listed(value: Any) -> Any:
-    return value.tolist() if hasattr(value, "tolist") else repr(value)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    # the text of a large table leaves rows out
+    return np.asarray(value).tolist() if hasattr(value, "__array__") else repr(value)
 
 
 def _choose_seed(seed: int | None, earlier: dict[str, Any] | None) -> int:

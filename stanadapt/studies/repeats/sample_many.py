@@ -2,10 +2,11 @@
 
 import secrets
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, ValuesView
 from contextlib import closing
 from os import PathLike
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 from zlib import crc32
 
@@ -26,9 +27,11 @@ from stanadapt.studies.repeats.compare_repeats import digest_of
 from stanadapt.studies.repeats.rows import make_row
 from stanadapt.studies.stored_rows import StoredRows
 from stanadapt.studies.tasks import each_result
+from stanadapt.targets.stan.given_data import load as load_data
 from stanadapt.targets.target import Target, require_target
 
 FILE = "fits.jsonl"
+SHOWN = 10  # reasons of failures in the text of a result
 COLUMNS = (
     "verdict", "draws", "ess_bulk_min", "r_hat_max", "gradients", "seconds",
     "seed", "failure", "reasons",
@@ -77,18 +80,37 @@ class ManyFits(Mapping[str, Fit]):
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{n} {name}" for name, n in self._counts().items())
-        return f"{len(self.table)} fits: {counts}\n{self.table.drop(columns='reasons')}"
+        made = self.table[self.table["failure"] == ""].drop(columns=["seed", "failure", "reasons"])
+        made = made.convert_dtypes()
+        text = made.to_string(max_rows=20, line_width=80, float_format="{:.4g}".format)
+        failed = [
+            fill(f"{name}: {why}", 80, subsequent_indent="  ")
+            for name, why in self.failures.items()
+        ]
+        more = [f"{len(failed) - SHOWN} more in `failures`"] if len(failed) > SHOWN else []
+        table = [text] if len(made) else []
+        return "\n".join([f"{len(self.table)} fits: {counts}", *table, *failed[:SHOWN], *more])
 
     def _counts(self) -> dict[str, int]:
         verdicts = self.table["verdict"].where(self.table["failure"] == "", "failed")
         return verdicts.value_counts().to_dict()
 
 
+class _FitRows(StoredRows):
+    study = "list of fits"
+
+    def decoded(self, text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """Read the file: the last row counts of those that a call wrote for the same fit."""
+        origin, rows = super().decoded(text)
+        int(origin["seed"])
+        return origin, list({(row["name"], row["digest"]): row for row in rows}.values())
+
+
 def sample_many(
-    targets: Target | Mapping[str, Target] | Sequence[Target],
+    targets: Target | Mapping[str, Target] | Iterable[Target],
     sampler: SamplerName | str = AUTO,
     *,
-    data: Mapping[str, Any] | Sequence[Any] | None = None,
+    data: Mapping[str, Any] | Iterable[Any] | None = None,
     seed: int | None = None,
     run: str | PathLike | None = None,
     executor: Any = None,
@@ -99,11 +121,11 @@ def sample_many(
 
     Parameters
     ----------
-    targets : Target, or dict or list of Target
+    targets : Target, or dict or iterable of Target
         By name, or numbered "1", "2", ...; or one target, whose program gets each of the data sets.
     sampler : str
         As for `sample`.
-    data : dict or list, optional
+    data : dict or iterable, optional
         Data sets by name, or numbered, each as for `Target`. One that does not suit the program is
         a failure in the table.
     seed : int, optional
@@ -111,7 +133,7 @@ def sample_many(
         a fit depends on it and on the fit's name alone.
     run : path, optional
         Folder for the rows, `fits.jsonl`, and a file of each fit, so that no fit stays in memory.
-        The same call makes those that are missing, or whose data have changed.
+        The same call makes those that are missing or failed, or whose data have changed.
     executor : Executor or Dask client, optional
         Workers that make one fit each: a `concurrent.futures` executor, or a client of Dask.
         Default: one fit after the other, its chains on the threads of this process.
@@ -148,18 +170,24 @@ def sample_many(
     jobs = _jobs(targets, data)
     require_executor(executor)
     require_sampler(sampler)
-    store = StoredRows(None if run is None else results.as_path(run) / FILE)
-    store.study = "list of fits"
+    store = _FitRows(None if run is None else results.as_path(run) / FILE)
     if seed is None:
         earlier = store.earlier()
         seed = secrets.randbelow(LARGEST_SEED + 1) if earlier is None else int(earlier["seed"])
     seed = require_whole("seed", seed, 0, LARGEST_SEED)
     settings = {name: digest_of(value) for name, value in sorted(options.items())}
     store.open({"sampler": str(sampler), "options": settings, "seed": seed})
-    digests = {name: _digest(*job) for name, job in jobs.items()}
-    store.rows = [row for row in store.rows if digests.get(row["name"]) == row["digest"]]
-    done, kept = {row["name"] for row in store.rows}, {}
-    files = {} if run is None else {n: results.as_path(run) / _file_name(n) for n in jobs}
+    digests = {name: "" if run is None else _digest(*job) for name, job in jobs.items()}
+    files = {} if run is None else {
+        name: results.as_path(run) / _file_name(name, digest) for name, digest in digests.items()
+    }  # fmt: skip
+    store.rows = [
+        row
+        for row in store.rows
+        if digests.get(row["name"]) == row["digest"]
+        and (row["failure"] or files[row["name"]].exists())
+    ]
+    done, kept = {row["name"] for row in store.rows if not row["failure"]}, {}
     tasks = [
         (name, job, sampler, _seed(seed, name), options)
         for name, job in jobs.items()
@@ -190,11 +218,17 @@ Job = tuple[Target, Any]  # a target, and other data for its program, or None fo
 def _jobs(targets: Any, data: Any) -> dict[str, Job]:
     """Return the jobs by name."""
     if data is not None:
-        if isinstance(targets, Mapping | Sequence):
+        if isinstance(targets, Mapping | Sequence | Iterator | ValuesView):
             raise StanadaptError(
                 "options_conflict", "sample_many: data needs a single target, whose program it is."
             )
         target = require_target(targets)
+        if isinstance(data, dict) and data and not any(map(_is_data_set, data.values())):
+            raise StanadaptError(
+                "one_data_set",
+                f"data has numbers and lists by name ({', '.join(map(str, data))[:60]}), where a "
+                "data set by name is expected. If it is a single data set, write data=[...].",
+            )
         jobs = {name: (target, one) for name, one in _named(data).items()}
     else:
         given = [targets] if hasattr(targets, "with_data") else targets
@@ -204,27 +238,48 @@ def _jobs(targets: Any, data: Any) -> dict[str, Job]:
     return jobs
 
 
+def _is_data_set(value: Any) -> bool:
+    """Return whether it is no number, list or array, as in a data set."""
+    table = hasattr(value, "columns") or getattr(getattr(value, "dtype", None), "names", None)
+    return value is None or bool(table) or isinstance(value, str | PathLike | Mapping)
+
+
 def _named(given: Any) -> dict[str, Any]:
     if isinstance(given, Mapping):
-        return {str(name): one for name, one in given.items()}
-    if isinstance(given, str) or not isinstance(given, Sequence):
+        named = {str(name): one for name, one in given.items()}
+        if len(named) < len(given):
+            names = [str(name) for name in given]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise StanadaptError(
+                "duplicate_name",
+                f"sample_many: two keys are {twice!r} when written as text, as names are. "
+                "Rename one of them.",
+            )
+        return named
+    if isinstance(given, str) or not isinstance(given, Sequence | Iterator | ValuesView):
         return {"1": given}
     return {str(number): one for number, one in enumerate(given, 1)}
 
 
 def _digest(target: Target, data: Any) -> str:
-    own = target.data_hash if data is None else digest_of(data)
-    return f"{target.program.hash} {own}"
+    """Identify the program, the data and the target's settings."""
+    own = target.data_hash
+    if data is not None:
+        try:
+            own = digest_of(load_data(data).values)
+        except (StanadaptError, TypeError, ValueError, RecursionError):
+            own = secrets.token_hex(8)  # it cannot be known again, so its fit is made again
+    return f"{target.program.hash} {own} {digest_of(target.options)}"
 
 
 def _seed(seed: int, name: str) -> int:
     return int(np.random.SeedSequence([seed, crc32(name.encode())]).generate_state(1)[0])
 
 
-def _file_name(name: str) -> str:
-    """Return a name that any file system takes."""
-    plain = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:60]
-    return f"{plain}.nc" if plain == name else f"{plain}_{crc32(name.encode()):08x}.nc"
+def _file_name(name: str, digest: str) -> str:
+    """Return a name that any file system takes; no fit of other data has it."""
+    plain = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:40]
+    return f"{plain}_{digest_of([name, digest])}.nc"
 
 
 def _fit(

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import stanadapt as sa
@@ -38,6 +39,14 @@ def test_each_data_set_has_a_row_and_a_fit_or_a_reason(many):
     with pytest.raises(KeyError, match="It failed"):
         many["none"]
     assert "1 failed" in repr(many)
+    assert many.failures["none"] in " ".join(repr(many).split())
+    assert max(map(len, repr(many).splitlines())) <= 80
+
+
+def test_data_sets_and_targets_come_from_generators(target):
+    many = sa.sample_many(target, "am", data=({"y": y} for y in (-50.0, 50.0)), **RUN)
+    assert list(many) == ["1", "2"]
+    assert list(sa.sample_many({"a": target, "b": target}.values(), "am", **RUN)) == ["1", "2"]
 
 
 def test_draws_depend_on_the_name_and_neither_on_order_nor_on_workers(target, many):
@@ -54,25 +63,83 @@ def test_draws_depend_on_the_name_and_neither_on_order_nor_on_workers(target, ma
 def test_a_folder_is_continued_and_changed_data_are_sampled_again(target, many, tmp_path):
     few = {name: DATA[name] for name in ("low", "none")}
     sa.sample_many(target, "am", data=few, run=tmp_path, **RUN)
-    before = (tmp_path / "low.nc").stat().st_mtime_ns
+    (low,) = tmp_path.glob("low_*.nc")
+    before = low.stat().st_mtime_ns
     rows = len((tmp_path / "fits.jsonl").read_text().splitlines())
     again = sa.sample_many(target, "am", data=DATA, run=tmp_path, **{**RUN, "seed": None})
-    assert (tmp_path / "low.nc").stat().st_mtime_ns == before
-    assert len((tmp_path / "fits.jsonl").read_text().splitlines()) == rows + 1
+    assert low.stat().st_mtime_ns == before
+    assert len((tmp_path / "fits.jsonl").read_text().splitlines()) == rows + 2  # a/b, none again
     assert np.array_equal(again["a/b"].posterior["m"], many["a/b"].posterior["m"])
     changed = {**DATA, "none": {"y": 0.0}}
     healed = sa.sample_many(target, "am", data=changed, run=tmp_path, **RUN)
     assert not healed.failures
-    assert (tmp_path / "low.nc").stat().st_mtime_ns == before
+    assert low.stat().st_mtime_ns == before
     with raises("other_study", "options"):
         sa.sample_many(target, "am", data=DATA, run=tmp_path, **{**RUN, "chains": 3})
 
 
+VECTOR = """
+data { int N; vector[N] y; }
+parameters { real m; }
+model { m ~ normal(mean(y), 0.1); }
+generated quantities { real z = m; }
+"""
+
+
+@pytest.fixture
+def kept(target, tmp_path):
+    """Return a function that keeps one fit of the given data in a folder, and returns its mean."""
+
+    def mean(y, target=target):
+        fits = sa.sample_many(target, "am", data={"a": y}, run=tmp_path, **RUN)
+        assert len(fits.table) == 1
+        return float(fits["a"].posterior["m"].mean())
+
+    return mean
+
+
+def test_a_fit_in_a_folder_is_that_of_the_data_given_last(kept, tmp_path):
+    first = kept({"y": 0.0})
+    assert kept({"y": 100.0}) > 90.0
+    assert kept({"y": 0.0}) == first
+    for file in tmp_path.glob("*.nc"):
+        file.unlink()
+    assert kept({"y": 0.0}) == first
+
+
+def test_a_failure_in_a_folder_is_tried_again(kept, tmp_path):
+    first, rows = kept({"y": 0.0}), tmp_path / "fits.jsonl"
+    rows.write_text(rows.read_text().replace('"failure": ""', '"failure": "no memory"'))
+    assert kept({"y": 0.0}) == first  # which a failure has not
+    assert "no memory" in rows.read_text()
+    assert kept({"y": 0.0}) == first
+    assert "no memory" not in rows.read_text()
+
+
+def test_large_tables_and_settings_of_the_target_are_told_apart(kept, tmp_path):
+    whole, less = (
+        sa.Target(VECTOR, {"N": 1, "y": [0.0]}, backend="stanli", exclude=out, show_progress=False)
+        for out in ((), "z")
+    )
+    table = pd.DataFrame({"y": np.zeros(100)})
+    assert abs(kept(table, whole)) < 1.0
+    table.loc[50, "y"] = 1000.0  # a row that the text of the table leaves out
+    assert kept(table, whole) > 9.0
+    kept(table, less)
+    stored = [sa.load(file) for file in tmp_path.glob("*.nc")]
+    assert sorted("z" in fit.posterior for fit in stored) == [False, True, True]
+
+
 class Interrupting(Mapping):
-    """A data set that ends its fit as Ctrl-C does."""
+    """A data set that ends its fit as Ctrl-C does, but can be read once before."""
+
+    reads = 0
 
     def __getitem__(self, name):
-        raise KeyboardInterrupt
+        self.reads += 1
+        if self.reads > 1:
+            raise KeyboardInterrupt
+        return 0.0
 
     def __iter__(self):
         return iter(["y"])
@@ -93,6 +160,12 @@ def test_wrong_arguments_are_no_failures_of_fits(target):
         sa.sample_many([target], data=DATA)
     with raises("nothing_to_study"):
         sa.sample_many({})
+    with raises("duplicate_name", "'1'"):
+        sa.sample_many(target, data={1: {"y": 0.0}, "1": {"y": 5.0}})
+    with raises("one_data_set", "data=[...]"):
+        sa.sample_many(target, data={"N": 2, "y": [1.0, 2.0]})
+    with raises("options_conflict"):
+        sa.sample_many(iter([target]), data=DATA)
     with raises("unknown_argument"):
         sa.sample_many(target, "am", iter_samplings=3, show_progress=False)
 
