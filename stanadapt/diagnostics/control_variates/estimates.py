@@ -7,7 +7,6 @@ import numpy as np
 
 from stanadapt.diagnostics.control_variates import direction
 from stanadapt.diagnostics.control_variates.control import (
-    LARGEST_GAIN,
     PROBES,
     Controlled,
     Controls,
@@ -36,6 +35,8 @@ FEWEST_IN_TAIL = 100
 # probability, in standard errors, from which a secant is taken; its largest ratio to the density
 LARGEST_MOVE, CLEAR, SLOPE_FACTOR = 5.0, 3.0, 1.5
 STEPS = 2
+# gain of weighted draws above which an error is not believed: tails between draws hide a bias
+LARGEST_WEIGHTED_GAIN = 25.0
 LEAST_WIDTH = 0.02  # in probability, of the interval that gives the density at a quantile
 
 
@@ -65,7 +66,7 @@ class Draws:
         On the unconstrained scale, shape (chain, draw, dim).
     weights
         Weights of independent draws of an approximation, sum 1, shape (chain, draw): means are then
-        weighted, so that errors contain the bias that control variates leave.
+        weighted, and their errors at least a fifth of those without control variates.
 
     """
 
@@ -209,7 +210,7 @@ class Batch:
         variance = variance * np.maximum(1.0, found.variance / np.maximum(plain, 1e-300))
         return found._replace(
             mean=mean, crude_mean=crude_mean, crude_variance=crude,
-            variance=np.maximum(variance, crude / LARGEST_GAIN),
+            variance=np.maximum(variance, crude / LARGEST_WEIGHTED_GAIN),
         )  # fmt: skip
 
     def probabilities(self, thresholds: np.ndarray) -> Controlled:

@@ -290,19 +290,34 @@ def test_approximations_are_corrected():
     z, before = [], []
     for seed in range(10):
         fit = sa.approximate(target, "laplace", seed=seed, **QUIET)
+        if fit.attrs["pareto_k"] > 0.5:
+            continue
         table = sa.expectations(fit, target, **QUIET).table
         assert "q5" not in table
         exact = {"mean": [10.0, 3.0], "sd": np.sqrt([5.0, 4.0])}
         for kind, values in exact.items():
             z.append((table[kind] - values) / table[f"mcse_{kind}"])
         before.append(fit.posterior["e"].mean().item() - 10.0)
-    assert np.mean(np.abs(z) < 2) > 0.85  # of 40; binomial, at 95 %
+    assert len(z) > 8
+    assert np.mean(np.abs(z) < 2) > 0.85  # of 24; binomial, at 95 %
     assert abs(np.mean(before)) > 10 * np.abs(table["mcse_mean"]).max()
     assert fit.attrs["verdict"] != "do not use"
     unusable = sa.approximate(target, "laplace", seed=1, **QUIET)
     unusable.attrs["pareto_k"] = 1.1
     with raises("unusable_fit", "Pareto"):
         sa.expectations(unusable, target, **QUIET)
+
+
+@pytest.mark.parametrize("method", ["laplace", "pathfinder"])
+def test_approximations_with_lighter_tails_are_refused(method):
+    """Errors claimed for their sds were too small by up to 26 times."""
+    program = "parameters { vector[3] x; } model { x ~ student_t(5, 0, 1); }"
+    target = sa.Target(program, backend="stanli", **QUIET)
+    for seed in range(3):
+        fit = sa.approximate(target, method, seed=seed, **QUIET)
+        fit.attrs["pareto_k"] = 0.4  # as it is by chance: the effective draws tell
+        with raises("unusable_fit", "close to the posterior"):
+            sa.expectations(fit, target, **QUIET)
 
 
 def test_errors_of_quantiles_of_skewed_quantities():
