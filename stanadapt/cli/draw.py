@@ -15,7 +15,7 @@ from stanadapt.cli import interruption, options, terminal
 from stanadapt.cli.options import options_of
 from stanadapt.cli.signature import Given, Option, command
 from stanadapt.diagnostics.compare import compare
-from stanadapt.diagnostics.mixing import efficiency
+from stanadapt.diagnostics.mixing import efficiency, mixing_of
 from stanadapt.diagnostics.summary import first_rows
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.runs.choose_sampler import require_sampler
@@ -263,7 +263,8 @@ def _row(done: str, chains: list[str], fit: Any) -> Table:
     table = Table(title=f"{done} iterations", title_justify="left")
     values: dict[str, Any] = {"chains": "; ".join(chains), "draws": "none yet"}
     if fit is not None:
-        summary = efficiency(results.columns(fit, wanted=results.parameters(fit)))
+        columns = results.columns(fit, wanted=results.parameters(fit))
+        summary = efficiency(columns, measure=mixing_of(fit))
         stats = results.dataset(fit, "sample_stats")
         values["draws"] = f"{results.dataset(fit, 'posterior').sizes['draw']:,} per chain"
         if summary.names:  # none if no parameter has moved yet

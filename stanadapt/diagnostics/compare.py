@@ -16,7 +16,7 @@ from stanadapt.diagnostics.missed_modes import (
     missed_share,
     separate_regions,
 )
-from stanadapt.diagnostics.mixing import R_HAT_UNUSABLE, Efficiency, efficiency
+from stanadapt.diagnostics.mixing import R_HAT_UNUSABLE, Efficiency, efficiency, mixing_of
 from stanadapt.diagnostics.summary import controlled
 from stanadapt.diagnostics.verdict import Verdict, verdict
 from stanadapt.errors import Message, StanadaptError, is_one_of, require_names
@@ -183,7 +183,7 @@ def compare(
     wanted = counted_variables(fits, var_names)
     baseline = _default_baseline(fits) if baseline is None else baseline
     columns = {name: results.columns(fit, wanted=wanted) for name, fit in fits.items()}
-    measured = {name: efficiency(values) for name, values in columns.items()}
+    measured = {n: efficiency(x, measure=mixing_of(fits[n])) for n, x in columns.items()}
     judgments = {name: verdict(fit) for name, fit in fits.items()}
     measured = {n: _independent(m) if is_approximation(fits[n]) else m for n, m in measured.items()}
     precise = {name: _with_controlled(fits[name], one) for name, one in measured.items()}

@@ -19,7 +19,13 @@ import numpy as np
 from stanadapt import results
 from stanadapt.diagnostics import mixing, reasons
 from stanadapt.diagnostics.control_variates.agreement import disagreement
-from stanadapt.diagnostics.mixing import ESS_PER_CHAIN, R_HAT, R_HAT_UNUSABLE, limits
+from stanadapt.diagnostics.mixing import (
+    ESS_PER_CHAIN,
+    FEWEST_TOLD,
+    R_HAT,
+    R_HAT_UNUSABLE,
+    limits,
+)
 from stanadapt.diagnostics.outlying_chain import describe_outlying_chain
 from stanadapt.diagnostics.ranked import is_nested
 from stanadapt.diagnostics.reasons import DO_NOT_USE, FINE, TOO_SHORT, Check, Worse, count_draws
@@ -77,7 +83,7 @@ class Drawn(reasons.Judged):
     @cached_property
     def mixed(self) -> dict[str, mixing.Mixing]:
         """The mixing of the columns that a fast screening ranks worst."""
-        return mixing.measure_worst(self.columns, self.screened)
+        return mixing.measure_worst(self.columns, self.screened, mixing.mixing_of(self.fit))
 
     @cached_property
     def smallest(self) -> tuple[float, str, str]:
@@ -91,7 +97,8 @@ class Drawn(reasons.Judged):
     @property
     def times(self) -> int:
         """How many times as many draws should suffice."""
-        return int(np.ceil(limits(self.chains)[1] / max(self.smallest[0], 1.0)))
+        enough = limits(self.chains, self.draws)[1]
+        return int(np.ceil(enough / max(self.smallest[0], 1.0)))
 
     @cached_property
     def hardly_moves(self) -> bool:
@@ -148,8 +155,10 @@ def _worst_r_hat(fit: Drawn, r_hat: dict[str, float], limit: float) -> Found:
     values = {name: np.inf if np.isnan(x) else x for name, x in r_hat.items()}
     name = max(values, key=lambda name: values[name])
     value = values[name]
-    outlier = describe_outlying_chain(fit.columns[name], r_hat[name]) if value > limit else ""
-    nested = is_nested(fit.chains, fit.draws)
+    shared = mixing.mixing_of(fit.fit) is not mixing.mixing
+    nested = shared and is_nested(fit.chains, fit.draws)
+    column = fit.columns[name]
+    outlier = describe_outlying_chain(column, r_hat[name], nested) if value > limit else ""
     kind = "The nested R-hat (of superchains with one start each)" if nested else "R-hat"
     return {"value": value, "name": name, "r_hat": r_hat[name], "outlier": outlier, "kind": kind}
 
@@ -166,10 +175,17 @@ def _r_hat_of_halves(fit: Drawn) -> Found:
 def _lacking_draws(fit: Drawn) -> Found:
     if not fit.columns:
         return {}
-    (ess, name, kind), enough = fit.smallest, int(limits(fit.chains)[1])
+    (ess, name, kind), enough = fit.smallest, int(limits(fit.chains, fit.draws)[1])
     per_chain = "" if enough < ESS_PER_CHAIN * fit.chains else f" ({ESS_PER_CHAIN} per chain)"
     thin = int(fit.attribute("thin", 1))
-    if fit.hardly_moves:
+    problem = f"The {kind} effective sample size of {name} is {ess:.0f}, below {enough}{per_chain}."
+    if fit.draws < FEWEST_TOLD:
+        problem = (
+            f"Effective sample sizes cannot be estimated from {fit.draws} draws per chain, "
+            f"fewer than {FEWEST_TOLD}."
+        )
+        remedy = f"Draw more (iter_sampling={TELLING_LENGTH * thin})."
+    elif fit.hardly_moves:
         remedy = (
             "A longer run is no remedy: the chains hardly move from one region to another, such as "
             "separate modes, or parameters that can exchange their roles (`stanadapt modes` lists "
@@ -183,11 +199,7 @@ def _lacking_draws(fit: Drawn) -> Found:
     else:
         length = fit.times * fit.draws * thin
         remedy = f"Draw {fit.times} times as many (iter_sampling={length})."
-    return {
-        "value": enough - ess, "ess": ess, "enough": f"{enough}{per_chain}", "name": name,
-        "kind": kind,
-        "remedy": remedy,
-    }  # fmt: skip
+    return {"value": enough - ess, "problem": problem, "remedy": remedy}
 
 
 def _chains_differ(fit: Drawn) -> Found:
@@ -287,9 +299,7 @@ CONVERGENCE = (
         above=R_HAT_UNUSABLE,
     ),
     Check(
-        "low_ess", _lacking_draws, TOO_SHORT,
-        "The {kind} effective sample size of {name} is {ess:.0f}, below {enough}. "
-        "{remedy}",
+        "low_ess", _lacking_draws, TOO_SHORT, "{problem} {remedy}",
     ),
     Check(
         "chains_differ", _chains_differ, FINE,

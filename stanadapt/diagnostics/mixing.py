@@ -17,13 +17,14 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.diagnostics.ranked import SHORTEST, Ranked
+from stanadapt.diagnostics.ranked import SHORTEST, SUPERCHAINS, Ranked
 from stanadapt.diagnostics.screening import MEASURES, WORST, Screened, is_constant, screen
-from stanadapt.results import arviz_module
+from stanadapt.results import Fit, arviz_module, attribute, dataset
 
 # chains have converged up to the first limit of R-hat; above the second, the draws are unusable
 R_HAT, R_HAT_UNUSABLE = 1.01, 1.05
@@ -33,6 +34,8 @@ LARGEST_R_HAT = 1000.0
 ESS_PER_CHAIN, ESS_IN_ALL = 100, 1000
 TAILS = (0.05, 0.95)  # as in ArviZ 0.23; 1.x uses 5.5 % and 94.5 %
 FEWEST = 4  # draws per chain from which ArviZ estimates an effective sample size
+# draws per chain from which the estimate depends on the draws: of fewer, it is ArviZ's upper limit
+FEWEST_TOLD = 10
 CACHED = 2000  # columns in the cache, a hundred bytes each
 # draws of a fit, of all columns together, up to which each column is measured exactly: two seconds
 EXACT = 4_000_000
@@ -47,20 +50,30 @@ LONG = 20_000
 class Mixing(NamedTuple):
     """Diagnostics of one column; NaN if ArviZ cannot compute them."""
 
-    # split, rank-normalized and folded R-hat, or nested of many short chains; NaN for one chain
+    # split, rank-normalized and folded R-hat, or nested of many short chains with shared starts;
+    # NaN for one chain
     r_hat: float
-    ess_bulk: float  # rank-normalized effective sample size of all chains together
+    # rank-normalized effective sample size of all chains together; with fewer than `FEWEST_TOLD`
+    # draws per chain, no more than there are draws
+    ess_bulk: float
     ess_tail: float  # the smaller effective sample size of the two quantiles `TAILS`
 
 
-def _compute(draws: np.ndarray) -> Mixing:
+def _compute(draws: np.ndarray, shared_starts: bool = False) -> Mixing:
     with np.errstate(divide="ignore", invalid="ignore"):  # no chain moved
         if draws.shape[1] < SHORTEST:
-            return _as_arviz(draws)
-        ranked = Ranked(draws)
-        r_hat = ranked.r_hat() if len(draws) > 1 else np.nan
-        r_hat = np.inf if r_hat > LARGEST_R_HAT else r_hat
-        return Mixing(r_hat, ranked.ess_bulk(), ranked.ess_tail(TAILS))
+            mixed = _as_arviz(draws)
+        else:
+            ranked = Ranked(draws, shared_starts)
+            r_hat = ranked.r_hat() if len(draws) > 1 else np.nan
+            r_hat = np.inf if r_hat > LARGEST_R_HAT else r_hat
+            mixed = Mixing(r_hat, ranked.ess_bulk(), ranked.ess_tail(TAILS))
+    most = _most_ess(draws)
+    return Mixing(mixed.r_hat, min(mixed.ess_bulk, most), min(mixed.ess_tail, most))
+
+
+def _most_ess(draws: np.ndarray) -> float:
+    return float(draws.size) if draws.shape[1] < FEWEST_TOLD else np.inf
 
 
 def _as_arviz(draws: np.ndarray) -> Mixing:
@@ -100,6 +113,18 @@ class MixingCache:
 
 
 mixing = MixingCache()
+_mixing_with_shared_starts = MixingCache(partial(_compute, shared_starts=True))
+
+
+def mixing_of(fit: Fit) -> MixingCache:
+    """Return the measure of a fit's columns: nested R-hat needs chains with shared starts.
+
+    They are those of a run that recorded them, all of its chains, and none of another run.
+    """
+    chains = np.arange(1, dataset(fit, "posterior").sizes.get("chain", 0) + 1)
+    shared = np.array_equal(attribute(fit, "superchains", 0), SUPERCHAINS)
+    whole = np.array_equal(attribute(fit, "chains_kept", 0), chains)
+    return _mixing_with_shared_starts if shared and whole else mixing
 
 
 def halves_r_hat(draws: np.ndarray) -> float:
@@ -148,7 +173,7 @@ def measure_worst(
     """
     names, screened = list(columns), screened or screen(list(columns.values()))
     chains = len(columns[names[0]])
-    r_hat, ess = limits(chains)
+    r_hat, ess = limits(*columns[names[0]].shape)
     close = 1.0 + CLOSE_R_HAT * (r_hat - 1.0)
     if len(names) > MEASURES and screened.is_clear(close, FAR_ESS * ess):
         mixed = measure_mixing({names[i]: columns[names[i]] for i in screened.worst(1)}, measure)
@@ -159,13 +184,15 @@ def measure_worst(
     return measure_mixing({name: columns[name] for name in names}, measure)
 
 
-def limits(chains: int) -> tuple[float, float]:
+def limits(chains: int, draws: float = np.inf) -> tuple[float, float]:
     """Return the largest R-hat, and the smallest effective sample size, of a fit that is fine.
 
     A single chain is compared with itself: its few draws per part may exceed the lower limit of
-    R-hat by chance.
+    R-hat by chance. With fewer than `FEWEST_TOLD` draws per chain, no fit has the size.
     """
-    return (R_HAT if chains > 1 else R_HAT_UNUSABLE), float(min(ESS_PER_CHAIN * chains, ESS_IN_ALL))
+    ess = ESS_PER_CHAIN * chains
+    ess = ess if draws < FEWEST_TOLD else min(ess, ESS_IN_ALL)
+    return (R_HAT if chains > 1 else R_HAT_UNUSABLE), float(ess)
 
 
 def _is_far(mixed: Mixing, one_chain: bool, r_hat: float, ess: float) -> bool:
@@ -191,28 +218,33 @@ class Efficiency(NamedTuple):
     r_hat: np.ndarray  # NaN for a single chain
 
 
-def efficiency(columns: dict[str, np.ndarray], most: int = EXACT) -> Efficiency:
+def efficiency(
+    columns: dict[str, np.ndarray],
+    most: int = EXACT,
+    measure: Callable[[np.ndarray], Mixing] = mixing,
+) -> Efficiency:
     """Compute `Efficiency` of columns of shape (chain, draw), leaving out constant ones.
 
     Of more than `most` draws, those columns are measured exactly that a screening finds worst. The
     figures of the others are those of the screening: errors are within some 15 %.
     """
     moving = {name: x for name, x in columns.items() if not is_constant(x)}
-    values = list(moving.values())
+    values, row = list(moving.values()), partial(_row, measure=measure)
     if (
         len(values) <= 2 * WORST
         or len(values) * values[0].size <= most
         or values[0].shape[1] < FEWEST
     ):
-        table = np.array(map_columns(_row, values), dtype=float).reshape(len(values), 7)
+        table = np.array(map_columns(row, values), dtype=float).reshape(len(values), 7)
         return Efficiency(list(moving), *table.T)
     screened = screen(values)
     table = np.column_stack([*screened.moments, *screened.ess, screened.r_hat.max(axis=0)])
     finite = np.flatnonzero(screened.finite)
     worst = finite[Screened(*(each[..., finite] for each in screened)).worst(WORST)]
-    exact = np.array(map_columns(_row, [values[i] for i in worst])).reshape(len(worst), 7)
+    exact = np.array(map_columns(row, [values[i] for i in worst])).reshape(len(worst), 7)
     # the others are no worse, as in the verdict
     table[:, 4:6] = np.maximum(table[:, 4:6], np.fmin.reduce(exact[:, 4:6], initial=np.inf))
+    table[:, 4:6] = np.minimum(table[:, 4:6], _most_ess(values[0]))
     several = len(values[0]) > 1
     table[:, 6] = (
         np.minimum(table[:, 6], np.fmax.reduce(exact[:, 6], initial=1.0)) if several else np.nan
@@ -222,7 +254,7 @@ def efficiency(columns: dict[str, np.ndarray], most: int = EXACT) -> Efficiency:
 
 
 @np.errstate(all="ignore")  # called in threads: draws may be too large for their squares
-def _row(draws: np.ndarray) -> tuple[float, ...]:
+def _row(draws: np.ndarray, measure: Callable[[np.ndarray], Mixing]) -> tuple[float, ...]:
     arviz = arviz_module()
     draws = np.asarray(draws, dtype=float)
     if not np.isfinite(draws).all():
@@ -230,7 +262,7 @@ def _row(draws: np.ndarray) -> tuple[float, ...]:
     mean, sd = draws.mean(), draws.std(ddof=1)
     if draws.shape[1] < FEWEST:
         return (mean, sd, *(np.nan,) * 5)
-    mixed = mixing(draws)
+    mixed = measure(draws)
     with np.errstate(divide="ignore", invalid="ignore"):  # no chain moved
         return (
             mean,

@@ -29,17 +29,22 @@ def outlying_chain(draws: np.ndarray, r_hat: float) -> int | None:
     return _outlier_by_r_hat(draws, r_hat) if chain is None else chain
 
 
-def describe_outlying_chain(draws: np.ndarray, r_hat: float) -> str:
-    """Describe the chain that disagrees with the others; "" if none or several do."""
+def describe_outlying_chain(draws: np.ndarray, r_hat: float, nested: bool = False) -> str:
+    """Describe the chain that disagrees with the others; "" if none or several do.
+
+    `nested` R-hat without one chain is not given: a superchain would be shorter.
+    """
     chain = outlying_chain(draws, r_hat)
     if chain is None:
         return ""
-    others, left = np.delete(draws, chain, axis=0), _r_hat_without(draws, chain)
+    others = np.delete(draws, chain, axis=0)
+    means = f"{draws[chain].mean():.4g}, that of the others {others.mean():.4g}"
+    said = f"Chain {chain + 1} stands out: its mean is {means}"
+    if nested:
+        return f"{said}. "
+    left = _r_hat_without(draws, chain)
     rest = f"without it R-hat is {left:.3f}" if np.isfinite(left) else "none of these moved"
-    return (
-        f"Chain {chain + 1} stands out: its mean is {draws[chain].mean():.4g}, that of the others "
-        f"{others.mean():.4g}, and {rest}. "
-    )
+    return f"{said}, and {rest}. "
 
 
 def _r_hat_without(draws: np.ndarray, chain: int) -> float:

@@ -24,9 +24,11 @@ from stanadapt.results import arviz_module, quantile
 
 SHORTEST = 8  # draws per chain: ArviZ refuses to estimate from halves of fewer than four
 # Parts of chains with fewer draws than this vary more than R-hat allows, although nothing is wrong.
-# With this many chains, superchains are compared instead, of the chains with the same start
+# With this many chains, of a run that gave them so many starts in turn, superchains are compared
+# instead, of the chains with the same start
 MANY_CHAINS, FEW_DRAWS, SUPERCHAINS = 32, 100, 16
 LONE = 8.0  # distance of a chain from the others, in robust sds of their means, that is no chance
+CHANCE = 4.5  # sds of a correlation of chains' beginnings and ends that is none, in all columns
 
 
 class Ranked:
@@ -35,7 +37,8 @@ class Ranked:
     Draws are finite, and at least `SHORTEST` per chain.
     """
 
-    def __init__(self, draws: np.ndarray) -> None:
+    def __init__(self, draws: np.ndarray, shared_starts: bool = False) -> None:
+        self._nested = shared_starts and is_nested(*draws.shape)
         half = draws.shape[1] // 2
         self._draws = draws
         self._halves = np.concatenate([draws[:, :half], draws[:, -half:]])
@@ -64,7 +67,7 @@ class Ranked:
         distances = np.abs(self._sorted - median)
         order = np.argsort(distances, kind="stable")  # merges the two sorted parts
         folded = self._normal_scores(self._order[order], distances[order])
-        measure = nested_r_hat if is_nested(*self._draws.shape) else _plain_r_hat
+        measure = nested_r_hat if self._nested else _plain_r_hat
         return float(max(measure(x) for x in (self._scores, folded)))
 
     def ess_bulk(self) -> float:
@@ -80,8 +83,8 @@ class Ranked:
 
 
 def is_nested(chains: int, draws: int) -> bool:
-    """Whether R-hat of this many chains, of so many draws each, is the nested one."""
-    return chains >= MANY_CHAINS and draws < FEW_DRAWS
+    """Whether R-hat of this many chains, of so many draws each, is nested if they share starts."""
+    return chains >= MANY_CHAINS and SHORTEST <= draws < FEW_DRAWS
 
 
 def _plain_r_hat(halves: np.ndarray) -> float:
@@ -93,12 +96,17 @@ def nested_r_hat(halves: np.ndarray) -> float:
 
     Compared are superchains, of the chains with the same start, and the two halves of all chains,
     in which a common drift shows. One chain far from all others would hardly change the mean of a
-    superchain: it is compared with them.
+    superchain: it is compared with them. Chains from the same start may also end apart, each in a
+    mode or with a width of its own.
     """
     chains = len(halves) // 2
     whole = np.hstack([halves[:chains], halves[chains:]])
     superchains = [whole[k::SUPERCHAINS] for k in range(SUPERCHAINS)]
-    found = max(_r_hat_of(superchains), _r_hat_of([halves[:chains], halves[chains:]]))
+    found = max(
+        _r_hat_of(superchains),
+        _r_hat_of([halves[:chains], halves[chains:]]),
+        _lasting_r_hat(whole),
+    )
     lone = lone_chain(whole)
     if lone is not None:
         found = max(found, _r_hat_of([whole[lone : lone + 1], np.delete(whole, lone, axis=0)]))
@@ -112,6 +120,20 @@ def _r_hat_of(superchains: list[np.ndarray]) -> float:
     within = [chains.var(axis=1, ddof=1).mean() for chains in superchains]
     apart = np.var([mean.mean() for mean in means], ddof=1)
     return float(np.sqrt(1.0 + apart / np.mean(np.add(between, within))))
+
+
+def _lasting_r_hat(whole: np.ndarray) -> float:
+    """Return R-hat, the variance between chains that of differences which last for their length.
+
+    It is the covariance of the means of their first and last quarters: of chains that mix it is 0,
+    however few their draws. 1 if it may be chance.
+    """
+    quarter = whole.shape[1] // 4
+    variances = np.cov(whole[:, :quarter].mean(axis=1), whole[:, -quarter:].mean(axis=1))
+    correlation = variances[0, 1] / np.sqrt(variances[0, 0] * variances[1, 1])
+    if not np.arctanh(min(correlation, 1.0)) * np.sqrt(len(whole) - 3) > CHANCE:
+        return 1.0
+    return float(np.sqrt(1.0 + variances[0, 1] / whole.var(axis=1, ddof=1).mean()))
 
 
 def lone_chain(draws: np.ndarray) -> int | None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.diagnostics import reasons
-from stanadapt.diagnostics.ranked import is_nested
+from stanadapt.diagnostics.ranked import FEW_DRAWS, MANY_CHAINS
 from stanadapt.engine.every_iteration import REJECTED
 from stanadapt.results import Fit
 from stanadapt.results.attributes import IN_PYTHON
@@ -252,7 +252,9 @@ def _low_bfmi(fit: _Sampled) -> Found:
         return {}
     with np.errstate(divide="ignore", invalid="ignore"):
         steps, spread = np.mean(np.diff(energy, axis=1) ** 2, axis=1), np.var(energy, axis=1)
-        if is_nested(*energy.shape):  # of few draws the spread is a guess: that of all chains
+        chains, draws = energy.shape
+        if chains >= MANY_CHAINS and draws < FEW_DRAWS:
+            # of few draws the spread is a guess: that of all chains
             steps, spread = np.nanmean(steps), np.full(len(spread), np.nanvar(energy))
         fraction = steps / spread
         fraction = fit.of_chains("bfmi", fraction)

@@ -88,7 +88,8 @@ def summary(
 
 
 def _table(fit: results.Fit, columns: dict[str, np.ndarray], in_full: bool) -> "Summary":
-    table = Summary(_rows(columns), index=list(columns), columns=list(COLUMNS))
+    rows = _rows(columns, mixing.mixing_of(fit))
+    table = Summary(rows, index=list(columns), columns=list(COLUMNS))
     table.attrs[IN_FULL] = in_full
     kept = controlled(fit)
     if kept is not None:
@@ -184,10 +185,10 @@ def whole_variables(fit: results.Fit, most: int) -> "tuple[Summary, int]":
     return _table(fit, shown, False), len(columns) - len(shown)
 
 
-def _rows(columns: dict[str, np.ndarray]) -> np.ndarray:
+def _rows(columns: dict[str, np.ndarray], measure: mixing.MixingCache) -> np.ndarray:
     """Return the numbers of a summary, shape (column of draws, number)."""
     table = np.full((len(columns), len(COLUMNS)), np.nan)
-    measured = mixing.efficiency(columns)
+    measured = mixing.efficiency(columns, measure=measure)
     row_of = {name: i for i, name in enumerate(measured.names)}
     names, draws = list(columns), list(columns.values())
     size = max(NUMBERS // max(draws[0].size, 1), 1) if draws else 1

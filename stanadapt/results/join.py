@@ -133,7 +133,9 @@ def _attributes(fits: Sequence[Fit], chains: int) -> dict[str, Any]:
         for name, value in fits[0].attrs.items()
         if all(name in fit.attrs and np.array_equal(fit.attrs[name], value) for fit in fits)
     }
-    for name in [name for name in attributes if str(name).startswith(("verdict", "note"))]:
+    # chains of two runs with the same start are not numbered in turn
+    dropped = ("verdict", "note", "superchains")
+    for name in [name for name in attributes if str(name).startswith(dropped)]:
         del attributes[name]
     for names, combined in ((SUMS, np.sum), (OF_CHAINS, np.concatenate)):
         for name in names:

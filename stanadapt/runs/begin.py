@@ -31,6 +31,11 @@ def begin_chains(setup: Setup) -> tuple[Start, ChainDesign, list[Chain], RunReco
     program, design = setup.target.target, setup.design
     sources = randomness(design.plan)
     positions = _initial_positions(setup, [source.moves for source in sources])
+    shared: dict = {}
+    if setup.inits is None and is_nested(design.plan.chains, design.plan.draws):
+        # for nested R-hat: chains with the same start are compared with the others
+        positions = [positions[k % SUPERCHAINS].copy() for k in range(len(positions))]
+        shared = {"superchains": SUPERCHAINS}
     if program.noise:
         for note in noise_warnings(program, positions[0], design.plan.seed):
             warn(note)
@@ -44,7 +49,7 @@ def begin_chains(setup: Setup) -> tuple[Start, ChainDesign, list[Chain], RunReco
     description = {**setup.begin.description, **start.description}
     description.pop("notes", None)
     notes = [n for one in (setup.begin, start) for n in one.description.get("notes", ())]
-    attributes = {"compile_seconds": seconds, **description, **setup.attributes}
+    attributes = {"compile_seconds": seconds, **shared, **description, **setup.attributes}
     return start, design, chains, RunRecord(attributes, notes)
 
 
@@ -63,14 +68,9 @@ def _initial_positions(setup: Setup, rngs: list[np.random.Generator]) -> list[np
     watch, gradient = setup.watch, bool(setup.design.sampler.uses_gradient)
     try:
         with slow_step(setup.design.plan.show_progress, "Seeking starting points"):
-            positions = initial_positions(
+            return initial_positions(
                 setup.target, setup.inits, rngs, gradient, watch.before_chains
             )  # fmt: skip
-            plan = setup.design.plan
-            if setup.inits is None and is_nested(plan.chains, plan.draws):
-                # for nested R-hat: chains with the same start are compared with the others
-                return [positions[k % SUPERCHAINS].copy() for k in range(plan.chains)]
-            return positions
     except KeyboardInterrupt:
         if not watch.note:
             raise

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from stanadapt import results
+from stanadapt.diagnostics.ranked import MANY_CHAINS
 from stanadapt.diagnostics.verdict import judge
 from stanadapt.engine.chain import FAILURES_BEFORE_STOP
 from stanadapt.engine.every_iteration import described
@@ -25,7 +26,8 @@ from stanadapt.runs.checkpoint import newest, summary_of
 from stanadapt.runs.failures import short_chains
 from stanadapt.runs.folder import MANIFEST, RunFolder
 from stanadapt.runs.result import common_length, statistics
-from stanadapt.runs.spec import TEXTS
+from stanadapt.runs.spec import START, TEXTS
+from stanadapt.runs.tree import unpacked
 from stanadapt.targets.stan.program import Program
 
 
@@ -126,6 +128,9 @@ def _load_run(path: Path) -> Fit:
         "run": str(path),
         "chains_kept": [i + 1 for i in kept],
     }
+    if manifest["plan"]["chains"] >= MANY_CHAINS:  # which of them began together, for R-hat
+        begun = unpacked(folder.read_arrays(START))["attributes"]
+        attributes |= {name: begun[name] for name in ("superchains",) if name in begun}
     if manifest["plan"]["thin"] > 1:
         totals = [np.array(progress[i]["totals"]) for i in kept]
         attributes["every_iteration"] = json.dumps(described(totals))

@@ -9,7 +9,7 @@ import pandas as pd
 
 from stanadapt import results
 from stanadapt.diagnostics.importance import is_approximation
-from stanadapt.diagnostics.mixing import Efficiency, efficiency
+from stanadapt.diagnostics.mixing import Efficiency, efficiency, mixing_of
 from stanadapt.diagnostics.modes import require_fit_of
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import verdict
@@ -118,7 +118,8 @@ def diagnose(fit: Fit, target: Target | None = None) -> Diagnosis:
         notes.append(Message("gaussian_block", f"{in_words(target, found)}."))
     columns = results.columns(fit, wanted=results.parameters(fit))
     finite = {name: x.astype(float) for name, x in columns.items() if np.isfinite(x).all()}
-    measured = efficiency({name: finite[name] for name in worst_columns(finite)})
+    worst = {name: finite[name] for name in worst_columns(finite)}
+    measured = efficiency(worst, measure=mixing_of(fit))
     summary = _summarize(measured, fit)
     return Diagnosis(judgment.verdict, judgment.reasons, notes, summary, _table(measured))
 

@@ -18,6 +18,7 @@ from stanadapt.diagnostics.sampler_checks import divergent_share
 from stanadapt.diagnostics.screening import screen
 from stanadapt.diagnostics.verdict import judge, skip_judging, verdict
 from stanadapt.errors import codes_of
+from stanadapt.results.join import join
 from stanadapt.runs.choose_sampler import DEFAULT
 from stanadapt.studies.report.fits import statistics
 from tests.helpers.codes import warns
@@ -543,6 +544,43 @@ def test_the_screening_does_not_depend_on_the_size_of_blocks():
             np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
+def short_chains(x, **groups):
+    """A fit of ours, whose chains had 16 starts in turn."""
+    attributes = {"superchains": 16, "chains_kept": list(range(1, len(x) + 1))}
+    return results.build({"posterior": {"x": x}, **groups}, attributes)
+
+
+def test_nested_r_hat_is_of_chains_whose_run_gave_them_shared_starts():
+    noise = np.random.default_rng(8).standard_normal((256, 40))
+    x = lfilter([0.95], [1.0, -0.3], noise, axis=1)[:, 24:]
+    ours, part = short_chains(x), short_chains(x)
+    assert verdict(ours).verdict == "fine"
+    assert sa.summary(ours).r_hat.max() < 1.01
+    part.attrs["chains_kept"] = json.dumps([*range(2, 257), 300])
+    joined = join({"a": ours, "b": short_chains(x[::-1] + 1e-9)})
+    for fit in (results.build({"posterior": {"x": x}}, {}), part, joined):
+        found = verdict(fit)
+        assert found.verdict != "fine"
+        assert found.reasons[0].startswith("R-hat of x is 1.0")
+        assert sa.summary(fit).r_hat.max() > 1.01
+    apart = x + 6.0 * (np.arange(256) % 32 < 16)[:, None]
+    assert verdict(short_chains(apart)).verdict == "do not use"
+    assert "The nested R-hat" in verdict(short_chains(apart)).reasons[0]
+
+
+@pytest.mark.parametrize("draws", [4, 8, 9])
+def test_few_draws_per_chain_have_no_effective_sample_size(draws):
+    """ArviZ's estimate is its upper limit, whatever the draws: 6,782 for 256 x 8."""
+    x = np.random.default_rng(draws).normal(size=(256, draws))
+    fit = short_chains(x)
+    found = verdict(fit)
+    assert found.verdict != "fine"
+    (reason,) = (each for each in found.reasons if each.code == "low_ess")
+    assert f"cannot be estimated from {draws} draws per chain" in reason
+    assert sa.summary(fit).ess_bulk.max() <= x.size
+    assert draws >= 8 or all("nested" not in each for each in found.reasons)
+
+
 def test_of_256_short_chains_one_that_is_stuck_is_seen():
     """Without it they are fine, although split R-hat is 1.03, and energies of 16 draws vary."""
     rng = np.random.default_rng(3)
@@ -551,8 +589,7 @@ def test_of_256_short_chains_one_that_is_stuck_is_seen():
     stuck = x.copy()
     stuck[40] = 7.0 + 0.1 * x[40]
     fine, seen = (
-        verdict(results.build({"posterior": {"x": each}, "sample_stats": {"energy": energy}}, {}))
-        for each in (x, stuck)
+        verdict(short_chains(each, sample_stats={"energy": energy})) for each in (x, stuck)
     )
     assert fine.verdict == "fine"
     assert "low_bfmi" not in codes_of(fine.reasons)

@@ -12,7 +12,7 @@ import pandas as pd
 
 from stanadapt import results
 from stanadapt.diagnostics.compare import bias, compare, counted_variables
-from stanadapt.diagnostics.mixing import Efficiency, efficiency
+from stanadapt.diagnostics.mixing import Efficiency, efficiency, mixing_of
 from stanadapt.errors import ConvergenceWarning, StanadaptError
 from stanadapt.studies.repeats.summary import ERRORS, MEASURES
 from stanadapt.studies.stored_rows import StoredRows
@@ -118,7 +118,10 @@ def make_row(
 
 def _moments(fits: dict[str, Any], var_names: Collection[str] | None) -> list[Efficiency]:
     wanted = counted_variables(fits, var_names)
-    return [efficiency(results.columns(fit, wanted=wanted)) for fit in fits.values()]
+    return [
+        efficiency(results.columns(fit, wanted=wanted), measure=mixing_of(fit))
+        for fit in fits.values()
+    ]
 
 
 def _as_number(value: Any) -> float | int:

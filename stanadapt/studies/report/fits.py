@@ -9,7 +9,7 @@ import pandas as pd
 from stanadapt import results
 from stanadapt.diagnostics.compare import compare, counted_variables
 from stanadapt.diagnostics.missed_modes import Columns
-from stanadapt.diagnostics.mixing import Efficiency, efficiency
+from stanadapt.diagnostics.mixing import Efficiency, efficiency, mixing_of
 from stanadapt.diagnostics.reasons import ORDER
 from stanadapt.errors import StanadaptError
 
@@ -186,7 +186,7 @@ def _run(
         label=f"{name}, repeat {repeat + 1}" if several else name,
         fit=fit,
         columns=columns,
-        measured=efficiency(columns),
+        measured=efficiency(columns, measure=mixing_of(fit)),
         row=table.loc[name],
         reasons=table.attrs["reasons"][name],
         missed=list(table.attrs["missed"].get(name, [])),
