@@ -24,8 +24,8 @@ from stanadapt.results import arviz_module, quantile
 
 SHORTEST = 8  # draws per chain: ArviZ refuses to estimate from halves of fewer than four
 # Parts of chains with fewer draws than this vary more than R-hat allows, although nothing is wrong.
-# With this many chains, of a run that gave them so many starts in turn, superchains are compared
-# instead, of the chains with the same start
+# With this many chains, of a run that gave them this number of starts in turn, those are compared
+# instead that consist of the chains with the same start: superchains
 MANY_CHAINS, FEW_DRAWS, SUPERCHAINS = 32, 100, 16
 LONE = 8.0  # distance of a chain from the others, in robust sds of their means, that is no chance
 CHANCE = 4.5  # sds of a correlation of chains' beginnings and ends that is none, in all columns

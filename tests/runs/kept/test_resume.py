@@ -516,3 +516,17 @@ def test_files_that_have_changed_since_a_run_began(tmp_path):
     (run / "data.json").write_text('{"m": 1}')
     with raises("run_mismatch", "data"):
         sa.resume(run, show_progress=False)
+
+
+@pytest.mark.slow
+def test_a_run_records_that_short_chains_share_starts(target, tmp_path):
+    """Nested R-hat depends on it: with the user's starts, and with few draws, they do not."""
+    short = {**LENGTH, "chains": 32, "iter_warmup": 10, "iter_sampling": 8}
+    run = tmp_path / "run"
+    fit = sa.sample(target, "rwm", **short, run=run)
+    longer = sa.resume(run, iter_sampling=9, show_progress=False)
+    for each in (fit, sa.load(sa.save(fit, tmp_path / "fit.nc")), longer, sa.load(run)):
+        assert results.attribute(each, "superchains") == 16
+    starts = {"x": [1.0, -20.0, 0.0], "s": 2.0}
+    for changed in ({"inits": starts}, {"iter_sampling": 7}):
+        assert "superchains" not in sa.sample(target, "rwm", **short | changed).attrs
