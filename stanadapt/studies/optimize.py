@@ -169,7 +169,8 @@ def optimize(
     positions = initial_positions(target, inits, rngs)
     with slow_step(plan.show_progress, f"Climbing the density of {target.name}"):
         faults: list[str] = []
-        evaluate = objective(target, jacobian, faults)
+        outside: list[str] = []
+        evaluate = objective(target, jacobian, faults, outside)
         with one_blas_thread(), np.errstate(all="ignore"):
             ends = in_threads(
                 lambda i: _Climb(evaluate, positions[i], steps), plan.chains,
@@ -180,14 +181,21 @@ def optimize(
     if faults:
         text = f"{faults[0]}. What a climb met there is unknown. Correct the function."
         found.attrs["messages"].insert(0, Message("density_raised", text))
+    if outside:
+        text = (
+            f"the density {target.name} {min(outside)}. Such errors, {len(outside)} here, mean "
+            "that a position is outside the support. If it is inside, correct the function."
+        )
+        found.attrs["messages"].append(Message("failed_evaluations", text))
     return found
 
 
-def objective(target: Target, jacobian: bool, faults: list[str]) -> Evaluate:
+def objective(target: Target, jacobian: bool, faults: list[str], outside: list[str]) -> Evaluate:
     """Return a function of the unconstrained position: log density and gradient; -inf if it fails.
 
-    Faults of a density in Python are added to `faults`. The embedded backend always adds the
-    Jacobian, which is the density of the program without its model.
+    Faults of a density in Python are added to `faults`, and what it raises outside its support to
+    `outside`. The embedded backend always adds the Jacobian, which is the density of the program
+    without its model.
     """
     alone = None if jacobian or target.is_native else target.without(*AFTER_PARAMETERS)
 
@@ -203,6 +211,8 @@ def objective(target: Target, jacobian: bool, faults: list[str]) -> Evaluate:
         except RuntimeError as error:
             if isinstance(error, Fault):
                 faults.append(f"the density {target.name} {error}")
+            elif str(error).startswith("raised "):
+                outside.append(str(error))
             return -np.inf, np.zeros(position.size)
         if np.isfinite(value) and np.isfinite(gradient).all():
             return value, gradient
