@@ -168,8 +168,7 @@ def optimize(
     rngs = [np.random.default_rng(source) for source in plan.seeds()]
     positions = initial_positions(target, inits, rngs)
     with slow_step(plan.show_progress, f"Climbing the density of {target.name}"):
-        faults: list[str] = []
-        outside: list[str] = []
+        faults, outside = list[str](), list[str]()
         evaluate = objective(target, jacobian, faults, outside)
         with one_blas_thread(), np.errstate(all="ignore"):
             ends = in_threads(
@@ -182,10 +181,8 @@ def optimize(
         text = f"{faults[0]}. What a climb met there is unknown. Correct the function."
         found.attrs["messages"].insert(0, Message("density_raised", text))
     if outside:
-        text = (
-            f"the density {target.name} {min(outside)}. Such errors, {len(outside)} here, mean "
-            "that a position is outside the support. If it is inside, correct the function."
-        )
+        text = f"the density {target.name} {min(outside)}, {len(outside)} times, which should mean "
+        text += "that a position is outside the support. Inside, correct the function."
         found.attrs["messages"].append(Message("failed_evaluations", text))
     return found
 
@@ -193,9 +190,8 @@ def optimize(
 def objective(target: Target, jacobian: bool, faults: list[str], outside: list[str]) -> Evaluate:
     """Return a function of the unconstrained position: log density and gradient; -inf if it fails.
 
-    Faults of a density in Python are added to `faults`, and what it raises outside its support to
-    `outside`. The embedded backend always adds the Jacobian, which is the density of the program
-    without its model.
+    `faults` and `outside` get what a density in Python raises. The embedded backend always adds the
+    Jacobian, which is the density of the program without its model.
     """
     alone = None if jacobian or target.is_native else target.without(*AFTER_PARAMETERS)
 

@@ -27,8 +27,7 @@ from stanadapt.targets.target import Target, parameter_draws
 # log densities at these draws must agree with those of the fit, up to a constant, relative to their
 # size: those of a small file have four bytes
 COMPARED, LARGEST_DIFFERENCE, GRADIENT_DIFFERENCE = 50, 1e-5, 1e-3
-# of approximations that are corrected: effective share of their draws, and draws; chosen on 18
-# densities with known moments, ten seeds each
+# of approximations that are corrected; chosen on 18 densities with known moments, ten seeds each
 LEAST_EFFECTIVE, FEWEST_CORRECTED = 0.9, 1000
 Function = Callable[[xr.Dataset], Any]
 
@@ -126,43 +125,36 @@ def expectations(
 
 
 def _weights_of_approximation(fit: results.Fit, doubts: list[Message]) -> np.ndarray | None:
-    """Return the importance weights of an approximation, with a remark; None for other fits.
+    """Return weights of an approximation close to the posterior, with a remark; else None.
 
-    Refuses those far from the posterior: tails that no draw came to are in none of the errors.
+    No error contains tails to which no draw came: those far from the posterior are refused.
     """
     if not is_approximation(fit):
         return None
-    stats = results.statistics(fit)
+    stats, k = results.statistics(fit), float(results.attribute(fit, "pareto_k", np.nan))
     weights = np.exp(stats["log_weight"])
     weights = weights / weights.sum()
-    k, share = float(results.attribute(fit, "pareto_k", np.nan)), _effective_share(stats, weights)
+    share = _effective_share(stats, weights)
     if not (k <= GOOD and share >= LEAST_EFFECTIVE and weights.size >= FEWEST_CORRECTED):
         raise StanadaptError(
             "unusable_fit",
-            f"errors of expectations of {results.source_name(fit)} can be known only close to the "
-            f"posterior: Pareto k at most {GOOD}, effective draws at least {LEAST_EFFECTIVE:.0%} "
-            f"and {FEWEST_CORRECTED:,} draws, got k {k:.2f}, {share:.0%} and {weights.size:,} "
-            "draws. Draw with sample, or try another method of approximate.",
+            f"{results.source_name(fit)} is not close to the posterior; its errors are unknown: "
+            f"Pareto k must be at most {GOOD}, effective draws {LEAST_EFFECTIVE:.0%} or more, and "
+            f"draws {FEWEST_CORRECTED:,} or more, got {k:.2f}, {share:.0%}, {weights.size:,}. Use sample.",
         )
-    text = (
-        f"corrected: means and standard deviations of weighted draws of "
-        f"{results.source_name(fit)}, after control variates. Errors do not contain what the "
-        "approximation misses: other modes, and tails heavier than its own."
-    )
+    text = f"corrected: weighted draws of {results.source_name(fit)}, after control variates. "
+    text += "Errors do not contain what it misses: other modes, and tails heavier than its own."
     doubts.append(Message("corrected_approximation", text))
     return weights
 
 
 @np.errstate(all="ignore")  # ratios that overflow have no effective draws
 def _effective_share(stats: Mapping[str, np.ndarray], weights: np.ndarray) -> float:
-    """Return the effective share of draws of the approximation, also from resampled ones.
-
-    With weighted draws of the posterior, 1 / (E[r] E[1 / r]), r the ratio of the densities.
-    """
+    """Return that of draws of the approximation, from resampled ones too: 1 / (E[r] E[1 / r])."""
     used = weights > 0.0
-    log_ratio = (stats["lp"] - stats["lp_approx"])[used]
-    ratio = np.exp(log_ratio - np.median(log_ratio))
-    return float(1.0 / ((weights[used] @ ratio) * (weights[used] @ (1.0 / ratio))))
+    log_r = (stats["lp"] - stats["lp_approx"])[used]
+    ratio, weights = np.exp(log_r - np.median(log_r)), weights[used]
+    return float(1.0 / ((weights @ ratio) * (weights @ (1.0 / ratio))))
 
 
 def _weights(draws: Draws) -> tuple[np.ndarray | None, list[Message]]:
