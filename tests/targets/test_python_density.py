@@ -204,7 +204,7 @@ def test_a_fault_of_a_function_is_no_end_of_its_support(function, verdict, facts
 
 def test_a_climb_names_errors_that_mean_outside_the_support():
     def function(x):
-        return -0.5 * x @ x + 1 // int(x[0] < 0.5), 1.0 - x
+        return -0.5 * (x - 1.0) @ (x - 1.0) + 1 // int(x[0] < 0.5), 1.0 - x
 
     found = sa.optimize(sa.Density(function, 2), seed=1, show_progress=False)
     assert "failed_evaluations" in codes_of(found.attrs["messages"])

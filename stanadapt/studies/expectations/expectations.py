@@ -140,7 +140,7 @@ def _weights_of_approximation(fit: results.Fit, doubts: list[Message]) -> np.nda
             "unusable_fit",
             f"{results.source_name(fit)} is not close to the posterior; its errors are unknown: "
             f"Pareto k must be at most {GOOD}, effective draws {LEAST_EFFECTIVE:.0%} or more, and "
-            f"draws {FEWEST_CORRECTED:,} or more, got {k:.2f}, {share:.0%}, {weights.size:,}. Use sample.",
+            f"draws {FEWEST_CORRECTED:,} or more; got {k:.2f}, {share:.0%}, {weights.size:,}.",
         )
     text = f"corrected: weighted draws of {results.source_name(fit)}, after control variates. "
     text += "Errors do not contain what it misses: other modes, and tails heavier than its own."
