@@ -180,6 +180,27 @@ def unguarded_script(main: Any = None) -> str:
     )
 
 
+def submit(executor: Any, function: Callable, *arguments: Any) -> Future:
+    """Send work to an executor; the future of one that takes none has its error."""
+    try:
+        return executor.submit(function, *arguments)
+    except RuntimeError as error:  # it was shut down, or is broken
+        future: Future = Future()
+        future.set_exception(error)
+        return future
+
+
+def workers_failed(error: Exception) -> StanadaptError:
+    """Return the error of a run or a study whose workers raised another one, or died."""
+    why = f"{type(error).__name__}: {str(error).rstrip('.')}"
+    return StanadaptError(
+        "workers_failed",
+        (isinstance(error, BrokenProcessPool) and unguarded_script())
+        or f"the workers of the executor failed: {why}. What is kept in a folder (`run`) can be "
+        "continued with other workers.",
+    )
+
+
 class RunOnWorkers:
     """Advances chains by slices of time on an executor's workers.
 
@@ -254,14 +275,8 @@ class RunOnWorkers:
 
     def _submit(self, number: int) -> None:
         held, seconds = checkpoint_of(self._chains[number], 0), self._seconds[number]
-        try:
-            future = self._executor.submit(
-                advance_slice, self._key, self._spec, number, held, seconds
-            )
-        except RuntimeError as error:  # it was shut down, or is broken
-            future = Future()
-            future.set_exception(error)
-        self._running[future] = number
+        work = advance_slice, self._key, self._spec, number, held, seconds
+        self._running[submit(self._executor, *work)] = number
 
     def _taken(self, number: int, future: Future) -> bool:
         """Move a chain to where its worker has taken it; return False if no worker can.
@@ -276,13 +291,7 @@ class RunOnWorkers:
             self._tries[number] += 1
             if not isinstance(error, BrokenExecutor) and self._tries[number] < TRIES:
                 return True
-            why = f"{type(error).__name__}: {str(error).rstrip('.')}"
-            self.trouble = StanadaptError(
-                "workers_failed",
-                (isinstance(error, BrokenProcessPool) and unguarded_script())
-                or f"the workers of the executor failed: {why}. A run that is kept in a folder "
-                "(`run`) can be resumed with other workers.",
-            )
+            self.trouble = workers_failed(error)
         else:
             follow(self._chains[number], done, self._reference.handle)
             self._tries[number] = 0

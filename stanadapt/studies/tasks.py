@@ -7,13 +7,21 @@ from typing import Any
 from rich.progress import Progress
 
 from stanadapt.engine.console import line_console
-from stanadapt.runs.workers import as_executor
+from stanadapt.errors import StanadaptError
+from stanadapt.runs.workers import as_executor, submit, workers_failed
 
 
 def each_result(
-    function: Callable[..., Any], tasks: Iterable[tuple], executor: Any, label: str, show: bool
+    function: Callable[..., Any],
+    tasks: Iterable[tuple],
+    executor: Any,
+    label: str,
+    show: bool,
+    instead: Callable[[tuple, StanadaptError], Any] | None = None,
 ) -> Generator[Any, None, None]:
     """Yield the results of a function for the arguments of each task, as they are ready.
+
+    Raises StanadaptError if workers fail.
 
     Parameters
     ----------
@@ -23,6 +31,9 @@ def each_result(
         None, one of `concurrent.futures`, or a client of Dask.
     label, show
         The name of a bar, and whether there is one.
+    instead
+        Makes a result from the arguments of a task that could not be sent to a worker, or whose
+        worker failed, and the error. Default: the error is raised.
 
     """
     tasks = list(tasks)
@@ -34,10 +45,17 @@ def each_result(
                 bar.advance(progress)
             return
         workers = as_executor(executor)
-        futures = [workers.submit(function, *arguments) for arguments in tasks]
+        futures = {submit(workers, function, *arguments): arguments for arguments in tasks}
         try:
             for future in as_completed(futures):
-                yield future.result()
+                try:
+                    result = future.result()
+                except Exception as error:
+                    known = error if isinstance(error, StanadaptError) else workers_failed(error)
+                    if instead is None:
+                        raise known from error
+                    result = instead(futures[future], known)
+                yield result
                 bar.advance(progress)
         finally:  # an error, or Ctrl-C, does not wait for tasks that have not begun
             for future in futures:

@@ -195,7 +195,8 @@ def sample_many(
     ]
     interrupted = False
     try:
-        with closing(each_result(_fit, tasks, executor, "sampling", show_progress)) as made:
+        results_of = each_result(_fit, tasks, executor, "sampling", show_progress, _not_made)
+        with closing(results_of) as made:
             for row, fit in made:
                 name = row["name"]
                 if fit is not None and name in files:
@@ -280,6 +281,11 @@ def _file_name(name: str, digest: str) -> str:
     """Return a name that any file system takes; no fit of other data has it."""
     plain = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:40]
     return f"{plain}_{digest_of([name, digest])}.nc"
+
+
+def _not_made(task: tuple, error: StanadaptError) -> tuple[dict[str, Any], None]:
+    """Return the row of a fit whose target could not be sent to a worker, or whose worker died."""
+    return {"name": task[0], "seed": task[3], "failure": error.message}, None
 
 
 def _fit(

@@ -2,7 +2,8 @@
 
 import pickle
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 
 import numpy as np
 import pandas as pd
@@ -172,3 +173,31 @@ def test_wrong_arguments_are_no_failures_of_fits(target):
 
 def test_fits_can_be_sent(many):
     assert list(pickle.loads(pickle.dumps(many)).table.index) == list(DATA)
+
+
+class LosesWorkers(ThreadPoolExecutor):
+    """An executor on which the worker of one fit dies, and which then takes no more work."""
+
+    def submit(self, function, name, *arguments):
+        if name == "late":
+            raise BrokenProcessPool("a worker died")
+        if name != "low":
+            return super().submit(function, name, *arguments)
+        future = Future()
+        future.set_exception(BrokenProcessPool("a worker died"))
+        return future
+
+
+def test_fits_whose_worker_died_are_failures_and_the_others_stay(target, tmp_path):
+    data = {**DATA, "late": {"y": 0.0}}
+    with LosesWorkers(1) as executor:
+        many = sa.sample_many(
+            target, "am", data=data, executor=executor, run=tmp_path / "many", **RUN
+        )
+    assert list(many) == ["a/b"]
+    assert {name for name, why in many.failures.items() if "a worker died" in why} == {
+        "low",
+        "late",
+    }
+    again = sa.sample_many(target, "am", data=data, run=tmp_path / "many", **RUN)
+    assert list(again) == ["low", "a/b", "late"]
