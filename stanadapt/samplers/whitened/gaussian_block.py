@@ -130,14 +130,11 @@ def _judge(settings: Any, progress: Progress, states: States, probes: np.ndarray
     scales = probes[:, 0].std(axis=0)
     scales[block.map.block] = 1.0
     scales[~(scales > 0.0)] = 1.0
-    travel = parts.Travel(rounds=learned.travel.rounds, returned=learned.travel.returned)
-    progress = progress._replace(
-        learned=parts.Learned(
-            metric=scales_alone(scales), location=learned.location, stretch=learned.stretch,
-            fixed=parts.Fixed(parts.FIRST_STEP, 1, settings.target_accept), travel=travel,
-            straightened=straightened, block_sought=True,
-        )
+    learned = parts.anew(
+        settings, learned, metric=scales_alone(scales), straightened=straightened,
+        attempts=0, block_sought=True,
     )  # fmt: skip
+    progress = progress._replace(learned=learned)
     window = parts.window_of(progress, states)
     progress = parts.learn_metric(settings, progress, window, WHILE_TRAVELING)
     level = window.log_density.mean(axis=1)

@@ -116,6 +116,21 @@ class Learned(NamedTuple):
     alone: tuple[Alone | None, ...] = ()  # by chain, until the next block is set up
 
 
+def anew(settings: Any, learned: Learned, **changes: Any) -> Learned:
+    """Return the memory for a warm-up that begins again, in the coordinates of the same block.
+
+    What is known of climbs and searches remains.
+    """
+    found, travel = learned.straightened, learned.travel
+    return Learned(
+        metric=learned.metric, location=learned.location, stretch=learned.stretch,
+        fixed=Fixed(FIRST_STEP, 1, settings.target_accept),
+        travel=Travel(rounds=travel.rounds, returned=travel.returned),
+        straightened=found.without_map() if found.block_is_used else UNCHANGED,
+        attempts=learned.attempts, block_sought=learned.block_sought,
+    )._replace(**changes)  # fmt: skip
+
+
 class Chains(NamedTuple):
     """What is known of each chain; arrays with a row for each."""
 

@@ -309,6 +309,17 @@ def test_one_that_stays_on_a_lower_level_returns_to_its_start_then_too(place):
     np.testing.assert_array_equal(progress.chains.restarted, [True, False, False, False])
 
 
+def test_a_warm_up_that_begins_again_keeps_the_block_and_nothing_else_of_a_map():
+    settings, progress, _ = begun()
+    for block in (np.empty(0), np.ones(7)):
+        found = UNCHANGED._replace(straightening=USELESS._replace(block=block), distance=0.1)
+        before = progress.learned._replace(straightened=found, attempts=2, divergences=3)
+        learned = parts.anew(settings, before)
+        assert not learned.straightened.map_is_used
+        np.testing.assert_array_equal(learned.straightened.straightening.block, block)
+        assert (learned.attempts, learned.divergences) == (2, 0)
+
+
 @pytest.mark.parametrize(
     ("below", "changed"),
     [
