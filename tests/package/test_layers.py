@@ -31,7 +31,7 @@ DOORS = {
 LONGEST_FILE, LONGEST_BODY, SMALL = 600, 60, 80
 # lines of each room, and of the tests: a commit that needs more raises the number on purpose
 LINES = {
-    "cli": 2_340, "studies": 7_160, "runs": 6_120, "samplers": 20_930, "diagnostics": 4_950,
+    "cli": 2_340, "studies": 7_190, "runs": 6_120, "samplers": 20_930, "diagnostics": 4_950,
     "targets": 7_500, "results": 2_960, "engine": 8_430, "errors": 440, "tests": 55_500,
 }  # fmt: skip
 SOURCES = sorted(PACKAGE.rglob("*.py"))
