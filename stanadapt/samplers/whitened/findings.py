@@ -74,8 +74,10 @@ def attributes(settings: Any, progress: Progress) -> dict[str, Any]:
     if nuts_target > settings.nuts_target_accept and not two_stage:
         shorter = f"so steps are shorter (target_accept {target:g})"
         diverged = learned.nuts.shortened
-        why = "trajectories diverged in warm-up" if diverged else "hubs are not normal"
-        reason += f"; its {why}, {shorter}"
+        why = "its trajectories diverged in warm-up"
+        if not diverged:
+            why = "the coordinates that the block depends on are far from normal"
+        reason += f"; {why}, {shorter}"
     highest = 1.0 if two_stage else 1.0 - NUTS_ABOVE * (1.0 - target)
     rank = f", rank {learned.metric.rank}" if learned.metric.kind == "low rank" else ""
     unsettled = _unsettled(progress)

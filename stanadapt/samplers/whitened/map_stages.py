@@ -137,6 +137,7 @@ def much_remains(settings: Any, progress: Progress) -> bool:
 
 
 def to_nuts_on_map(progress: Progress) -> Progress:
-    rest = progress.learned.straightened.distance
-    reason = f"a distance from a Gaussian of {rest:.2g}, above {STRAIGHT_ENOUGH:g}, remains"
-    return to_nuts(progress, reason)
+    found = progress.learned.straightened
+    where = " outside of the block" if found.block_is_used else ""
+    rest = f"a distance from a Gaussian of {found.distance:.2g}, above {STRAIGHT_ENOUGH:g}"
+    return to_nuts(progress, f"{rest}, remains{where}")
