@@ -216,7 +216,7 @@ def test_after_an_error_no_other_simulation_begins():
                 futures[-1].set_exception(RuntimeError("lost"))
             return futures[-1]
 
-    with pytest.raises(RuntimeError, match="lost"):
+    with raises("workers_failed", "lost"):
         calibrate(executor=Pool())
     assert len(futures) == QUICK["simulations"]
     assert sum(future.cancelled() for future in futures) == QUICK["simulations"] - 1
