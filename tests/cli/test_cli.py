@@ -27,9 +27,6 @@ from tests.helpers.command_line import PROGRAM, TINY, call, refused
 COMMANDS = [name for name, entry in entries().items() if not entry.forwards]
 
 
-# --- information on the package ------------------------------------------------------------------
-
-
 def test_help_lists_every_command():
     printed = call("--help")
     for command in COMMANDS:
@@ -135,9 +132,6 @@ def test_a_code_is_explained(written):
 def test_an_unknown_code_is_answered_with_a_similar_one():
     refused("unknown_code", "explain", "out_of_rang", facts=["'out_of_rang'", "'out_of_range'"])
     assert "'out_of_range'" not in refused("unknown_code", "explain", "qqqq")
-
-
-# --- sample --------------------------------------------------------------------------------------
 
 
 def test_sample_files(files):
@@ -254,9 +248,6 @@ def test_progress_in_a_pipe_is_plain_lines(files):
     printed = call("sample", "my.stan", "-d", "my.json", *tiny)
     assert "70/70" in printed
     assert "\x1b" not in printed
-
-
-# --- compare -------------------------------------------------------------------------------------
 
 
 def test_compare(files):

@@ -15,8 +15,6 @@ from stanadapt.engine.chain import Chain
 from stanadapt.errors import StanadaptError
 from tests.helpers.command_line import call, refused
 
-# --- messages in place of tracebacks -------------------------------------------------------------
-
 WRONG = {
     "missing program": (["none.stan"], ["files", "none.stan"]),
     "neither file nor bundled": (["nealx"], ["nealx"]),
@@ -120,9 +118,6 @@ def test_whatever_ends_a_command_is_a_message(capsys, error, code, text):
         raise error
     assert end.value.exit_code == code
     assert text in capsys.readouterr().err
-
-
-# --- as a process --------------------------------------------------------------------------------
 
 
 def run_process(*arguments, cwd):

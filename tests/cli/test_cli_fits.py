@@ -76,9 +76,6 @@ def test_a_folder_of_fits_is_not_one(saved):
     refused("folder_of_fits", "diagnose", "other", facts=["other/one.nc"])
 
 
-# --- files that exist ----------------------------------------------------------------------------
-
-
 def test_a_file_is_overwritten_only_if_asked_for(saved):
     before = (saved / "one.nc").read_bytes()
     run = ["sample", "my.stan", "-d", "my.json", "-s", "rwm", "--out", "one.nc", *TINY]

@@ -39,9 +39,6 @@ def nuts(seed, independent=True, shape=(2, 1000)):
     return normal(seed, shape, sampler="nuts", engine=engine, engine_independent=independent)
 
 
-# --- numbers -------------------------------------------------------------------------------------
-
-
 def test_cost_columns():
     row = sa.compare({"a": normal(1, n_failed=3, n_failed_quantities=4, n_stopped=1)}).loc["a"]
     assert row["sampler"] == "gad_mala"
@@ -132,9 +129,6 @@ def test_constant_columns_only():
     assert np.isnan(table.loc["a", "ess_bulk_min"])
 
 
-# --- the baseline --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("fits", "chosen", "baseline"),
     [
@@ -161,8 +155,6 @@ def test_a_baseline_with_a_name_that_counts_as_false(name):
     assert table.attrs["baseline"] == name
     assert table["z_mean"].notna().tolist() == [False, True]
 
-
-# --- errors --------------------------------------------------------------------------------------
 
 ERRORS = {
     "nothing": ({}, {}, "no_fits", []),
@@ -201,9 +193,6 @@ ERRORS = {
 def test_what_cannot_be_compared(fits, options, code, facts):
     with raises(code, *facts):
         sa.compare(fits, **options)
-
-
-# --- the table -----------------------------------------------------------------------------------
 
 
 def test_the_text_of_a_table_has_all_columns(monkeypatch, capsys):
@@ -340,9 +329,6 @@ def test_with_real_fits():
     assert table.attrs["baseline"] == "nuts"
     assert table.loc["fast", "z_mean"] < 5
     assert table.loc["fast", "gradients"] == fast.attrs["n_gradients"]
-
-
-# --- random transformed data ---------------------------------------------------------------------
 
 
 def test_fits_with_other_random_data_are_not_compared():

@@ -143,9 +143,6 @@ def test_infinite_and_missing_values_give_missing_numbers():
     assert np.isnan(result.ess_bulk[2])
 
 
-# --- one chain, Geyer's monotone sequence --------------------------------------------------------
-
-
 @pytest.mark.parametrize("rho", [-0.4, 0.0, 0.5, 0.9])
 def test_ess_of_chain_is_known(rho):
     """Mean over 60 chains of 20 000 draws within 5 of its errors and 2 % of truncation bias."""

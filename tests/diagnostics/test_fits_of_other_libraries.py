@@ -159,8 +159,6 @@ def test_zeros_that_pymc_writes_are_no_log_density():
     assert "lp" in standard_names(stats.drop_vars("smallest_eigval"))
 
 
-# --- fixed_param ---------------------------------------------------------------------------------
-
 FIXED = """\
 # stan_version_major = 2
 # stan_version_minor = 27
@@ -204,9 +202,6 @@ def test_a_file_of_fixed_param_is_no_chain(tmp_path):
     )  # fmt: skip
     (reason,) = verdict(through_arviz).reasons
     assert reason.code == "independent_draws"
-
-
-# --- the table of the documentation --------------------------------------------------------------
 
 
 def names_table():

@@ -59,9 +59,6 @@ def curved(x):
     return y
 
 
-# --- false alarms --------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("dim", soak_except([2], [2, 20]))
 @pytest.mark.parametrize("shape", [plain, heavy, funnel, curved])
@@ -124,9 +121,6 @@ def test_the_shares_of_equal_fits_are_centered():
     assert abs(np.mean(shares)) < 0.01
 
 
-# --- misses --------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("dim", [1, 2, 20])
 @pytest.mark.parametrize("small", [0.3, 1.0])
@@ -176,9 +170,6 @@ def test_one_excursion_of_the_reference_is_not_enough():
     assert not result.clear
 
 
-# --- fits that cannot be compared ----------------------------------------------------------------
-
-
 def test_no_common_columns_or_too_few_draws():
     x = np.random.default_rng(9).normal(size=(2, 500))
     assert np.isnan(missed_share({"a": x}, {"b": x}).share)
@@ -200,9 +191,6 @@ def test_a_fit_that_never_moved_missed_nearly_everything():
     one = columns(rng.normal(size=(4, 500, 3)))
     still = {name: np.zeros((4, 500)) for name in one}
     assert missed_share(one, still).share > 0.5
-
-
-# --- chains --------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -59,9 +59,6 @@ def message(table, code):
     return text
 
 
-# --- modes and their weights ---------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("dim", [2, 20])
 def test_independent_draws(dim):
     rng, target = np.random.default_rng(dim), mixture(dim)
@@ -100,9 +97,6 @@ def test_thinning_of_many_draws_keeps_the_weights():
     which = rng.choice(3, p=WEIGHTS, size=(4, 20_000))
     table = sa.modes(mixture(), drawn(rng, 2, which), starts=60)
     assert table["weight"].to_numpy() == pytest.approx(WEIGHTS, abs=4 * np.sqrt(0.21 / 20_000))
-
-
-# --- chains that do not agree --------------------------------------------------------------------
 
 
 def visits(kind):
@@ -146,9 +140,6 @@ def test_chains_that_do_not_agree(kind):
         text = message(table, "rare_mode")
         assert "Chain 4" in text
         assert "mode 2" in text
-
-
-# --- one mode only -------------------------------------------------------------------------------
 
 
 @pytest.mark.thorough
@@ -199,9 +190,6 @@ def test_a_funnel_is_reported_as_a_region():
     assert table.loc[1, "position"] == {}
     assert "no_maximum" in codes(table)
     assert "ow 1" in message(table, "no_maximum")
-
-
-# --- climbing and grouping -----------------------------------------------------------------------
 
 
 def bimodal(distance):
@@ -268,9 +256,6 @@ def test_an_endless_slope_leaves_the_box():
     ends, _ = ends_of(lambda x: (x[0] - x[1] ** 2, np.array([1.0, -2 * x[1]]), ""), starts)
     assert not ends.inside.any()
     assert np.isfinite(ends.position).all()
-
-
-# --- errors and the printed table ----------------------------------------------------------------
 
 
 def test_wrong_arguments():

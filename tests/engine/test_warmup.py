@@ -149,9 +149,6 @@ def test_an_error_in_a_stage_names_the_stage_and_the_line():
         next_block(chains)
 
 
-# --- a sampler with stages ------------------------------------------------------------------------
-
-
 class Settings(NamedTuple):
     """No settings."""
 

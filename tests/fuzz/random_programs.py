@@ -198,8 +198,6 @@ def _locals(writer: Statements) -> tuple[Declare, ...]:
     )
 
 
-# --- plain nested loops --------------------------------------------------------------------------
-
 _I, _J = Name("i"), Name("j")
 VARIATES = (Element("y", (_I,)), Element("D", (_I, _J)), Literal(0.4))
 LOCATIONS = (

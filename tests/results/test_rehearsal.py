@@ -42,8 +42,6 @@ def built(shapes, labels=None, data="{}", stats=("lp",)):
     return results.build(groups, {})
 
 
-# --- names ---------------------------------------------------------------------------------------
-
 COLLIDING = {
     "a variable and a dimension": ({"theta": (2,), "theta_dim_0": ()}, None),
     "a matrix": ({"theta_dim_1": (2, 3), "theta": (4, 5), "theta_dim_0": (3,)}, None),
@@ -82,8 +80,6 @@ def test_likelihoods_and_replications_have_dimensions_of_their_own():
     assert results.dataset(fit, "posterior_predictive")["y"].dims[2:] == ("pupil",)
     assert results.dataset(fit, "log_likelihood")["y"].dims[2:] == ("school",)
 
-
-# --- labels --------------------------------------------------------------------------------------
 
 DAYS = pd.date_range("2020-01-01", periods=2)
 KINDS = {
@@ -138,9 +134,6 @@ def test_every_kind_of_label_survives_the_file_and_the_run_folder(labels, expect
 def test_dates_in_json_keep_their_unit():
     held = json.loads(json.dumps(as_json(coordinate("day", DAYS))))
     assert coordinate("day", held).dtype == "datetime64[ns]"
-
-
-# --- runs ----------------------------------------------------------------------------------------
 
 
 def target(coords, **options):

@@ -58,9 +58,6 @@ def assert_equal(one, other):
         np.testing.assert_array_equal(np.asarray(value), np.asarray(other.attrs[name]), name)
 
 
-# --- variables -----------------------------------------------------------------------------------
-
-
 def test_variables_of_every_shape():
     names = ["a", "v.1", "v.2", "m.1.1", "m.2.1", "m.3.1", "m.1.2", "m.2.2", "m.3.2"]
     names += [f"c.{i}.{j}.{k}" for k in (1, 2) for j in (1, 2, 3) for i in (1, 2)]
@@ -110,9 +107,6 @@ def test_empty_groups_are_left_out():
 def test_log_lik_is_not_in_the_posterior_nor_in_warmup(fit):
     assert "log_lik" not in results.dataset(fit, "warmup_posterior")
     assert results.dataset(fit, "log_likelihood")["log_lik"].shape == (3, 25, 2)
-
-
-# --- attributes ----------------------------------------------------------------------------------
 
 
 def test_attributes_of_every_type_can_be_stored(tmp_path):
@@ -185,9 +179,6 @@ assert not compiled, compiled
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "nan" not in done.stdout
-
-
-# --- saving and loading --------------------------------------------------------------------------
 
 
 def test_round_trip(fit, tmp_path):

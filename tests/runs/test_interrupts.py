@@ -134,9 +134,6 @@ def test_a_resumed_run_keeps_its_draws(target, monkeypatch, tmp_path):
     assert results.dataset(fit, "posterior").sizes["draw"] == 80
 
 
-# --- engine.interrupts ---------------------------------------------------------------------------
-
-
 def test_signals_wait_and_then_end_the_next_part_that_may_be_ended():
     for part in (interrupts.interruptible, interrupts.released):
         with interrupts.uninterrupted() as pressed:
@@ -215,9 +212,6 @@ def test_the_first_error_of_threads_is_raised_and_no_thread_is_waited_for():
     assert not finished
     slept.set()
     assert interrupts.in_threads(lambda i: i**2, 4) == [0, 1, 4, 9]
-
-
-# --- phases before the draws, and long generated quantities ---------------------------------------
 
 
 @pytest.fixture

@@ -174,9 +174,6 @@ def test_a_kept_run_resumes_where_it_was_stopped(target, tmp_path):
     np.testing.assert_array_equal(fit["posterior"]["x"].values, whole["posterior"]["x"].values)
 
 
-# --- the pre-run that learns scales ---------------------------------------------------------------
-
-
 def in_learned_scales(target, on_progress=False, parts=(), **options):
     return draw(target, on_progress, parts, standardize=True, iter_sampling=50, **options)
 

@@ -49,9 +49,6 @@ def plain(shapes):
     return draw(shapes)
 
 
-# --- the shape of a result -----------------------------------------------------------------------
-
-
 def test_groups(plain, full):
     usual = {"posterior", "sample_stats", "log_likelihood", "constant_data"}
     assert set(results.group_names(plain)) == usual
@@ -119,9 +116,6 @@ def test_gradient_free_samplers_count_densities(shapes):
     assert results.attribute(fit, "n_density") >= 2 * 70
 
 
-# --- attributes ----------------------------------------------------------------------------------
-
-
 def test_attributes_record_how_a_result_was_made(shapes, plain):
     attrs = plain.attrs
     expected = {
@@ -167,9 +161,6 @@ def test_a_seed_is_drawn_and_recorded_where_none_is_given(shapes):
     assert_same_draws(draw(shapes, seed=int(one.attrs["seed"])), one)
 
 
-# --- same seed, same bits ------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def four(shapes):
     return draw(shapes, chains=4, parallel_chains=1)
@@ -200,9 +191,6 @@ def test_chains_differ_even_from_the_same_start(shapes, inits):
 def test_a_sampler_s_settings_object_equals_its_name(shapes, plain):
     settings = sa.samplers.gad.gad_mala.Settings(**LIVELY)
     assert_same_draws(sa.sample(shapes, settings, **SHORT), plain)
-
-
-# --- thin, save_warmup, save_unconstrained -------------------------------------------------------
 
 
 @pytest.mark.parametrize("thin", [3, 7, 20])

@@ -22,8 +22,6 @@ from tests.helpers.short_runs import (
     values,
 )
 
-# --- failures ------------------------------------------------------------------------------------
-
 
 def test_throwing_densities_are_rejected_counted_and_reported_once():
     target = sa.Target(WALL)
@@ -161,8 +159,6 @@ def test_a_stopped_chain_is_left_out_and_reported():
     assert values(fit, "x").shape == (1, 1500)
     assert (np.abs(values(fit, "x")) < 1).all()
 
-
-# --- Ctrl-C --------------------------------------------------------------------------------------
 
 ENDLESS = 3_000_000
 

@@ -47,9 +47,6 @@ def refused(code, target, inits, *facts, chains=2):
     return caught.value
 
 
-# --- the forms -----------------------------------------------------------------------------------
-
-
 def test_none_is_uniform_on_the_usual_interval(target):
     positions = starts(target, None, chains=200)
     assert positions.shape == (200, target.dim)
@@ -171,9 +168,6 @@ def test_a_partial_mapping_with_an_empty_parameter():
     np.testing.assert_allclose(starts(target, {"y": 1.5}), [[1.5], [1.5]])
 
 
-# --- errors in inits -----------------------------------------------------------------------------
-
-
 NAMES = "x, s, p, M"
 WRONG = [
     *[("invalid_inits", bad, "radius", repr(bad)) for bad in (-1, -0.5, np.nan, np.inf)],
@@ -239,9 +233,6 @@ def test_a_fit_of_other_sizes():
     with raises("unsuitable_fit", "warm_start", "M", "(3, 2)", "(2, 3)"):
         positions_of_fit(long, fit)
     assert positions_of_fit(wide, fit).shape == (18, 6)
-
-
-# --- no finite density ---------------------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings(r"ignore:.*\[nothing_compared\]")

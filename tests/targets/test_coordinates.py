@@ -91,9 +91,6 @@ def test_many_coordinates_take_few_moves():
     assert len(calls) < 40
 
 
-# --- what is printed -----------------------------------------------------------------------------
-
-
 def warned(code, **options):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

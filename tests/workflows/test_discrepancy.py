@@ -25,9 +25,6 @@ def samples(n=40, m=55, dim=3, seed=1):
     return x, rng.exponential(1.5, (m, dim)) * np.arange(1, dim + 1)
 
 
-# --- coverage ------------------------------------------------------------------------------------
-
-
 def test_coverage_counts_draws_below_the_quantile():
     radii = chi2.ppf([0.05, 0.15, 0.25, 0.65, 0.95], 7)
     assert discrepancy.coverage(radii, 7, (0.1, 0.5, 0.9)).tolist() == [0.2, 0.6, 0.8]
@@ -60,9 +57,6 @@ def test_errors_of_chains_do_not_cancel():
     assert discrepancy.coverage_deviation(inside, 2, (0.5,)).tolist() == [0.5]
 
 
-# --- moments -------------------------------------------------------------------------------------
-
-
 def test_norm_of_mean_is_per_chain():
     draws = np.array([[[1.0, 2.0], [5.0, 6.0]], [[0.0, 1.0], [0.0, 1.0]]])
     np.testing.assert_allclose(discrepancy.norm_of_mean(draws), [5.0, 1.0], rtol=1e-15)
@@ -88,9 +82,6 @@ def test_moment_difference_finds_the_first_order_that_differs():
         discrepancy.moment_difference(uniform[:, None], normal[:, None], k) for k in range(1, 5)
     ]
     np.testing.assert_allclose(found, [0, 0, 0, 3 - 9 / 5], atol=2e-3)
-
-
-# --- maximum mean discrepancy --------------------------------------------------------------------
 
 
 def scalar_kernel(kernel, a, b):
@@ -192,8 +183,6 @@ def test_median_width_is_the_median_heuristic():
     assert discrepancy.median_width(many) == pytest.approx(np.sqrt(chi2.median(8)), rel=0.03)
     assert discrepancy.median_width(many, at_most=20) != discrepancy.median_width(many)
 
-
-# --- errors --------------------------------------------------------------------------------------
 
 FLAT, GOOD = np.zeros(5), np.arange(10.0).reshape(5, 2)
 BAD = {

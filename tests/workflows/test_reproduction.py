@@ -115,9 +115,6 @@ def test_claims_are_ratios_of_means_on_all_data_that_were_run():
     assert np.isnan(unknown)
 
 
-# --- the committed results -----------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def sections():
     return page.sections()
@@ -201,9 +198,6 @@ def test_the_recorded_command_has_no_path(monkeypatch):
     assert record.command() == "stanadapt paper gad-neal --seed 2"
     monkeypatch.setattr(record.sys, "argv", ["stanadapt paper gad-neal", "--out=here", "--quick"])
     assert record.command() == "stanadapt paper gad-neal --quick"
-
-
-# --- keeping results -----------------------------------------------------------------------------
 
 
 def output_of(folder, **settings):

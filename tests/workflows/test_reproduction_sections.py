@@ -48,9 +48,6 @@ SUFFIXES = (
 )  # fmt: skip
 
 
-# --- items ---------------------------------------------------------------------------------------
-
-
 def test_all_items_of_the_sources_are_counted(sections):
     assert [(s.items[0].number, s.items[-1].number) for s in sections] == list(ITEMS)
     assert sum(len(s.items) for s in sections) == 130
@@ -62,9 +59,6 @@ def test_all_items_of_the_sources_are_counted(sections):
 def test_figures_have_names_of_their_own(sections):
     names = [figure.name for section in sections for figure in section.figures]
     assert len(set(names)) == len(names)
-
-
-# --- pseudo-extended MCMC ------------------------------------------------------------------------
 
 
 def test_runs_of_table_1_have_the_repeats_that_they_say():
@@ -140,9 +134,6 @@ def test_errors_times_cost_by_number_of_pseudo_samples():
     assert np.isnan(table.loc[("b", "seconds"), "count"])
 
 
-# --- Kernel Adaptive Metropolis-Hastings ---------------------------------------------------------
-
-
 def test_kameleon_rows_have_a_reason_if_they_differ_and_their_repeats():
     (run,) = [run for run in runs("kameleon") if run.name.endswith("synthetic")]
     rows, differing = run.table("synthetic_chains"), set()
@@ -170,9 +161,6 @@ def test_claims_of_kameleon_have_joint_standard_errors():
     known = kameleon.published_difference("strong", "SM")
     assert known.value == pytest.approx(3.547 - 7.456)
     assert known.error == pytest.approx(np.hypot(3.210, 7.938) / 10)
-
-
-# --- lecture and A-NICE-MC -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -52,9 +52,6 @@ def fit(target):
     return embedded(target, save_warmup=True)
 
 
-# --- the embedded engine -------------------------------------------------------------------------
-
-
 def test_statistics_have_arviz_names_and_types(fit):
     for group in ("sample_stats", "warmup_sample_stats"):
         stats = results.dataset(fit, group)
@@ -249,8 +246,6 @@ def test_progress_goes_to_standard_error(target, capfd, shown):
     assert ("NUTS" in captured.err) if shown else (captured.err == "")
 
 
-# --- CmdStan -------------------------------------------------------------------------------------
-
 cmdstan_engine = pytest.mark.cmdstan
 
 
@@ -390,9 +385,6 @@ def test_a_program_too_new_for_this_cmdstan():
     with warns("embedded_nuts", "too old"):
         fit = sa.stan_nuts(target, **SHORT)
     assert fit.attrs["engine_independent"] == 0
-
-
-# --- the metric ----------------------------------------------------------------------------------
 
 
 @BACKENDS

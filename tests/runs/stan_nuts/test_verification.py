@@ -27,9 +27,6 @@ def target():
     return small_target()
 
 
-# --- equal ---------------------------------------------------------------------------------------
-
-
 def test_the_same_density_is_equal(target):
     """Coordinates below 2 are read back to 4e-16; lp below 300 and its slope lose 1e-12 at most."""
     found = check(target)
@@ -89,9 +86,6 @@ def test_draws_are_spread_over_chains_and_iterations(target):
         assert np.diff(iterations[chains == chain]).max() <= 11
         assert iterations[chains == chain].min() <= 10
         assert iterations[chains == chain].max() >= 989
-
-
-# --- differs -------------------------------------------------------------------------------------
 
 
 @pytest.mark.thorough
@@ -165,8 +159,6 @@ def test_other_releases_functions_are_close(target):
     assert found.summary.code == "density_close"
     assert found.draws == 200
 
-
-# --- positions that constrained values do not determine ------------------------------------------
 
 # whether a position of 30 or -30 loses digits
 HARD = {
@@ -299,9 +291,6 @@ def test_draws_that_agree_are_counted_despite_rounding(target, monkeypatch):
     wrong = faulty(target, lambda x, v: v + 0.5 * np.allclose(x, at[1, 41], atol=1e-9))
     found = check(wrong, target, at)
     assert (found.verdict, found.draws, found.left_out) == ("equal", 199, 1)
-
-
-# --- not checked ---------------------------------------------------------------------------------
 
 
 def require_unchecked(code, fact, target, names, draws, lp):

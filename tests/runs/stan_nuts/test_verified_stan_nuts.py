@@ -29,9 +29,6 @@ def target():
     return small_target()
 
 
-# --- stan_nuts() ---------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def engine(target, monkeypatch):
     """A CmdStan that writes random positions, and nonsense during warm-up."""
@@ -145,9 +142,6 @@ def test_an_error_without_a_fit_has_none():
     )
 
 
-# --- the comparison ------------------------------------------------------------------------------
-
-
 def remarks_that_name(*facts, **fits):
     lines = remarks(sa.compare(fits))
     return [line for line in lines if all(fact in line for fact in facts)]
@@ -177,8 +171,6 @@ def test_the_comparison_reports_another_backend(target, engine):
     assert "native" in remark
     assert "embedded" not in remark
 
-
-# --- CmdStan itself ------------------------------------------------------------------------------
 
 # a gradient takes 30 ms, so trees of eight leaves would take four minutes
 SMALL_TREES = {"glass": 1}

@@ -29,9 +29,6 @@ def stats(fit, name):
     return results.dataset(fit, "sample_stats")[name].values
 
 
-# --- the law -------------------------------------------------------------------------------------
-
-
 @jit
 def _after_one_iteration(density, leapfrog, tree, starts, step_size, max_depth, rng):
     ends = np.empty_like(starts)
@@ -62,9 +59,6 @@ def test_one_iteration_leaves_the_target_alone(metric, step_size, max_depth):
     assert np.all(error < 0.03)
     moved = np.any(ends != starts, axis=1).mean()
     assert moved > 0.2  # the chains moved
-
-
-# --- warm-up -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dense", [False, True])
@@ -123,9 +117,6 @@ def test_a_higher_target_means_shorter_steps_and_more_acceptance():
     means = np.mean(found, axis=2).T
     assert np.all(np.diff(means[Info._fields.index("acceptance_rate")]) > 0.02)
     assert np.all(np.diff(means[Info._fields.index("step_size")]) < 0)
-
-
-# --- its report ----------------------------------------------------------------------------------
 
 
 def test_statistics_are_those_of_stan():

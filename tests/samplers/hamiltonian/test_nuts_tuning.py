@@ -9,8 +9,6 @@ from stanadapt.engine.leapfrog import LARGEST, SMALLEST, Leapfrog, Phase, first_
 from stanadapt.engine.points import gradient_at
 from tests.helpers.targets import MEAN, Awkward
 
-# --- windows -------------------------------------------------------------------------------------
-
 
 def ends(iter_warmup):
     """Return the iterations, counted from 1, that end with a new metric."""
@@ -57,9 +55,6 @@ def test_the_buffers_belong_to_no_window():
     assert {window_end(t, 19) for t in range(19)} == {-1}
 
 
-# --- metric --------------------------------------------------------------------------------------
-
-
 def learned_factor(draws, diagonal, before=2.0):
     n = draws.shape[1]
     welford = no_draws(n, diagonal)
@@ -92,9 +87,6 @@ def test_the_factor_is_that_of_stans_shrunk_covariance(dim, count):
 ], ids=["one", "nan", "overflow"])  # fmt: skip
 def test_without_a_covariance_the_factor_is_kept(draws, diagonal):
     np.testing.assert_array_equal(learned_factor(draws, diagonal), 2.0)
-
-
-# --- step size -----------------------------------------------------------------------------------
 
 
 def test_dual_averaging_is_the_published_recursion():

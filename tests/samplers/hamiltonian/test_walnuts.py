@@ -28,8 +28,6 @@ from tests.helpers.targets import MEAN, SD, Awkward, exact_draws, features, pair
 
 THIRD = 1.0 / 3.0
 
-# --- one leaf, against a recursion in plain Python ------------------------------------------------
-
 
 class Reference:
     """A leaf with momenta p under the metric (L L^T)^-1, by the definitions of the paper."""
@@ -137,9 +135,6 @@ def test_leaves_are_those_of_the_recursion(metric, wall):
     assert {smallest for smallest, _, _ in seen} >= {None, 0, 1, 2, 3}
 
 
-# --- the law -------------------------------------------------------------------------------------
-
-
 @jit
 def _after_iterations(density, leapfrog, orbit, starts, steps, max_depth, rng, iterations):
     """Return the draws after some iterations from each start, and refined leaves and failures."""
@@ -201,9 +196,6 @@ def test_an_asymmetric_target_is_left_alone(metric, step_size, extra_halving):
     ends, refined, _ = moved(Awkward(), starts, METRICS[metric], steps, iterations=3)
     assert paired_surprises(features, ends, starts)[0].max() < 5.0
     assert refined > 10_000
-
-
-# --- a funnel ------------------------------------------------------------------------------------
 
 
 @c_function(VALUE_SIGNATURE)
@@ -268,9 +260,6 @@ def test_the_neck_of_a_funnel_has_its_mass():
     assert abs(np.mean(shares) - truth) < 4 * error
     assert error < 0.1 * truth
     assert sum(column(chain, "diverging").sum() for chain in chains) < 100
-
-
-# --- the same as NUTS, and the report -------------------------------------------------------------
 
 
 @pytest.mark.parametrize("metric", METRICS)

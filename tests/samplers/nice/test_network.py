@@ -97,9 +97,6 @@ def test_a_file_holds_all(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["network.npz"]
 
 
-# --- refusals ------------------------------------------------------------------------------------
-
-
 def rewritten(path, **changes):
     with np.load(path) as held:
         arrays = dict(held)

@@ -42,9 +42,6 @@ def _swapped_often(tempering, rings, order, rng, pairs):
     return rate
 
 
-# --- pairs ---------------------------------------------------------------------------------------
-
-
 def test_each_pair_of_a_ring_is_numbered_once_and_no_other():
     rng = np.random.default_rng(1)
     for _ in range(200):
@@ -130,9 +127,6 @@ def test_one_ring_of_two_levels_swaps_as_neighbors_do():
     assert 20 < swapped < 180
 
 
-# --- invariance ----------------------------------------------------------------------------------
-
-
 @jit
 def _swept(tempering, rings, starts, sweeps, rng):
     """Sweep from each start, shape (replicate, level, 3), in place."""
@@ -168,9 +162,6 @@ def test_every_level_is_left_invariant():
     exact = [TemperedDistribution(b).log_z for b in LEVELS]
     # the six sweeps of a start count as one: five times an error of 1 / sqrt(20,000) at each gap
     np.testing.assert_allclose(log_z[:5], exact, atol=5 * 2 / np.sqrt(20_000))
-
-
-# --- boundaries ----------------------------------------------------------------------------------
 
 
 @pytest.mark.thorough

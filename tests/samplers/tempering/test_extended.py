@@ -95,8 +95,6 @@ def test_draws_do_not_depend_on_chunks_or_threads(target, temperature):
         np.testing.assert_array_equal(three[column], draws)
 
 
-# --- exact distributions -------------------------------------------------------------------------
-
 # the 1-D example of the paper: 0.5 N(-1, variance 0.1) + 0.5 N(1, variance 0.02)
 MIXTURE = """
 parameters { real x; }
@@ -216,9 +214,6 @@ def test_prior_data_define_the_reference_density(gaussian):
     assert extended.value(position) == pytest.approx(expected, rel=1e-12)
     assert extended.evaluate(position)[0] == pytest.approx(expected, rel=1e-12)
     assert extended.description["prior_data_hash"]
-
-
-# --- failures and initial positions --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["rwm", "nuts"])

@@ -46,9 +46,6 @@ def make_walker(**wrong):
     return make_walkers(1, NO_INDEX, **wrong)
 
 
-# --- one row --------------------------------------------------------------------------------------
-
-
 @jit
 def _place(walker, position, level):
     walker.replicas.vectors[0, POSITION] = position
@@ -163,9 +160,6 @@ def test_the_error_of_the_ratio_is_that_of_repeated_runs():
 
 def test_without_tours_there_is_no_error():
     assert np.isnan(tours.log_ratio_error(make_walker().tours))
-
-
-# --- several rows, one of which is the index ------------------------------------------------------
 
 
 def draw_extended(pseudo, replicates, seed):

@@ -35,8 +35,6 @@ def evaluations(fit):
     return sum(counts)
 
 
-# --- conjugate: posterior and evidence are exact -------------------------------------------------
-
 NORMAL = """
 data { int n; vector[n] y; }
 parameters { vector[2] m; }
@@ -151,8 +149,6 @@ def test_the_embedded_backend_lacks_the_constants_that_tilde_drops(name, kernel)
     assert evidence == pytest.approx(EVIDENCE + DROPPED_OBSERVATIONS, abs=0.1)
 
 
-# --- failures at the hot end ---------------------------------------------------------------------
-
 NARROW = """
 parameters { vector[2] m; }
 model {
@@ -200,8 +196,6 @@ def test_draws_on_a_boundary_alone_do_not_cost_the_fit(name, monkeypatch):
     fit = fitted(name, NORMAL, reference_distribution=DISTRIBUTION, iter_sampling=200)
     assert results.dataset(fit, "posterior").sizes["draw"] == 200
 
-
-# --- many modes ----------------------------------------------------------------------------------
 
 CALLS = 200_000
 PLANS = {

@@ -53,9 +53,6 @@ def drawn(content, seed):
     return content["means"][chosen] + content["sds"][chosen, None] * noise
 
 
-# --- closed forms --------------------------------------------------------------------------------
-
-
 def mixture(content, x):
     away = content["means"] - x
     parts = np.log(content["weights"] / content["weights"].sum()) + np.array(
@@ -189,9 +186,6 @@ def test_horseshoe_refuses_a_constant_column():
         target("horseshoe", content)
 
 
-# --- data ----------------------------------------------------------------------------------------
-
-
 def test_golub_has_its_rows_and_labels():
     content = load("horseshoe", "golub")
     assert content["X"].shape == (30, 200) == (content["N"], content["P"])
@@ -227,9 +221,6 @@ def test_eight_modes_are_far_apart_and_unequal():
     assert np.abs(even["means"]).max() <= 10
     assert set(even["sds"]) == {1}
     assert (uneven["sds"].min(), uneven["sds"].max()) == (0.2, 2)
-
-
-# --- moments -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("data", MIXTURES)

@@ -178,8 +178,6 @@ def test_evaluate_reference_after_a_change_of_the_reference():
     assert replicas.logs[0, TARGET] == pytest.approx(base(MEAN))
 
 
-# --- failures ------------------------------------------------------------------------------------
-
 BEYOND = np.array([2.0, 1.0, -2.0])
 
 

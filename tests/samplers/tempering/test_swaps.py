@@ -68,9 +68,6 @@ def _record_orders(tempering, sweeps, rng, orders, out):
         orders[i] = tempering.order[0]
 
 
-# --- invariance and constants --------------------------------------------------------------------
-
-
 def test_every_level_is_left_invariant():
     """Seven moments of five levels within 4.5 standard errors: one false alarm in 4,000 tests."""
     tempering, x = make_tempering(LEVELS), exact_draws(REPLICATES, LEVELS)
@@ -175,9 +172,6 @@ def test_constants_of_levels_that_hardly_overlap(guess):
     assert log_z[1] == pytest.approx(0.7, abs=5 * 0.07)
 
 
-# --- swaps ---------------------------------------------------------------------------------------
-
-
 def plain_swap(levels, order, delta, parity, rng):
     """Syed et al., algorithm 1, with the rates of all pairs; delta is given by row."""
     order, rates = order.copy(), []
@@ -242,9 +236,6 @@ def test_round_trips_are_counted_when_they_end():
     np.testing.assert_array_equal(trips, expected)
     assert tempering.statistics.counts[TRIPS] == trips.sum() > 100
     assert trips[0] == 0
-
-
-# --- redrawn levels and step sizes ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kernel", [moves.MoveKernel.hmc, moves.MoveKernel.random_walk])

@@ -76,9 +76,6 @@ def chains():
     return {name: on_given_path(name, 40_000, 4000, **chosen[name]) for name in BOTH}
 
 
-# --- when rounds end -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("warmup", [1, 2, 3, 10, 63, 64, 100, 600])
 def test_rounds_end_at_the_halvings_of_warmup(warmup):
     (chain,) = make_chains(("parallel_tempering", {}), Awkward(), warmup=warmup, draws=5)
@@ -154,9 +151,6 @@ def test_draws_are_correct_after_a_short_warmup(name, warmup):
         error = per_chain.std(axis=0, ddof=1) / np.sqrt(len(ended))
         assert np.all(np.abs(per_chain.mean(axis=0) - truth) < 5 * error)
         assert np.all(error < 0.3 * SD**power)
-
-
-# --- results of rounds ---------------------------------------------------------------------------
 
 
 def exact_rejections(b):

@@ -50,9 +50,6 @@ def test_log_density_and_moments_of_every_kind_of_factor(kind):
     assert np.linalg.norm(np.cov(x.T) - q.covariance()) < 0.05 * wanted
 
 
-# --- curvature from the path ---------------------------------------------------------------------
-
-
 def pairs(count, n=6):
     """Pairs s, y = P s of a quadratic, their scales falling along the path, and P."""
     root = rng(2).normal(size=(n, n)) / np.sqrt(n)
@@ -87,9 +84,6 @@ def test_the_last_step_is_the_factor_times_its_slope():
     s, y, _ = pairs(4)
     h = Gaussian(np.zeros(6), low_rank_factor(10.0 ** (2.0 * np.arange(6)), s, y)).covariance()
     np.testing.assert_allclose(h @ y[-1], s[-1], rtol=1e-8)
-
-
-# --- the climb -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -143,9 +137,6 @@ def test_a_climb_turns_back_if_the_density_fails():
 
 def test_a_start_without_a_density_has_no_path():
     assert not len(climb(Awkward(-1.0).density(), np.zeros(3), 10, 6).log_density)
-
-
-# --- the three methods ---------------------------------------------------------------------------
 
 
 def found_by_pathfinder(target, start, seed=1):

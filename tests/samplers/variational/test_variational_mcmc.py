@@ -31,9 +31,6 @@ def positions(count, seed=1):
     return LOCATION + 2.0 * np.random.default_rng(seed).normal(size=(count, 4))
 
 
-# --- densities of proposals ----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("degrees", [0.0, 5.0])
 def test_log_density_of_q(degrees):
     work, q = proposal.workspace(4, 2), fitted()
@@ -83,9 +80,6 @@ def test_blocks_leave_q_invariant():
     # correlations make some 4000 effective draws: errors of 1.6 % and 2.2 % of an sd; five
     np.testing.assert_allclose((kept.mean(0) - LOCATION) / np.sqrt(np.diag(SCALE)), 0, atol=0.08)
     np.testing.assert_allclose(kept.var(0) / np.diag(SCALE), 1.0, atol=0.12)
-
-
-# --- warm-up -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kernel", ["independence", "mixture", "mixture_proposal", "block"])
@@ -138,8 +132,6 @@ def test_chains_begin_at_draws_of_the_earlier_fit():
     fit = from_approximation(target, 500, chains=4, iter_sampling=500)
     assert np.all(fit["sample_stats"]["acceptance_rate"].values.mean(axis=1) > 0.3)
 
-
-# --- notes on a run ------------------------------------------------------------------------------
 
 LOGISTIC = "stan_models/logistic/logistic.stan"
 

@@ -119,9 +119,6 @@ def draw(target, **options):
     )  # fmt: skip
 
 
-# --- importance weights --------------------------------------------------------------------------
-
-
 def test_weights_correct_what_is_wrong():
     """Laplace's Gaussian for an exponential variable lies too far out on the log scale."""
     code = "parameters { real<lower=0> s; } model { s ~ exponential(0.01); }"
@@ -199,9 +196,6 @@ def test_notes_on_draws(parts, changes, codes):
         assert str(value) in note
 
 
-# --- starting points -----------------------------------------------------------------------------
-
-
 def test_chains_start_at_draws_of_pathfinder(target):
     """From there NUTS moves at once; from its usual starts, x[2] is 1e4 sd away."""
     fit = sa.sample(
@@ -224,9 +218,6 @@ def test_every_kind_of_sampler_takes_them(target, sampler):
 
 def test_an_approximation_gives_starting_points(target):
     draw(target, inits=approximated(target))
-
-
-# --- bad input -----------------------------------------------------------------------------------
 
 
 def refused(stage, *facts, code=PROGRAM, method="pathfinder", **options):
@@ -297,9 +288,6 @@ def test_one_parameter(method, settings):
     x = fit["posterior"]["x"].values
     assert np.abs(x.mean() - 3e6) < 5 * 2e-3 / np.sqrt(200)
     assert x.std() == pytest.approx(2e-3, rel=0.25)
-
-
-# --- the command ---------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -38,9 +38,6 @@ def target():
     return sa.Target(NORMAL)
 
 
-# --- the program and its data: an error of each kind; test_program and test_data have all --------
-
-
 @pytest.mark.parametrize(("code", "facts"), [
     ("parameters { real x; }\nmodel {\n  x ~ normal(0, 1)\n}\n", ["line 4, column 0"]),
     (NORMAL.replace("normal", "nomal"), ["nomal", "line 1, column"]),
@@ -98,9 +95,6 @@ def test_transformed_data_that_reject():
     assert "N is 3." in error.stan
 
 
-# --- initial values ------------------------------------------------------------------------------
-
-
 @pytest.mark.filterwarnings(r"ignore:.*\[nothing_compared\]")
 def test_no_usable_initial_value_after_a_hundred_tries():
     target = sa.Target("parameters { real x; } model { 0 ~ normal(0, x - 50); }")
@@ -109,9 +103,6 @@ def test_no_usable_initial_value_after_a_hundred_tries():
         error = refused("initialization", ["100"], function, target, **RUN, **keywords)
         assert "Scale parameter is -" in error.stan
     assert initial_values.TRIES == 100
-
-
-# --- the numbers of a run ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("function", [sa.sample, sa.stan_nuts])
@@ -137,9 +128,6 @@ def test_thin_that_leaves_nothing(target, function):
 def test_only_targets_can_be_sampled(thing):
     for function in (sa.sample, sa.stan_nuts):
         refused("not_a_target", [repr(thing)], function, thing, **RUN)
-
-
-# --- samplers and their settings -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["NUTS", "", "GAD_MALA", "gad-mala"])
@@ -187,9 +175,6 @@ def test_value_out_of_range(target, sampler):
 )  # fmt: skip
 def test_settings_of_nuts(target, name, bad):
     refused("settings", [name, repr(bad)], sa.stan_nuts, target, **RUN, **{name: bad})
-
-
-# --- engines, backends, output -------------------------------------------------------------------
 
 
 def test_unknown_engine(target):

@@ -30,9 +30,6 @@ def marker(root):
     return path
 
 
-# --- keys ----------------------------------------------------------------------------------------
-
-
 def test_a_key_identifies_its_parts_and_their_order():
     keys = {
         build_cache.make_key(*parts)
@@ -55,9 +52,6 @@ def test_a_key_is_the_same_in_every_process():
         env={**os.environ, "PYTHONHASHSEED": "7"},
     )  # fmt: skip
     assert done.stdout.strip() == build_cache.make_key({"O": 3}, ["é"], None, 1.5)
-
-
-# --- one process ---------------------------------------------------------------------------------
 
 
 def test_the_same_key_is_built_once(root):
@@ -169,9 +163,6 @@ def test_an_invalid_marker_is_ignored(root, how):
     assert build_cache.find_or_build("schools", KEY, forbidden).folder == made
 
 
-# --- a cache that cannot be written --------------------------------------------------------------
-
-
 def test_a_file_where_the_cache_should_be_costs_a_build_in_each_process(tmp_path, root):
     (tmp_path / "cache").write_text("a file")
     assert build_cache.find("schools", KEY) is None
@@ -227,9 +218,6 @@ def test_a_read_only_cache_can_be_used(monkeypatch):
 
     monkeypatch.setattr(os, "utime", refuse)
     assert build_cache.find_or_build("schools", KEY, forbidden).folder == made
-
-
-# --- removing old builds -------------------------------------------------------------------------
 
 
 def test_the_next_build_removes_leftovers_of_killed_processes(root):

@@ -46,9 +46,6 @@ def build(monkeypatch):
     return build_model
 
 
-# --- names, files, messages ----------------------------------------------------------------------
-
-
 def test_names_are_sorted_and_agree_with_their_folders():
     programs = bundled.available()
     assert list(programs) == sorted(programs)
@@ -115,9 +112,6 @@ def test_fetched_data_are_found_by_name(tmp_path, monkeypatch):
     assert [*bundled.require("logistic").data] == ["aware", *sorted(LOGISTIC_SHAPES)]
 
 
-# --- data ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("data", LOGISTIC_SHAPES)
 def test_logistic_data_have_the_papers_dimensions(data):
     rows, columns, ones = LOGISTIC_SHAPES[data]
@@ -170,9 +164,6 @@ def test_moments_of_rings_are_those_of_another_quadrature():
     np.testing.assert_allclose(known["sd"]["x"], np.sqrt(square / 2), rtol=1e-8)
     evidence = np.log(2 * np.pi * density.sum() * (r[1] - r[0]))
     assert known["log_evidence"] == pytest.approx(evidence, rel=1e-8)
-
-
-# --- densities -----------------------------------------------------------------------------------
 
 
 def gaussian(data, x):

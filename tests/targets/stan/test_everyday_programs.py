@@ -46,9 +46,6 @@ def simplex(u):
     return weights, np.sum(np.log(weights))
 
 
-# --- closed forms --------------------------------------------------------------------------------
-
-
 def linear(data, u):
     alpha, beta, sigma = u[0], u[1:-1], np.exp(u[-1])
     return (

@@ -26,8 +26,6 @@ def read(declared, given):
     return json.loads(data.to_json(given, stan(declared)))
 
 
-# --- R's dump format -----------------------------------------------------------------------------
-
 DUMP = """
 # from R
 N <- 3L
@@ -98,9 +96,6 @@ def test_a_dump_is_checked_like_other_data():
         data.to_json("y <- c('a', 'b')", stan("vector[2] y;"))
 
 
-# --- compressed files ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("module", [gzip, bz2, lzma])
 @pytest.mark.parametrize("text", ['\ufeff{"y": [1, 2.5]}', "y <- c(1, 2.5)"])
 def test_compressed_files_are_read(tmp_path, module, text):
@@ -121,8 +116,6 @@ def test_broken_and_binary_files_are_refused(tmp_path, content, fact):
     with raises("file_unreadable", str(path), fact):
         data.to_json(path, stan("vector[2] y;"))
 
-
-# --- tables and datasets -------------------------------------------------------------------------
 
 TABLE = pd.DataFrame({"y": [1.5, 2.5], "k": [1, 2], "group": ["a", "b"], 7: [0, 0]})
 
@@ -173,9 +166,6 @@ def test_a_target_of_a_table():
     assert target.evaluate(np.zeros(1))[1] == pytest.approx([4.0])
     same = sa.Target(code, {"y": TABLE["y"]}, backend="stanli", show_progress=False)
     assert target.data_hash == same.data_hash
-
-
-# --- values in other forms -----------------------------------------------------------------------
 
 
 class Tensor:

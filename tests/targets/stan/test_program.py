@@ -40,9 +40,6 @@ def write(folder, **files):
     return folder
 
 
-# ---- read ---------------------------------------------------------------------------------------
-
-
 def test_a_file_and_its_text_are_the_same_program(tmp_path):
     path = write(tmp_path, normal=MODEL) / "normal.stan"
     from_path, from_str, from_code = map(program.read, (path, str(path), MODEL))
@@ -101,9 +98,6 @@ def test_an_empty_program_is_refused(tmp_path, text):
     refuse("empty_program", [], text)
     path = write(tmp_path, empty=text) / "empty.stan"
     refuse("empty_program", [path], path)
-
-
-# ---- includes -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -212,9 +206,6 @@ def test_a_bad_included_file_or_folder_is_named(tmp_path):
     refuse("invalid_include_path", [tmp_path / "gone"], MODEL, [tmp_path, tmp_path / "gone"])
 
 
-# ---- strip, block, branches ---------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("code", "stripped"),
     [
@@ -311,8 +302,6 @@ def test_branches_have_line_numbers_of_the_resolved_program(tmp_path):
     code = program.read(Path(tmp_path / "main.stan")).code
     assert syntax.branches(code) == [(3, "return x > 0 ? x : 0;")]
 
-
-# ---- declarations: sizes and bounds --------------------------------------------------------------
 
 SCOPE = """int N; int Z; array[3] int s; array[2, 4] int S; matrix[5, 6] X; vector[7] v;
 row_vector[8] w;"""

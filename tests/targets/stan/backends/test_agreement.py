@@ -63,9 +63,6 @@ def compared(code, native_code=None, data="{}", version="2.99.0", **replaced):
     return agreement.check(program(code), data, native, "Compiled 1", version)
 
 
-# --- agreement -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("constant", ["", "target += 37.5;"])
 def test_densities_that_differ_by_a_constant_agree(constant):
     outcome = compared(NORMAL, NORMAL.replace("x ~", f"{constant} x ~"))
@@ -135,9 +132,6 @@ def test_generated_quantities_that_throw_do_not_prevent_the_comparison():
         compared(code, NORMAL.replace("2)", "2.1)"))
 
 
-# --- what is not compared ------------------------------------------------------------------------
-
-
 def test_no_finite_point_is_not_called_agreement():
     code = NORMAL.replace("x ~", "target += negative_infinity(); x ~")
     assert compared(code).startswith("not compared: the density is finite at none")
@@ -188,9 +182,6 @@ def test_large_data_are_not_bound_a_second_time():
     data = json.dumps({"y": [0.5] * agreement.MOST_CHARACTERS})
     outcome = agreement.check(program(NORMAL), data, bound(NORMAL), "", "2.99.0", pytest.fail)
     assert "large" in outcome
-
-
-# --- known faults --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -273,16 +264,10 @@ def test_another_process_that_dies_is_told_from_one_that_fails(child, error):
         assert agreement._isolated(*arguments) is None
 
 
-# --- the embedded backend by itself --------------------------------------------------------------
-
-
 def test_a_guard_that_compared_nothing_says_so():
     code = "parameters { real x; } model { x ~ uniform(5, 6); }"
     with warns("nothing_compared", "30 random points"):
         sa.Target(code, backend="stanli")
-
-
-# --- CmdStan 2.27.0 ------------------------------------------------------------------------------
 
 
 @pytest.mark.cmdstan

@@ -66,9 +66,6 @@ def children():
     return found
 
 
-# --- limits --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("variable", "limit", "facts"), [
     ("STANADAPT_BIND_SECONDS", "0.001", ["0.001 s", "9,000 iterations"]),
     ("STANADAPT_BIND_GB", "0.001", ["0.001 GB", "9,000 iterations"]),
@@ -109,9 +106,6 @@ def test_no_more_memory_than_is_free(monkeypatch):
     assert trial.limits(2e9).memory == trial.FREE_SHARE * 2e9
     monkeypatch.setenv("STANADAPT_BIND_GB", "0.5")
     assert trial.limits(2e9) == (60.0, 0.5e9)
-
-
-# --- within limits -------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("no_process")
@@ -196,9 +190,6 @@ def test_a_compiler_takes_over(monkeypatch):
     )
     assert first.backend is native
     assert "not bound after 0.001 s" in first.reason
-
-
-# --- Ctrl-C --------------------------------------------------------------------------------------
 
 
 @pytest.mark.thorough

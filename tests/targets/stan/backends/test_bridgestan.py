@@ -62,9 +62,6 @@ def refused(code, *facts, program=NORMAL):
     return caught.value
 
 
-# --- without a real library ----------------------------------------------------------------------
-
-
 def test_a_program_is_compiled_once_for_threads(tree):
     lines = []
     first = compiled(lines=lines)
@@ -155,9 +152,6 @@ def test_sources_older_than_the_python_package_are_not_used(
 def test_missing_sources_are_reported(tree, monkeypatch):
     monkeypatch.setenv("BRIDGESTAN", str(tree / "nowhere"))
     refused("backend_unavailable", "'bridgestan'", "BRIDGESTAN")
-
-
-# --- with a library compiled by the CmdStan backend ----------------------------------------------
 
 
 @pytest.fixture(scope="module")

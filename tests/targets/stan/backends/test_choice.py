@@ -22,8 +22,6 @@ def refused(code, facts, function, *arguments, **keywords):
     return caught.value
 
 
-# --- what is installed, and what is named ---------------------------------------------------------
-
 EVERYTHING = {"cmdstan": CMDSTAN, "bridgestan": True}
 
 
@@ -93,9 +91,6 @@ def test_the_error_for_a_missing_compiler_explains_how_to_install_it(computer, m
     assert ".." not in error.message
     monkeypatch.setenv("STANADAPT_BACKEND", name)
     refused("backend_unavailable", facts, backends.choose, "auto")
-
-
-# --- programs that a compiler is too old for -----------------------------------------------------
 
 
 class FakeBackend:

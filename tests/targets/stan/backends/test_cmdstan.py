@@ -109,9 +109,6 @@ def assert_nothing_left_and_next_attempt_works(tree, how):
     assert len(cached()) == 2  # the folder and its marker
 
 
-# --- a compiler that works -----------------------------------------------------------------------
-
-
 def test_common_parts_and_programs_are_compiled_once(tree):
     lines = []
     first = compiled(lines=lines)
@@ -194,9 +191,6 @@ def test_after_preparing_only_the_program_is_compiled(tree):
     assert len(calls(tree)) == 4
 
 
-# --- a compiler that fails -----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("phase", "what"), [
     (PROGRAM, "program"), (HEADERS, "headers"), ('case "$*" in *bridge.cpp*) {} ;; esac', "bridge"),
     (LINK, "linked"),
@@ -261,9 +255,6 @@ def test_a_compiler_removed_during_the_build_is_reported(tree, how):
     refused("compilation_failed", "bridge", "bin/cxx")
     script(tree / "bin" / "cxx", CXX)
     assert_nothing_left_and_next_attempt_works(tree, how)
-
-
-# --- a broken CmdStan ----------------------------------------------------------------------------
 
 
 def test_a_makefile_without_compiler_settings_is_reported(tree, how):

@@ -81,9 +81,6 @@ def assert_differ_by_a_constant(values, others, tolerance=ROUNDING):
     np.testing.assert_array_less(np.abs(values - others - constant), tolerance * scale)
 
 
-# --- against the embedded backend ----------------------------------------------------------------
-
-
 def test_density_and_gradient_agree_with_the_embedded_backend(pair):
     positions = common_points(pair)
     (values, slopes), (others, other_slopes) = (evaluate_all(target, positions) for target in pair)
@@ -119,9 +116,6 @@ def test_constrained_values_agree_with_the_embedded_backend(pair):
         fixed = [row[~drawn] for row in rows]
         np.testing.assert_allclose(fixed[0], fixed[1], rtol=ROUNDING, atol=ROUNDING)
         assert np.isfinite(rows[0]).all()
-
-
-# --- consistency of the native density -----------------------------------------------------------
 
 
 def test_values_without_gradients_differ_by_a_constant(pair):

@@ -102,9 +102,6 @@ def refused(code, facts, program, data=None):
     return caught.value
 
 
-# --- data ----------------------------------------------------------------------------------------
-
-
 def test_nan_and_infinity_reach_the_program(moody):
     x = [np.nan, np.inf, -np.inf]
     data = {"N": 3, "x": x, "k": [1, 2, 3], "pairs": np.full((3, 2), np.nan), "M": np.ones((3, 3))}
@@ -156,9 +153,6 @@ def test_without_data_only_a_program_that_needs_none_is_constructed(good, text):
     assert "J" in construct(good, text)
     target = sa.Target(NORMAL, backend="cmdstan")
     assert construct(target, text) == target.dim == 1
-
-
-# --- blocks that throw ---------------------------------------------------------------------------
 
 
 def test_data_that_the_program_rejects(moody):
@@ -229,9 +223,6 @@ def test_quantities_that_throw_do_not_affect_other_columns(moody):
     assert f" {(a > 0).sum()} " in message
 
 
-# --- printing ------------------------------------------------------------------------------------
-
-
 def test_output_of_the_program_is_printed_by_python(moody, capsys):
     target = moody(3)
     target.evaluate(HERE)
@@ -248,9 +239,6 @@ def test_output_before_a_rejection_is_printed_once(moody, capsys):
     assert capsys.readouterr().out == "a is -0.5\n"
 
 
-# --- invalid programs ----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("wrong", "where"), [
     ("x ~ normal(0, 1)", "line 2, column 25"), ("x ~ nomal(0, 1);", "line 2, column 8"),
     ("x ~ normal(y, 1);", "line 2, column 19"),
@@ -261,9 +249,6 @@ def test_language_errors_name_the_user_s_file_and_line(tmp_path, wrong, where):
     error = refused("syntax_error", ["CmdStan 2."], path)
     assert f"error in '{path}', {where}" in error.stan.splitlines()[0]
     assert "builds" not in error.stan
-
-
-# --- builds that fail ----------------------------------------------------------------------------
 
 
 @pytest.fixture

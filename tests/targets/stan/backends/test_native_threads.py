@@ -148,9 +148,6 @@ def test_deleted_targets_free_their_memory():
     assert megabytes() - before < 5
 
 
-# --- sampling ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("sampler", ["gad_mala", "rwm"])
 def test_draws_do_not_depend_on_the_number_of_parallel_chains(sampler):
     target = sa.Target(*bundled.find("eight_schools_noncentered"), backend="cmdstan")

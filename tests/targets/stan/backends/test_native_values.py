@@ -21,9 +21,6 @@ pytestmark = pytest.mark.cmdstan
 EMPTY = {"nothing": [], "no_s": [], "no_matrix": []}
 
 
-# --- every constrained type ----------------------------------------------------------------------
-
-
 def test_every_type_satisfies_its_constraint(every_type):
     for position in points(every_type, 50):
         x = every_type.constrain(position)
@@ -143,9 +140,6 @@ def test_a_missing_value_is_reported(every_type):
     for name in ("free", "many_C"):
         some = {key: value for key, value in x.items() if key != name}
         assert name in refused_values(every_type, some)
-
-
-# --- initial values ------------------------------------------------------------------------------
 
 
 def test_random_initial_values_are_within_their_radius(schools):

@@ -33,9 +33,6 @@ def judge(factory, numbers, guards=True):
     return Counter(verdict.outcome for verdict in verdicts), faults
 
 
-# --- the oracle ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("seed", range(12))
 def test_the_oracle_differentiates_its_own_values(seed):
     """For branching programs too: no branch lies within the step."""
@@ -65,9 +62,6 @@ def test_the_programs_contain_all_constructs():
     for text in ("if (a > 0.137)", "while (square(e1) > 0.19", "(a > 0.137 ? "):
         assert text in branching, text
         assert text not in plain, text
-
-
-# --- with the guards -----------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -101,9 +95,6 @@ def test_admitted_programs_of_a_thousand_are_right():
     assert branching["right"] > 40
 
 
-# --- without the guards --------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("factory", "seeds"), [(PLAIN, WRONG_PLAIN), (BRANCHING, WRONG_BRANCHING)])
 def test_the_harness_detects_the_faults_that_the_guards_prevent(factory, seeds):
@@ -130,9 +121,6 @@ def test_the_fuzzer_names_wrong_seeds(options, status):
     assert done.returncode == status, done.stderr
     assert ("seed 185 wrong" in done.stdout) == bool(status)
     assert ("target +=" in done.stdout) == bool(status)
-
-
-# --- Stan ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.cmdstan

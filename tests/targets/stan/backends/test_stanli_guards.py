@@ -30,9 +30,6 @@ def test_nested_loops_of_every_size_are_right(n, j):
     )
 
 
-# --- guard 1: the switches work, and the self-test detects if they do not ------------------------
-
-
 @pytest.fixture
 def no_switches(monkeypatch):
     monkeypatch.setattr(stanli, "SWITCHES", ())
@@ -139,9 +136,6 @@ def test_without_an_execution_report_programs_with_branches_are_refused(monkeypa
         sa.Target("parameters { real x; } model { if (1 > 0) x ~ normal(0, 1); }")
 
 
-# --- guard 4: the default build and the derivative -----------------------------------------------
-
-
 @pytest.mark.parametrize("program", [NESTED, STORE])
 def test_a_wrong_default_build_gives_a_warning(program):
     with warns("optimizer_fault", "program", "install-cmdstan") as caught:
@@ -173,9 +167,6 @@ def test_a_density_that_is_finite_only_far_away_is_not_refused():
     assert np.isfinite(target.evaluate(np.array([60.0]))[0])
 
 
-# --- shapes --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "matrix", [np.zeros((2, 3)), np.zeros(6), np.zeros((6, 1)), np.zeros((1, 3, 2))]
 )
@@ -183,9 +174,6 @@ def test_data_of_the_wrong_shape_are_refused(matrix):
     code = "data { matrix[3, 2] M; } parameters { real x; } model { x ~ normal(sum(M), 1); }"
     with raises("data_wrong_shape", "`matrix[3, 2] M`"):
         sa.Target(code, {"M": matrix})
-
-
-# --- quantities that stanli cannot compute -------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -204,9 +192,6 @@ def test_data_of_every_format_are_spliced():
         gradient = sa.Target(code, text).evaluate(np.zeros(1))[1]
         assert gradient[0] == pytest.approx(2.0)
     sa.Target("parameters { real x; } model { x ~ normal(0, 1); }", "{}")
-
-
-# --- output of programs --------------------------------------------------------------------------
 
 
 def test_arrays_are_printed_flat_as_the_documentation_says(capfd):

@@ -51,8 +51,6 @@ def test_a_refusal_is_the_one_in_the_table_and_leads_somewhere(name, computer):
     assert any(lead in caught.value.message for lead in LEADS), caught.value.message
 
 
-# --- the checks can fail -------------------------------------------------------------------------
-
 SINE = Construct("sine", x_in_model("target += sin(x);"), with_prior(lambda x, v: np.sin(x)))
 
 
@@ -81,9 +79,6 @@ def test_a_wrong_gradient_is_found():
 def test_differences_are_of_fourth_order():
     slopes = differences(lambda u: np.array([np.exp(u[0]), u[0] * u[1]]), np.array([0.3, 2.0]))
     np.testing.assert_allclose(slopes, [[np.exp(0.3), 2.0], [0.0, 0.3]], atol=1e-10)
-
-
-# --- merged programs, which the native tests compile ---------------------------------------------
 
 
 def test_a_merged_program_has_the_densities_of_its_parts():
