@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from stanadapt.samplers import find
-from tests.helpers.codes import raises
 from tests.helpers.targets import Awkward
 
 RATE, DECAY = 0.1, 50.0
@@ -35,9 +34,3 @@ def test_mean_and_factor_follow_the_formula(diagonal, mean_rate):
         ours = np.diag(state.factor[0]) if diagonal else np.tril(state.factor)
         np.testing.assert_allclose(ours, factor, rtol=1e-12)
         np.testing.assert_allclose(state.mean, mean, rtol=1e-12)
-
-
-@pytest.mark.parametrize("wrong", [{"decay": 0.0}, {"mean_rate": 1.0}, {"mean_rate": -0.1}])
-def test_rates_out_of_range(wrong):
-    with raises("invalid_setting", next(iter(wrong)), next(iter(wrong.values()))):
-        find("am", **wrong)

@@ -53,15 +53,6 @@ def test_one_number_is_the_mass_of_all():
     np.testing.assert_allclose(one, unit, rtol=1e-13)
 
 
-@pytest.mark.parametrize(("given", "facts"), [
-    ([], ["positive", "none"]), ([1.0, 0.0], ["positive", "1, 0"]), (-2, ["positive", "-2"]),
-    ("1,heavy", ["numbers", "heavy"]),
-])  # fmt: skip
-def test_masses_that_are_none(given, facts):
-    with raises("invalid_setting", "hmc", "mass", *facts):
-        find("hmc", mass=given)
-
-
 def test_masses_belong_to_the_parameters_of_the_program():
     target, short = sa.Target(NORMAL, show_progress=False), {"show_progress": False, "seed": 1}
     short |= {"chains": 1, "iter_warmup": 200, "iter_sampling": 10}

@@ -10,10 +10,9 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.leapfrog import Leapfrog
 from stanadapt.engine.points import gradient_at, unused_gradient
 from stanadapt.results.cmdstan_csv import STATISTICS
-from stanadapt.samplers import find
 from stanadapt.samplers.hamiltonian.nuts import Info
 from tests.helpers.chains import column, finish, make_chains
-from tests.helpers.codes import raises, warns
+from tests.helpers.codes import warns
 from tests.helpers.metrics import METRICS
 from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.targets import SD, Awkward, exact_draws, features, paired_surprises
@@ -168,12 +167,3 @@ def test_without_a_finite_density_nothing_moves_and_nothing_hangs(name, warmup, 
     known = {"n_steps": n_steps, "tree_depth": 0, "acceptance_rate": 0, "diverging": 1}
     for statistic, value in known.items():
         assert (column(chain, statistic) == value).all()
-
-
-@pytest.mark.parametrize(("name", "setting", "bad"), [
-    ("nuts", "max_treedepth", 26), ("walnuts", "max_halvings", 13),
-    ("walnuts", "max_treedepth", 26),
-])  # fmt: skip
-def test_trajectories_that_never_end_are_refused(name, setting, bad):
-    with raises("invalid_setting", f"{name}: {setting}", bad, bad - 1):
-        find(name, **{setting: bad})

@@ -11,7 +11,6 @@ from stanadapt.samplers.tempering.energy_walk import FLOOR
 from stanadapt.samplers.tempering.equi_energy import EXPLORING, FILING, Settings
 from stanadapt.samplers.tempering.findings import report_jumps
 from tests.helpers.chains import make_chains
-from tests.helpers.codes import raises
 from tests.helpers.known_moments import load, nearest
 from tests.helpers.run_view import view_of
 from tests.helpers.targets import Awkward
@@ -41,11 +40,6 @@ def test_stages_begin_with_the_hottest_chain():
 
 def test_it_is_marked_as_not_exact():
     assert not find(NAME)[0].exact
-
-
-def test_bad_temperatures_are_refused():
-    with raises("invalid_setting", "highest_temperature"):
-        find(NAME, highest_temperature=1.0)
 
 
 def stats_of(chains=4, **changed):

@@ -1,4 +1,4 @@
-"""Ladders of one's own: they stay as given, draws and evidence are exact, bad ones are refused.
+"""Ladders of one's own: they stay as given, draws and evidence are exact.
 
 The target has two modes with unequal weights and, in each coordinate, unequal scales.
 """
@@ -14,7 +14,6 @@ from stanadapt.engine.settings import as_chosen, as_compiled
 from stanadapt.samplers import find
 from stanadapt.samplers.tempering import ReferenceDistribution
 from stanadapt.samplers.tempering.ladder import BARRIER, LOG_STEP, LOG_Z, B, no_ladder, place
-from tests.helpers.codes import raises
 from tests.helpers.known_moments import surprise_of_runs
 
 QUIET = {"show_progress": False}
@@ -31,8 +30,7 @@ MEAN, SQUARE = WEIGHTS @ CENTERS, WEIGHTS @ (SDS**2 + CENTERS**2)
 # wider than the modes, and off center
 REFERENCE = ReferenceDistribution([1.0, 1.5], [4.0, 2.5])
 # powers of this target are proper: they integrate, and wander between modes at 1/60
-TEMPERATURES = (1.0, 2.8, 7.7, 21.6, 60.0)
-POWERS = [1.0 / t for t in TEMPERATURES]
+POWERS = [1.0 / t for t in (1.0, 2.8, 7.7, 21.6, 60.0)]
 LADDER = [1.0, 0.7, 0.35, 0.15, 0.05, 0.0]
 CHAINS = 10
 
@@ -135,40 +133,3 @@ def test_levels_between_are_interpolated():
     np.testing.assert_allclose(new.levels[:, LOG_STEP], [0.75, -0.5, -1.0])
     np.testing.assert_allclose(new.levels[:, BARRIER], [0.5, 2.5, 3.0])
     np.testing.assert_allclose(new.scale, [[4**0.75, 9**0.25], [1.0, 3.0], [1.0, 1.0]])
-
-
-@pytest.mark.parametrize("name", ["parallel_tempering", "simulated_tempering", "smc"])
-@pytest.mark.parametrize(("given", "facts"), [
-    ([0.9, 0.5, 0.0], ["start at 1", "0.9, 0.5, 0"]),
-    (TEMPERATURES, ["1 divided by each", "2.8", "60"]),
-    ([1.0, 0.5, 0.5, 0.0], ["decrease strictly", "number 3", "number 2"]),
-    ([1.0, 0.2, 0.5, 0.0], ["decrease strictly", "number 3"]),
-    ([1.0, 0.5, -0.1], ["below 0"]),
-    ([1.0], ["two numbers"]),
-    (1, ["two numbers"]),
-])  # fmt: skip
-def test_ladders_that_are_none(name, given, facts):
-    with raises("invalid_temperatures", name, "inverse_temperatures", *facts):
-        find(name, inverse_temperatures=given)
-
-
-@pytest.mark.parametrize("given", [
-    "1,half,0", "1,inf", True, [1, None], [1, np.nan], [1, [0.5, 0]], [[1, 0.5], [0.5, 0]],
-], ids=str)  # fmt: skip
-def test_ladders_that_are_no_numbers(given):
-    with raises("invalid_setting", "parallel_tempering", "inverse_temperatures", "numbers"):
-        find("parallel_tempering", inverse_temperatures=given)
-
-
-def test_conflicts_of_a_ladder_are_named():
-    for name in ("parallel_tempering", "simulated_tempering"):
-        with raises("temperatures_conflict", name, "levels=5", "inverse_temperatures"):
-            find(name, inverse_temperatures=LADDER, levels=5)
-        with raises("temperatures_conflict", "min_inverse_temperature=0.1"):
-            find(name, inverse_temperatures=LADDER, min_inverse_temperature=0.1)
-        with raises("improper_powers", name, "inverse_temperatures"):
-            find(name, inverse_temperatures=LADDER, reference_family="power")
-    with raises("temperatures_conflict", "smc", "threshold=0.9"):
-        find("smc", inverse_temperatures=LADDER, threshold=0.9)
-    with raises("invalid_temperatures", "smc", "end at 0", "0.05"):
-        find("smc", inverse_temperatures=[1, 0.5, 0.05])

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from stanadapt.samplers import find
 from tests.helpers.chains import column, finish, make_chains
-from tests.helpers.codes import raises
 from tests.helpers.targets import Awkward
 
 
@@ -39,11 +37,3 @@ def test_sweeps_without_a_pair_are_counted():
     _, found = ended(swaps="energy_rings", rings=1)
     assert found["without_pair"] == 0
     assert found["ring_boundary"].shape == (0,)
-
-
-@pytest.mark.parametrize("rings", [0, -1, 1001])
-def test_numbers_of_rings_out_of_range(rings):
-    with raises("invalid_setting", "rings", rings):
-        find("parallel_tempering", swaps="energy_rings", rings=rings)
-    with raises("invalid_setting", "swaps", "energy_rings"):
-        find("parallel_tempering", swaps="rings")

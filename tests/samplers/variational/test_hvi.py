@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt.samplers import find
 from stanadapt.samplers.variational import findings, hvi
-from tests.helpers.codes import raises
 
 # unit variances, correlation 0.9; the log of its integral is log(2 pi sqrt(0.19))
 CORRELATED = """
@@ -162,15 +160,6 @@ def test_an_earlier_fit_gives_the_start_of_paths(target, paths):
     # q_0 is nearly the posterior, which leaves little to the paths
     assert fit.attrs["bound"] > 0.995
     np.testing.assert_allclose(np.diag(covariance(fit)), 1.0, atol=0.06)
-
-
-@pytest.mark.parametrize(
-    ("setting", "value"), [("transitions", 0), ("leapfrogs", 0), ("paths", 99), ("grad_samples", 0)]
-)
-def test_lengths_below_the_least_are_refused(setting, value):
-    least = 100 if setting == "paths" else 1
-    with raises("invalid_setting", setting, least):
-        find("hvi", **{setting: value})
 
 
 def test_notes_on_weights_name_settings_that_the_sampler_has():

@@ -8,11 +8,10 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.mixing import efficiency
 from stanadapt.engine.chain import advance_together
-from stanadapt.samplers import find
 from stanadapt.samplers.variational import proposal
 from stanadapt.samplers.variational.proposal import Approximation
 from tests.helpers.chains import column, finish, make_chains
-from tests.helpers.codes import raises, warns
+from tests.helpers.codes import warns
 from tests.helpers.targets import Awkward
 
 LOCATION = np.array([0.5, -1.0, 2.0, 0.0])
@@ -169,8 +168,3 @@ def test_a_q_without_the_tails_of_the_posterior_is_reported():
         fit = sa.sample(target, "variational_mcmc", kernel="independence", **options)
     assert np.median(results.attribute(fit, "proposal_pareto_k")) > 0.7
     assert np.all(results.attribute(fit, "longest_stay") > 20)
-
-
-def test_settings_are_named():
-    with raises("invalid_setting", "kernel", "independence, mixture, block"):
-        find("variational_mcmc", kernel="gibbs")

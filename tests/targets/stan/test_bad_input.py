@@ -3,7 +3,6 @@
 import math
 import typing
 
-import numpy as np
 import pytest
 
 import stanadapt as sa
@@ -59,34 +58,6 @@ def test_the_error_for_an_unsupported_function_names_the_remedy():
     error = refused("unsupported_construct", ["cmdstan"], sa.Target, code)
     assert "trace" in error.stan
     assert "unsafe" not in error.message  # it would not help
-
-
-DATA = """
-data {
-  int<lower=1> N;
-  vector[N] x;
-  array[N] int<lower=0, upper=1> k;
-  matrix[2, 3] M;
-  real<lower=0> s;
-}
-parameters { real b; }
-model { x ~ normal(b, s); }
-"""
-GOOD = {"N": 2, "x": [1.0, 2.0], "k": [0, 1], "M": [[1, 2, 3], [4, 5, 6]], "s": 1.5}
-
-
-@pytest.mark.parametrize(("data", "kind", "facts"), [
-    (None, "data_missing", ["N, x, k, M, s"]), ("none.json", "files", ["none.json"]),
-    ("{bad", "data_not_json", ["line 1"]),
-    (GOOD | {"M": np.zeros((3, 2))}, "data_wrong_shape", ["M ", "(3, 2)", "M.T"]),
-    (GOOD | {"s": -0.5}, "data_out_of_bounds", ["s is -0.5", "lower bound 0"]),
-    (GOOD | {"x": [1.0, math.nan]}, "data_not_finite", ["x[2]", "NaN"]),
-    (GOOD | {"x": ["a", 1.0]}, "data_not_numeric", ["x[1]", "'a'"]),
-    (GOOD | {"N": 2.5}, "data_not_integer", ["N is 2.5", "int"]),
-], ids=lambda value: value if isinstance(value, str) else "")  # fmt: skip
-def test_wrong_data(data, kind, facts):
-    assert sa.Target(DATA, GOOD).dim == 1
-    refused(kind, facts, sa.Target, DATA, data)
 
 
 def test_transformed_data_that_reject():
@@ -177,15 +148,6 @@ def test_settings_of_nuts(target, name, bad):
     refused("settings", [name, repr(bad)], sa.stan_nuts, target, **RUN, **{name: bad})
 
 
-def test_unknown_engine(target):
-    facts = ["'pymc'", "cmdstan", "stanli"]
-    refused("settings", facts, sa.stan_nuts, target, backend="pymc", **RUN)
-
-
-def test_unknown_backend():
-    refused("unknown_backend", ["'jax'", "stanli"], sa.Target, NORMAL, backend="jax")
-
-
 @pytest.mark.usefixtures("computer")
 def test_no_cmdstan(target):
     facts = ["install-cmdstan", "stanli"]
@@ -197,11 +159,3 @@ def test_broken_cmdstan(target, tmp_path, monkeypatch):
     facts = [str(tmp_path), "no makefile", "install-cmdstan"]
     error = refused("installation", facts, sa.stan_nuts, target, backend="cmdstan", **RUN)
     assert ".." not in error.message
-
-
-def test_output_that_cannot_be_written(target, tmp_path):
-    fit = sa.sample(target, "gad_mala", **RUN)
-    (tmp_path / "file").write_text("")
-    refused("files", [str(tmp_path / "file")], sa.save, fit, tmp_path / "file" / "fit.nc")
-    refused("files", [str(tmp_path)], sa.save, fit, tmp_path)
-    refused("files", ["none.nc"], sa.load, tmp_path / "none.nc")
