@@ -34,7 +34,7 @@ def timers(monkeypatch):
     return made
 
 
-def announced(capsys, timers, show=True, slow=True):
+def announced(capsys, timers, show, slow):
     with slow_step(show, "Compiling (once)"):
         if slow:
             timers[-1].is_over()
@@ -53,16 +53,11 @@ def test_a_slow_step_is_announced(capsys):
     assert written + capsys.readouterr().err == "Compiling (once)\n"
 
 
-def test_a_slow_step_is_announced_once(capsys, timers):
-    assert announced(capsys, timers) == "Compiling (once)\n"
-
-
-def test_a_quick_step_is_never_announced(capsys, timers):
-    assert announced(capsys, timers, slow=False) == ""
-
-
-def test_nothing_is_announced_unless_progress_is_shown(capsys, timers):
-    assert announced(capsys, timers, show=False) == ""
+@pytest.mark.parametrize(("show", "slow", "line"), [
+    (True, True, "Compiling (once)\n"), (True, False, ""), (False, True, ""),
+])  # fmt: skip
+def test_a_slow_step_is_announced_once_if_progress_is_shown(capsys, timers, show, slow, line):
+    assert announced(capsys, timers, show, slow) == line
 
 
 def test_a_step_that_fails_is_silent_afterwards(capsys, timers):

@@ -106,20 +106,12 @@ def test_json_as_text_and_as_a_file(target, tmp_path, several, as_file):
     np.testing.assert_array_equal(starts(target, inits), expected)
 
 
-def test_an_unconstrained_position_for_all_chains(target):
-    position = np.linspace(-1, 1, target.dim)
-    np.testing.assert_array_equal(starts(target, position), [position, position])
-
-
-def test_an_unconstrained_position_for_each_chain(target):
-    positions = np.arange(3 * target.dim).reshape(3, target.dim) / 20
-    np.testing.assert_array_equal(starts(target, positions, chains=3), positions)
-
-
-def test_integers_are_accepted_as_positions(target):
-    np.testing.assert_array_equal(
-        starts(target, np.zeros(target.dim, dtype=int)), np.zeros((2, target.dim))
-    )
+@pytest.mark.parametrize("shape", [(8,), (3, 8)])
+@pytest.mark.parametrize("kind", [int, float])
+def test_unconstrained_positions_for_all_chains_or_each(target, shape, kind):
+    positions = np.arange(np.prod(shape), dtype=kind).reshape(shape) / (20 if kind is float else 1)
+    expected = np.broadcast_to(positions, (3, target.dim))
+    np.testing.assert_array_equal(starts(target, positions.astype(kind), chains=3), expected)
 
 
 def test_positions_are_copies(target):
@@ -137,17 +129,6 @@ def test_an_earlier_fit_provides_its_draws(target, fit):
 def test_a_fit_loaded_from_a_file(target, fit, tmp_path):
     loaded = sa.load(sa.save(fit, tmp_path / "fit.nc"))
     np.testing.assert_array_equal(starts(target, loaded), starts(target, fit))
-
-
-def test_the_same_seed_gives_the_same_starts(target):
-    """Same seed, same inits: sample and stan_nuts start at the same positions."""
-    given = {"s": 2.0}
-    fits = []
-    for seed in (4, 4):
-        source = np.random.SeedSequence(seed).spawn(2)
-        rngs = [np.random.default_rng(s.spawn(2)[0]) for s in source]
-        fits.append(np.array(initial_positions(target, given, rngs)))
-    np.testing.assert_array_equal(*fits)
 
 
 def test_the_first_iteration_starts_at_the_initial_values(target):
