@@ -63,13 +63,7 @@ COORDINATES = ("full", "diagonal", "no")
 def breaches(sampler: Sampler, registered: Mapping[str, Sampler]) -> list[Message]:
     """Return a message for each breach of the protocol, beginning with the sampler's name.
 
-    Parameters
-    ----------
-    sampler
-        The sampler to be registered.
-    registered
-        Samplers that are registered already, by name.
-
+    `registered` are the samplers that are registered already, by name.
     """
     classes = {part: getattr(sampler, part) for part in ("settings", "state", "info")}
     file = getattr(sampler.settings, "__module__", "a sampler").rpartition(".")[2]

@@ -60,36 +60,17 @@ PATIENCE = 0.4  # seconds that Ctrl-C waits for unfinished chunks
 
 
 class Recording:
-    """Draws and statistics of one phase of a chain, warm-up or sampling.
-
-    Parameters
-    ----------
-    rows
-        Number of draws to record.
-    constrain
-        Writes draws on the constrained scale, and returns how many generated quantities threw.
-    widths
-        Number of columns of each of the arrays below, in their order; without columns,
-        `unconstrained` is None.
-
-    Attributes
-    ----------
-    constrained, stats, unconstrained, extra
-        Draws on the constrained scale; statistics; unconstrained positions; the sampler's
-        `extra_output`; each of shape (row, column).
-    rows
-        Number of rows that are filled.
-
-    """
+    """Draws and statistics of one phase of a chain, warm-up or sampling, shape (row, column)."""
 
     def __init__(self, rows: int, constrain: Constrain, widths: tuple[int, int, int, int]) -> None:
         n_constrained, n_stats, dim, n_extra = widths
+        # writes draws on the constrained scale, and returns how many generated quantities threw
         self.constrain = constrain
         self.constrained = np.empty((rows, n_constrained))
         self.stats = np.empty((rows, n_stats))
         self.unconstrained = np.empty((rows, dim)) if dim else None
-        self.extra = np.empty((rows, n_extra))
-        self.rows = 0
+        self.extra = np.empty((rows, n_extra))  # the sampler's `extra_output`
+        self.rows = 0  # number of rows that are filled
 
     def grow(self, rows: int) -> None:
         """Make room for `rows` rows in total; those that are filled stay."""

@@ -32,13 +32,7 @@ PACE = Pace()
 class Compilation:
     """The functions that are compiled for a purpose, from now on until `end`.
 
-    Parameters
-    ----------
-    what
-        The purpose: "whitened_hmc".
-    functions
-        Compiled functions that Python will call.
-
+    `functions` are those that Python will call.
     """
 
     def __init__(self, what: str, functions: Iterable[Callable] = (), pace: Pace = PACE) -> None:

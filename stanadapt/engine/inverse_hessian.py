@@ -54,15 +54,8 @@ def no_pairs(history: int, dim: int) -> Pairs:
 def times(diagonal: np.ndarray, pairs: Pairs, kept: int, vector: np.ndarray) -> np.ndarray:
     """Return the inverse Hessian times a vector, shape (n,): the two loops of L-BFGS.
 
-    Parameters
-    ----------
-    diagonal
-        The inverse Hessian before the pairs, shape (n,).
-    pairs, kept
-        The pairs, and their number so far, of which the last `history` count.
-    vector
-        Shape (n,).
-
+    `diagonal`, shape (n,), is the inverse Hessian before the pairs; `kept` is their number so far,
+    of which the last `history` count.
     """
     history = len(pairs.steps)
     rows = [j % history for j in range(max(0, kept - history), kept)]

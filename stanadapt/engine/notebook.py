@@ -16,15 +16,9 @@ BAR = 24  # characters
 
 
 class CellOutput:
-    """The output of the cell that runs.
+    """The output of the cell that runs, whose number `cell` returns.
 
-    Parameters
-    ----------
-    show
-        As IPython.display.display: shows a bundle, and returns a handle that can replace it.
-    cell
-        Returns the number of the cell that runs.
-
+    `show`, as IPython.display.display, shows a bundle and returns a handle that can replace it.
     """
 
     def __init__(self, show: Callable[..., Any], cell: Callable[[], int]) -> None:

@@ -114,22 +114,10 @@ def acceptance_probability(log_ratio):
 
 @inline
 def propose(density, x, y, noise, s, rng):
-    """Set y to x + s^2 g(x) / 2 + s noise, with new noise.
+    """Set y to x + s^2 g(x) / 2 + s noise, with new noise; s is sqrt(h) of the diffusion.
 
-    Parameters
-    ----------
-    x, y
-        `GradientPoint`: the start of the move; its end and the gradient there are written to y.
-    noise
-        Shape (dim,), overwritten.
-    s
-        The step size, sqrt(h) of the diffusion.
-
-    Returns
-    -------
-    log_density, log_ratio
-        Log density at y; log of pi(y) q(x | y) / (pi(x) q(y | x)).
-
+    The end of the move and the gradient there are written to the `GradientPoint` y. Returns the log
+    density at y, and the log of pi(y) q(x | y) / (pi(x) q(y | x)).
     """
     fill_normal(rng, noise)
     for i in range(density.dim):

@@ -43,15 +43,7 @@ class Standardization(NamedTuple):
 def standardized(density: Density, location: np.ndarray, factor: np.ndarray) -> Density:
     """Return a density of z, with new counters, in front of a density of x = m + L z.
 
-    Parameters
-    ----------
-    density
-        Density of x. Its counters are not used; the model behind it must outlive the result.
-    location
-        m, shape (dim,).
-    factor
-        L, stored as in `metric_factor`.
-
+    The model behind the density of x must outlive the result.
     """
     work = np.zeros((2, density.size))
     parts = Standardization(program_of(density), location, factor, *work)

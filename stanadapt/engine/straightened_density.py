@@ -37,15 +37,9 @@ class Straightening(NamedTuple):
 
 
 def straightened(density: Density, straightening: TriangularMap) -> Density:
-    """Return a density of y, with new counters, in front of a density of x.
+    """Return a density of y, with new counters and a copy of the map, in front of one of x.
 
-    Parameters
-    ----------
-    density
-        Density of x. Its counters are not used; the model behind it must outlive the result.
-    straightening
-        The map; the density gets a copy, with separate workspace.
-
+    The model behind the density of x must outlive the result.
     """
     own = with_memory(straightening, density.size)
     parts = Straightening(program_of(density), own, np.zeros(density.size))

@@ -38,29 +38,16 @@ def _work(settings, owned, queue):
 
 
 class ThreadPool:
-    """The worker threads of one chain, possibly none.
+    """The worker threads of one chain, possibly none: one per density, if the sampler has any.
 
-    Parameters
-    ----------
-    sampler, settings
-        The sampler of the chain, and its settings as compiled code has them.
-    state
-        State of the chain; its arrays stay in place.
-    densities
-        One density per worker, with its counters; used by samplers with `threading` only.
-
-    Attributes
-    ----------
-    processor_seconds
-        Processor time of all workers so far.
-
+    Settings are those of compiled code; arrays of the state stay in place.
     """
 
     def __init__(
         self, sampler: Sampler, settings: tuple, state: Any, densities: Sequence[Density]
     ) -> None:
         self._settings, self._states, self._queue = settings, [], None
-        self.processor_seconds = 0.0
+        self.processor_seconds = 0.0  # of all workers so far
         if densities and sampler.threading is not None:
             make_worker = sampler.threading.make_worker
             workers = [make_worker(density, settings, state) for density in densities]

@@ -116,14 +116,8 @@ def make_map(
 ) -> TriangularMap:
     """Return a map without workspace, which `with_memory` adds.
 
-    Parameters
-    ----------
-    coordinate, scale, second, location
-        The mapped coordinates and their drivers: two of the scale and one of the location, each
-        NONE if absent.
-    numbers
-        The constants of the formulas, shape (mapped, NUMBERS).
-
+    Mapped coordinates have two drivers of the scale and one of the location, each NONE if absent;
+    `numbers` are the constants of the formulas, shape (mapped, NUMBERS).
     """
     rows = np.zeros((len(coordinate), COLUMNS))
     rows[:, :NUMBERS] = numbers

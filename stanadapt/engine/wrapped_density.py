@@ -48,15 +48,7 @@ def program_of(density: Density) -> Program:
 def wrapped(density: Density, parts: Any, value: Any, gradient: Any) -> Density:
     """Return a density with new counters, whose C functions find `parts` at their handle.
 
-    Parameters
-    ----------
-    density
-        Gives the dimensions and flags of the new density.
-    parts
-        NamedTuple of the class that the C functions read.
-    value, gradient
-        C functions with the signatures of `density`.
-
+    Dimensions and flags are those of the given density.
     """
     kinds = list(_leaves(_compiled(type(parts))))
     at = sum(kind.ndim + 1 if isinstance(kind, types.Array) else 1 for kind in kinds)

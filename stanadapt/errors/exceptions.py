@@ -53,11 +53,7 @@ class StanadaptError(Exception):
     def recurs(self, *stages: str) -> bool:
         """Whether every further run of a study would fail with the same error.
 
-        Parameters
-        ----------
-        stages
-            Further stages that recur in this study, such as "data" if all runs have the same data.
-
+        `stages` also recur in this study, such as "data" if all runs have the same data.
         """
         return self.stage in (*RECURRING, *stages)
 

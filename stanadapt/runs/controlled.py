@@ -19,13 +19,8 @@ def controlled_draws(
 ) -> tuple[Draws, list[Message]]:
     """Make control variates, in straightened coordinates if a map is found for them.
 
-    Parameters
-    ----------
-    positions, gradients
-        On the unconstrained scale, shape (chain, draw, dim).
-    weights
-        Weights of the draws of an approximation, shape (chain, draw).
-
+    Positions and gradients are unconstrained, shape (chain, draw, dim), weights those of the draws
+    of an approximation, shape (chain, draw).
     """
     shape, remarks = positions.shape, []
     rows = np.linspace(0, shape[0] * shape[1] - 1, min(shape[0] * shape[1], MAP_DRAWS))

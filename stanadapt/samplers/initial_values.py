@@ -33,30 +33,10 @@ def initial_positions(
 ) -> list[np.ndarray]:
     """Return one starting position per chain, shape (dim,), with a finite density and gradient.
 
-    Parameters
-    ----------
-    target
-        The target to be sampled. If it was made from a Target, inits refer to that Target.
-    inits
-        None: uniform on (-2, 2) on the unconstrained scale. A number r >= 0: uniform on
-        (-r, r); 0 is the origin. A mapping of constrained values, a list of one mapping per
-        chain, or the JSON text or file of either: omitted parameters are drawn as with None. A
-        numpy array of shape (dim,) or (chain, dim): unconstrained positions. An earlier fit of
-        the same program: for each chain, a random draw of it. "pathfinder": for each chain, a draw
-        of the approximation to which a climb from a random point leads (`approximate`).
-    rngs
-        One numpy Generator per chain; random starts are tried up to 100 times.
-    gradient
-        Whether the gradient must be finite too.
-    on_wait
-        Called ten times a second during the climbs; its exceptions end them.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "initialization": for inits of a wrong form, or if the density is not finite, with
-        Stan's message.
-
+    `inits` are those of `sample`; they refer to the Target from which the target was made. Random
+    starts are tried up to 100 times. `on_wait` is called ten times a second during climbs, and its
+    exceptions end them. StanadaptError, stage "initialization", for inits of a wrong form, or if
+    the density is not finite (with `gradient`, also the gradient), with Stan's message.
     """
     if isinstance(inits, str) and inits == PATHFINDER:
         program = target.target

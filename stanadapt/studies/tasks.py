@@ -21,20 +21,9 @@ def each_result(
 ) -> Generator[Any, None, None]:
     """Yield the results of a function for the arguments of each task, as they are ready.
 
-    Raises StanadaptError if workers fail.
-
-    Parameters
-    ----------
-    function, tasks
-        With an executor, both are sent to its workers.
-    executor
-        None, one of `concurrent.futures`, or a client of Dask.
-    label, show
-        The name of a bar, and whether there is one.
-    instead
-        Makes a result from the arguments of a task that could not be sent to a worker, or whose
-        worker failed, and the error. Default: the error is raised.
-
+    With an executor, both are sent to its workers; `label` names a bar. `instead` makes a result
+    from the arguments of a task that could not be sent, or whose worker failed, and the error.
+    Without it, StanadaptError is raised.
     """
     tasks = list(tasks)
     with Progress(console=line_console(), disable=not show) as bar:

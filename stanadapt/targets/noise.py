@@ -95,19 +95,10 @@ def _wrong(message: str) -> StanadaptError:
 
 
 def estimate(target: Any, position: np.ndarray, draws: int = 1000, seed: int = 0) -> Estimate:
-    """Measure the noise of a target's estimate at one position.
+    """Measure the noise of a target's estimate at one position, shape (dim,).
 
-    Parameters
-    ----------
-    target
-        A `Target` with `noise`.
-    position
-        Unconstrained position, shape (dim,); its noise coordinates are ignored.
-    draws
-        Number of estimates for each of the two seeds, at least 2.
-    seed
-        Seed from which both seeds are derived.
-
+    Its noise coordinates are ignored. Each of two seeds, which are derived from `seed`, has
+    `draws` estimates, at least 2.
     """
     draws = require_whole("draws", draws, 2)
     logs = np.stack([

@@ -120,17 +120,9 @@ class Network:
     def untrained(
         cls, dim: int, auxiliary: int, widths: Sequence[Sequence[int]], seed: int = 0
     ) -> "Network":
-        """Return a network with random weights.
+        """Return a network with random weights; `dim` and `auxiliary` are sizes of x and of v.
 
-        Parameters
-        ----------
-        dim, auxiliary : int
-            Numbers of coordinates of x and of v.
-        widths : sequence of sequences of int
-            Widths of the hidden layers of alternating v-, z-, v-, ... couplings.
-        seed : int
-            Seed of the weights.
-
+        `widths` are those of the hidden layers of alternating v-, z-, v-, ... couplings.
         """
         rng, couplings, weights = np.random.default_rng(seed), [], []
         for k, hidden in enumerate(widths):

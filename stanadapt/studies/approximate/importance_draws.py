@@ -16,36 +16,17 @@ JUDGED = 1000
 
 
 class Draws(NamedTuple):
-    """The draws of a result, in the coordinates of the target.
+    """The draws of a result, in the coordinates of the target."""
 
-    Attributes
-    ----------
-    positions
-        Shape (draw, dim).
-    log_density, log_approximation
-        Log densities of the target, Jacobian included, and of the approximation, shape (draw,).
-    log_weight
-        Smoothed importance weights, with sum 1 over all judged draws; all equal if draws were
-        resampled by weight.
-    pareto_k
-        Pareto k of the weights before smoothing.
-    judged
-        Number of draws that the weights were judged by.
-    distinct
-        Number of different draws in the result.
-    failed
-        Number of judged draws without a finite density.
-
-    """
-
-    positions: np.ndarray
-    log_density: np.ndarray
+    positions: np.ndarray  # shape (draw, dim); the next three have shape (draw,)
+    log_density: np.ndarray  # Jacobian included
     log_approximation: np.ndarray
+    # smoothed, with sum 1 over all judged draws; all equal if draws were resampled by weight
     log_weight: np.ndarray
-    pareto_k: float
-    judged: int
-    distinct: int
-    failed: int
+    pareto_k: float  # of the weights before smoothing
+    judged: int  # number of draws that the weights were judged by
+    distinct: int  # number of different draws in the result
+    failed: int  # number of judged draws without a finite density
 
 
 def importance_draws(

@@ -26,19 +26,12 @@ NAMED = 3  # coordinates that a message lists
 
 
 class ApproximationRecord(NamedTuple):
-    """The settings and the times of an approximation.
-
-    Attributes
-    ----------
-    quantities
-        Seed of Stan's generator for generated quantities.
-
-    """
+    """The settings and the times of an approximation."""
 
     method: str
     settings: Any
     plan: Plan
-    quantities: int
+    quantities: int  # seed of Stan's generator for generated quantities
     compile_seconds: float
     fit_seconds: float
     draw_seconds: float

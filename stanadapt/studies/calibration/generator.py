@@ -29,23 +29,9 @@ class Simulated(NamedTuple):
 class Generator:
     """Draws parameters from the prior, and data given these parameters.
 
-    Parameters
-    ----------
-    program
-        Stan program without parameters. Its generated quantities declare, under the same names,
-        every parameter of the program under study and those of its data that are simulated.
-    data
-        Data of the generator; those that the program under study declares too are passed on.
-    studied
-        The program under study.
-    backend
-        As for `Target`.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "settings" if a name or a shape does not fit; "syntax" and "data" as for `Target`.
-
+    Its program has no parameters; its generated quantities declare, under the same names, every
+    parameter of the program under study and those of its data that are simulated. The other data of
+    the program under study are those of the generator.
     """
 
     def __init__(self, program: Program, data: Data, studied: Program, backend: Any) -> None:

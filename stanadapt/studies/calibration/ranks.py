@@ -29,21 +29,13 @@ CLEAR = 2.5  # standard errors from which on a shape is named
 
 
 class Uniformity(NamedTuple):
-    """The uniformity of the ranks of one quantity.
+    """The uniformity of the ranks of one quantity."""
 
-    Attributes
-    ----------
-    p_value
-        Share of uniform samples with a distribution function as far outside its pointwise
-        quantiles. If none of those simulated is, an upper bound of this probability, which may be
-        below one over the number of simulations: tests of many quantities need smaller p-values.
-    shape
-        What the ranks imply about the posteriors; "" if they look uniform.
-
-    """
-
+    # Share of uniform samples with a distribution function as far outside its pointwise quantiles.
+    # If none of those simulated is, an upper bound of this probability, which may be below one over
+    # the number of simulations: tests of many quantities need smaller p-values.
     p_value: float
-    shape: str
+    shape: str  # what the ranks imply about the posteriors; "" if they look uniform
 
 
 class RankBands:

@@ -165,26 +165,13 @@ FACTOR, MOST_LENGTHENED = 3, 3
 
 
 class Task(NamedTuple):
-    """What a simulation needs.
-
-    Attributes
-    ----------
-    generator
-        Draws parameters and data.
-    backend
-        The backend of the program under study.
-    sampler, options
-        As for `sample`.
-    largest
-        L: ranks are 0, ..., L.
-
-    """
+    """What a simulation needs."""
 
     generator: Generator
-    backend: Any
-    sampler: Any
+    backend: Any  # of the program under study
+    sampler: Any  # as for `sample`, like the options
     options: dict[str, Any]
-    largest: int
+    largest: int  # L: ranks are 0, ..., L
 
 
 def simulate(task: Task, number: int, seeds: tuple[int, int]) -> dict[str, Any]:

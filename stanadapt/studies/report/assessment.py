@@ -15,26 +15,14 @@ CHANCE = 1e-4  # that a fit without error seems to disagree, if its errors are e
 
 
 class Assessment(NamedTuple):
-    """The objections to each run.
+    """The objections to each run."""
 
-    Attributes
-    ----------
-    reference
-        The run that the others are compared with.
-    sound
-        Whether the reference itself passes every check.
-    z
-        By label: largest differences of means and of sds from the reference, in joint Monte Carlo
-        standard errors; NaN for the reference and fits that cannot be compared with it.
-    objections
-        By label: a short reason why the run cannot be used; None if it can.
-
-    """
-
-    reference: ReportedFit
-    sound: bool
+    reference: ReportedFit  # the run that the others are compared with
+    sound: bool  # whether the reference itself passes every check
+    # By label: largest differences of means and of sds from the reference, in joint Monte Carlo
+    # standard errors; NaN for the reference and fits that cannot be compared with it.
     z: dict[str, tuple[float, float]]
-    objections: dict[str, Message | None]
+    objections: dict[str, Message | None]  # by label: why the run cannot be used; None if it can
 
     def usable(self, runs: list[ReportedFit], name: str) -> bool:
         """Return whether every repeat of a name can be used."""

@@ -17,35 +17,18 @@ Repeats = dict[str, list[Any]]
 
 
 class ReportedFit(NamedTuple):
-    """One fit of a report.
+    """One fit of a report."""
 
-    Attributes
-    ----------
-    name, repeat
-        Name of its row, and its number among the repeats of that row, from 0.
-    label
-        Its name in messages.
-    columns, measured
-        The columns that `compare` counts, shape (chain, draw), and their `Efficiency`.
-    row
-        Its row of `compare`.
-    reasons, missed
-        Messages of the verdict, and on modes that it missed.
-    regions
-        Number of separate regions in which its chains lie; 1 if they agree.
-
-    """
-
-    name: str
-    repeat: int
-    label: str
+    name: str  # of its row
+    repeat: int  # its number among the repeats of that row, from 0
+    label: str  # its name in messages
     fit: Any
-    columns: Columns
+    columns: Columns  # those that `compare` counts, shape (chain, draw)
     measured: Efficiency
-    row: pd.Series
-    reasons: list[str]
-    missed: list[str]
-    regions: int
+    row: pd.Series  # of `compare`
+    reasons: list[str]  # of the verdict
+    missed: list[str]  # messages on modes that it missed
+    regions: int  # in which its chains lie; 1 if they agree
 
     @property
     def seconds(self) -> float:

@@ -62,25 +62,12 @@ OURS = ("stanadapt", "arviz", "matplotlib", "numpy")  # libraries that made the 
 
 
 class Origin(NamedTuple):
-    """The origin of the fits.
+    """The origin of the fits."""
 
-    Attributes
-    ----------
-    shared
-        Title and value of the fields that all fits share.
-    labels
-        Names of the fits.
-    different
-        Title of the other fields, with a value per fit.
-    page
-        Versions of the libraries that made the page.
-
-    """
-
-    shared: list[tuple[str, str]]
-    labels: list[str]
-    different: list[tuple[str, list[str]]]
-    page: str
+    shared: list[tuple[str, str]]  # title and value of the fields that all fits share
+    labels: list[str]  # names of the fits
+    different: list[tuple[str, list[str]]]  # title of the other fields, with a value per fit
+    page: str  # versions of the libraries that made the page
 
 
 def origin(runs: list[ReportedFit]) -> Origin:
