@@ -65,7 +65,9 @@ def samplers(
     defaults = as_chosen(settings)
     _show_sampler(console, sampler)
     console.print(f"\n{plain(sampler.documentation)}\n", highlight=False)
-    console.print(plain(inspect.getdoc(sampler.settings) or ""), highlight=False)
+    about = inspect.getdoc(sampler.settings) or ""
+    made = about.startswith(f"{sampler.settings.__name__}(")  # by NamedTuple, without a docstring
+    console.print("Settings of the sampler." if made else plain(about), highlight=False)
     for setting in declared(sampler.settings).values():
         line = f" = {defaults[setting.name]}, {setting.values}"
         console.print(f"\n[bold]{setting.name}[/bold]{plain(line)}", highlight=False)

@@ -32,8 +32,6 @@ from stanadapt.samplers.saved_factor import report_factor, whole
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler."""
-
     target_accept: Probability = 0.25  # acceptance rate to which s is tuned
     learning_rate: Probability = 0.01  # relative change of s per iteration
     # rho_0: the weight of the newest position in mean and covariance, falling as 1 / (1 + t /

@@ -25,8 +25,6 @@ from stanadapt.engine.settings import Positive, Probability
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler."""
-
     target_accept: Probability = 0.25  # acceptance rate to which the scale is tuned
     # The proposal's standard deviation starts as initial_scale / sqrt(dim), in units of the
     # unconstrained parameters. Default in standardized coordinates: 2.38, the optimum for a

@@ -58,8 +58,6 @@ MOST_STEPS = 1000
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler."""
-
     # Number N of leapfrog steps per iteration, each one gradient. Default in standardized
     # coordinates: (dim / 2)^(1/4), rounded, at least 2. For a normal posterior, a quarter of a
     # period in this number of steps is accepted at about the target rate, or more often.

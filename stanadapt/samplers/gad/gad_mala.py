@@ -34,8 +34,6 @@ DIFFERENCE_STEP = 1e-4
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler."""
-
     target_accept: Probability = 0.55  # acceptance rate to which L is tuned
     # eta, the size of a step of L, in units of the unconstrained parameters: roughly the
     # distance that an entry of L moves per iteration. The paper uses 1e-5 for 785 parameters.
@@ -82,8 +80,6 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration."""
-
     acceptance_rate: float
     accepted: bool
     entropy_weight: float

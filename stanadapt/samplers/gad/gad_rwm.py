@@ -28,8 +28,6 @@ from stanadapt.samplers.gad import speed_measure
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler."""
-
     target_accept: Probability = 0.25  # acceptance rate to which L is tuned
     # eta, the size of a step of L, in units of the unconstrained parameters: roughly the
     # distance that an entry of L moves per iteration. If it is too large, L never settles; if
@@ -57,8 +55,6 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration."""
-
     acceptance_rate: float
     accepted: bool
     entropy_weight: float

@@ -38,8 +38,6 @@ UNIT_MASS = Numbers((1.0,))
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler."""
-
     # Number of leapfrog steps per iteration, each one gradient; 0: the number that gives a
     # trajectory the length `trajectory_length`, at most 100. Default in standardized
     # coordinates: 0.

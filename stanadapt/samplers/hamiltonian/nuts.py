@@ -27,8 +27,6 @@ from stanadapt.samplers.hamiltonian import windowed
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler."""
-
     # acceptance rate, a mean over each trajectory, to which the step size is tuned
     target_accept: Probability = 0.8
     # largest number of doublings of a trajectory, which has at most 2^max_treedepth - 1
@@ -50,8 +48,6 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration."""
-
     acceptance_rate: float  # mean of min(1, exp(-energy error)) over the leapfrogs
     # tree_depth, n_steps: numbers of completed doublings, and of leapfrogs
     tree_depth: int

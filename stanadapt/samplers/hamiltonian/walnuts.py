@@ -35,8 +35,6 @@ DAMPING = 0.25
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler."""
-
     # share of the macro steps of a trajectory that need no refinement, to which the length of
     # macro steps is tuned
     target_accept: Probability = 0.8
@@ -71,8 +69,6 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration."""
-
     acceptance_rate: float  # share of macro steps that needed no refinement
     # tree_depth, n_steps: numbers of completed doublings; of leapfrogs, those of steps that were
     # tried and of reverse steps included

@@ -94,8 +94,6 @@ DOWNHILL, UPHILL = 1.0, -1.0
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler."""
-
     # The proposal's first standard deviation, in all directions, in units of the unconstrained
     # parameters. It should be of the size of the distances between modes, which are about 1 in
     # standardized coordinates.
@@ -123,8 +121,6 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration."""
-
     # acceptance_rate, accepted: acceptance of the pair; the rate is 0 if a forced move was given
     # up, or ended at zero density
     acceptance_rate: float

@@ -24,8 +24,6 @@ from stanadapt.engine.settings import Positive, Probability
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler."""
-
     target_accept: Probability = 0.55  # acceptance rate to which the step size is tuned
     # The noise's standard deviation starts as step_size / sqrt(dim), in units of the
     # unconstrained parameters. Default in standardized coordinates: 1.65 dim^(1/3), the
@@ -44,8 +42,6 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration."""
-
     acceptance_rate: float
     accepted: bool
     step_size: float

@@ -59,8 +59,6 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration."""
-
     # 1, or 0 if the density failed at the next point, to which the chain then did not move
     acceptance_rate: float
     weight: float  # e_t, the weight of the draw in means

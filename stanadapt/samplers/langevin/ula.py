@@ -33,8 +33,6 @@ LEARNING_RATE = 0.01  # relative change of the step per iteration of warm-up
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler."""
-
     # Relative error of the variance of a normal coordinate of unit scale, which is too large
     # by this share. The smaller it is, the more the draws are correlated.
     variance_bias: Probability = 0.02
@@ -54,8 +52,6 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration."""
-
     # probability that a Metropolis test would have accepted the move, which is made in any case
     # except during warm-up
     acceptance_rate: float

@@ -39,8 +39,6 @@ WARMUP_SHARE = 0.2
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler."""
-
     # share of random-walk moves, at least 0.2 in warm-up; with 0, a chain may never reach a part of
     # the posterior
     local_share: Fraction = 0.2

@@ -57,8 +57,6 @@ UNIFORM, GIBBS = int(Spacing.uniform), int(Update.gibbs)
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler."""
-
     # barrier: temperatures are spaced by the learned barrier. uniform: the inverse temperature
     # b is the coordinate itself, with log constants b times log_zeta, as published; b hardly
     # moves if modes merge only near b = 0.
@@ -93,8 +91,6 @@ class Settings(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration."""
-
     # acceptance_rate, n_steps, diverging: mean acceptance rate of the trajectories, or of the
     # latest one if there was none; number of leapfrogs; whether a trajectory that began at the
     # target ended in an energy error above 1000, or at a point at which the density failed

@@ -38,8 +38,6 @@ EXPLORING, FILING, FROZEN = 0, 1, 2
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler."""
-
     # Number of temperatures, and of energy rings, at least 2. An iteration evaluates the
     # density once per temperature, except for jumps.
     levels: Annotated[int, Between(2, ends="[)")] = 5
@@ -69,8 +67,6 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration."""
-
     # acceptance_rate, n_steps: mean acceptance rate of the random walks of all levels, and their
     # number, which is that of the evaluations
     acceptance_rate: float

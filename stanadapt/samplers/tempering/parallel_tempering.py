@@ -45,8 +45,6 @@ ENERGY_RINGS = int(Swaps.energy_rings)
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler."""
-
     kernel: common.Kernel = MoveKernel.hmc
     leapfrogs: common.Leapfrogs = 0
     max_treedepth: common.TreeDepth = 6
@@ -68,8 +66,6 @@ class Settings(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration."""
-
     # acceptance_rate, swap_rate: mean acceptance rate of the moves over levels; that of the swaps
     # over all pairs of neighbors or, with energy rings, of the one pair that was picked: 0 if no
     # two states shared a ring

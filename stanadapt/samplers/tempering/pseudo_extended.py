@@ -30,8 +30,6 @@ from stanadapt.samplers.tempering.settings import ReferenceFamily
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler."""
-
     # Number N of pseudo-samples; each costs as much as a chain. With 1, there is only a chain
     # on the target.
     pseudo_samples: Count = 2
@@ -47,8 +45,6 @@ class Settings(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration."""
-
     # acceptance_rate, n_steps, diverging: mean acceptance rate of those that moved; leapfrogs (or
     # steps) of all; whether the trajectory on the target ended in an energy error above 1000, or
     # the density failed

@@ -35,8 +35,6 @@ MOVES_PER_LEVEL = 1000
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler."""
-
     kernel: common.Kernel = MoveKernel.hmc
     leapfrogs: common.Leapfrogs = 0
     max_treedepth: common.TreeDepth = 6
@@ -56,8 +54,6 @@ class Settings(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration."""
-
     # acceptance_rate, n_steps, diverging: mean acceptance rate of the moves without redraws from
     # the reference; leapfrogs (or steps) of all; whether a trajectory on the target ended in an
     # energy error above 1000, or the density failed

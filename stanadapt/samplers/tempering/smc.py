@@ -37,8 +37,6 @@ FEWEST_PARTICLES = 100
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler."""
-
     # Number of particles of a chain: more are more accurate. Make the number of draws
     # (iter_sampling) the same: with fewer draws, some particles are left out; with more, draws
     # of the same particle are correlated.
@@ -73,8 +71,6 @@ class Settings(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration."""
-
     # acceptance_rate, n_steps, diverging: mean acceptance rate of the moves without draws from the
     # reference; leapfrogs (or steps) of all; whether the trajectory of the draw ended in an energy
     # error above 1000, or the density failed

@@ -39,8 +39,6 @@ FIT_SHARE = 0.5  # share of warm-up in which q_0 is fitted
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler."""
-
     # Whether paths are accepted or rejected. If not, draws come from the approximation: they
     # are independent, but not exact.
     exact: bool = True
@@ -81,8 +79,6 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration."""
-
     # Acceptance probability of the path. If every path is accepted: 1, or 0 if the density failed.
     acceptance_rate: float
     # L of the proposed path: its mean is a lower bound on the log evidence, and exp(L) an unbiased

@@ -61,8 +61,6 @@ class Kernel(IntEnum):
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler."""
-
     # full_rank: a q with all correlations. mean_field: a q with none, which is cheaper with
     # thousands of parameters, but nearly always too narrow.
     approximation: Family = Family.full_rank
@@ -105,8 +103,6 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration."""
-
     acceptance_rate: float
     accepted: bool
     local: bool  # whether a local move was tried

@@ -71,8 +71,6 @@ SINGLE_OVER_SD = 2.4
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler."""
-
     # acceptance rate to which the scale of the proposals is tuned
     target_accept: Probability = 0.25
     # learn only scales: O(dim) instead of O(dim^2) operations per iteration, but no

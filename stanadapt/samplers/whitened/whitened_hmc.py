@@ -69,8 +69,6 @@ from stanadapt.samplers.whitened.stage_parts import NUTS_CENTER, bytes_of_warmup
 
 
 class Settings(NamedTuple):
-    """Settings of the sampler."""
-
     # chosen: by the pilot run. fixed: trajectories of fixed length. nuts: NUTS.
     trajectory: Trajectory = Trajectory.chosen
     # automatic: scales, and as many correlations as the draws support. diagonal: only scales.
@@ -114,8 +112,6 @@ class State(NamedTuple):
 
 
 class Info(NamedTuple):
-    """Statistics of one iteration."""
-
     # acceptance probability of the end of a fixed trajectory; with NUTS, the mean of min(1,
     # exp(-energy error))
     acceptance_rate: float
