@@ -87,7 +87,6 @@ class LazyGroup(TyperGroup):
     """The commands; only the one that is called is imported."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return the names of the commands."""
         return list(entries())
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:

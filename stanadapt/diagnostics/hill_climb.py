@@ -20,8 +20,6 @@ Evaluate = Callable[[np.ndarray], tuple[float, np.ndarray, str]]
 
 
 class Ends(NamedTuple):
-    """The ends of climbs."""
-
     position: np.ndarray  # positions of the ends, shape (start, dim)
     log_density: np.ndarray  # log density at the ends, shape (start,)
     # Whether a climb stayed within the box, shape (start,). A climb that left it found no maximum:

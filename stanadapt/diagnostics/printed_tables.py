@@ -93,7 +93,6 @@ def html_table(titles: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def html_paragraphs(texts: Iterable[str]) -> str:
-    """Return plain texts as paragraphs in HTML."""
     return "".join(f"<p>{html.escape(text)}</p>" for text in texts)
 
 

@@ -48,7 +48,6 @@ class Judged:
         return results.statistics(self.fit)
 
     def attribute(self, name: str, default: Any = None) -> Any:
-        """Return an attribute of the fit."""
         return results.attribute(self.fit, name, default)
 
 

@@ -195,7 +195,6 @@ def value_and_gradient(density, position, gradient):
 
 @jit
 def value_of_program(density, position):
-    """`value` of a `Density`."""
     density.calls[VALUE_CALLS] += 1
     code, log_density = call_value(
         density.value_address, density.handle, density.value_propto, position

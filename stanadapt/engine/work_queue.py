@@ -110,7 +110,6 @@ def done_and_take(queue, slot):
 
 @inline
 def wait_until_done(queue, count):
-    """Wait until all of `count` slots are done."""
     spins = 0
     while queue[WORKERS] > 0 and _read(queue, DONE) < count:
         spins = spin_or_yield(queue, spins)

@@ -159,7 +159,6 @@ def storable(value: Any) -> Any:
 
 
 def group_names(fit: Fit) -> list[str]:
-    """Return the names of the groups of a fit."""
     if callable(fit.groups):
         return list(fit.groups())
     return [name.strip("/") for name in fit.groups if name != "/"]
@@ -240,7 +239,6 @@ def notes(fit: Fit) -> list[str]:
 
 
 def add_notes(fit: Fit, messages: Iterable[str]) -> None:
-    """Add messages to the notes in a fit."""
     every = [*notes(fit), *messages]
     fit.attrs["notes"] = storable(every)
     fit.attrs["note_codes"] = storable(codes_of(every))

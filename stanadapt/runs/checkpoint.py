@@ -28,8 +28,6 @@ SUMMARY = "summary"
 
 
 class Checkpoint(NamedTuple):
-    """The state of a chain."""
-
     counts: dict[str, Any]  # attributes of `Chain` that are numbers
     rng: dict[str, Any]  # state of its random number generator
     # counters of its density, and the last position without a finite density
@@ -168,7 +166,6 @@ class WriteCheckpoints(Keeper):
             self._hand_over(chain_file(self._number[id(chain)]), self.state_of(chain))
 
     def state_of(self, chain: Chain) -> dict[str, np.ndarray]:
-        """Return the checkpoint of a chain."""
         return checkpoint_of(chain, self.generation)
 
     def pooled(self, chains: list[Chain]) -> None:

@@ -30,7 +30,6 @@ class Failures(NamedTuple):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        """Attributes of the result."""
         found: dict[str, Any] = {}
         if self.edges:
             found["hard_edges"] = json.dumps([str(edge) for edge in self.edges])

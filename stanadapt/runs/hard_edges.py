@@ -27,8 +27,6 @@ SAME, LOWEST = 1e-6, 100.0
 
 
 class Edge(NamedTuple):
-    """An edge of one parameter."""
-
     coordinate: int  # its index among the unconstrained coordinates
     name: str  # the parameter as in results, such as "theta" or "x[2]"
     side: str  # "lower" or "upper"

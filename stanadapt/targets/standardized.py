@@ -95,7 +95,6 @@ class Standardized(Samplable):
 
     @property
     def has_pseudo_samples(self) -> bool:
-        """Whether the base has pseudo-samples."""
         return self.base.has_pseudo_samples
 
     @property

@@ -11,17 +11,14 @@ import numpy as np
 
 
 def logs(x: np.ndarray) -> np.ndarray:
-    """Return log(x)."""
     return _each(math.log, np.log, x)
 
 
 def exponentials(x: np.ndarray) -> np.ndarray:
-    """Return exp(x)."""
     return _each(math.exp, np.exp, x)
 
 
 def powers(x: np.ndarray, exponent: float) -> np.ndarray:
-    """Return x^exponent."""
     return _each(lambda one: math.pow(one, exponent), lambda all_: np.power(all_, exponent), x)
 
 

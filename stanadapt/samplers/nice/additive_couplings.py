@@ -51,7 +51,6 @@ class Workspace(NamedTuple):
 
 @jit
 def workspace(network):
-    """Return a Workspace with the sizes of a network."""
     z_size, v_size, units = network.mean.shape[0], 0, 0
     for k in range(network.widths.shape[0]):
         units += network.widths[k]

@@ -52,8 +52,6 @@ TENTHS = 10
 
 
 class Design(NamedTuple):
-    """Design of the moves."""
-
     leapfrogs: int  # largest number of leapfrogs of a trajectory; the number is uniform from 1
     coordinate_scale: float  # step of u for a step of x with scale 1; 0 in the Gibbs form
     target_accept: float  # acceptance rate to which the step size is tuned

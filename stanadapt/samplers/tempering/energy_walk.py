@@ -116,7 +116,6 @@ def bytes_of_files(settings: Any, dim: int) -> int:
 
 @jit
 def no_files(levels, rows, size):
-    """Return empty Files."""
     hot = levels - 1
     return Files(
         np.zeros((hot, rows, size)), np.zeros((hot, rows)),

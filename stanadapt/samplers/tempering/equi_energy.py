@@ -55,8 +55,6 @@ class Settings(NamedTuple):
 
 
 class State(NamedTuple):
-    """All chains and their files."""
-
     current: ValuePoint
     chains: engine.Chains
     files: engine.Files

@@ -75,7 +75,6 @@ class Tempered(NamedTuple):
 
 
 def no_replicas(rows: int, dim: int) -> Replicas:
-    """Return Replicas to be filled."""
     return Replicas(np.zeros((rows, 3, dim)), np.full((rows, 2), -np.inf))
 
 
@@ -91,7 +90,6 @@ def mix(temperature, log_target, log_reference):
 
 @inline
 def log_density_of(replicas, row, temperature):
-    """Tempered log density of a row."""
     return mix(temperature, replicas.logs[row, TARGET], replicas.logs[row, REFERENCE])
 
 
@@ -199,7 +197,6 @@ def evaluate_reference(path, replicas, row, with_gradient):
 
 @inline
 def copy_replica(source, row, target, into):
-    """Copy one row of Replicas into a row of other Replicas."""
     for part in range(3):
         copy(source.vectors[row, part], target.vectors[into, part])
     target.logs[into, TARGET] = source.logs[row, TARGET]

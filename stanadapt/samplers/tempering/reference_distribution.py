@@ -87,7 +87,6 @@ def log_density(reference, position):
 
 @inline
 def is_diagonal(reference):
-    """Whether the factor is diagonal."""
     return reference.factor.shape[0] < reference.mean.shape[0]
 
 

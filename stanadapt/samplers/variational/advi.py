@@ -80,8 +80,6 @@ LAST_RATE = 0.05
 
 
 class Ascent(NamedTuple):
-    """End of an ascent."""
-
     # location, factor: mu, shape (dim,), and L: lower triangle of shape (dim, dim), or (1, dim)
     # diagonal
     location: np.ndarray

@@ -80,7 +80,6 @@ def path_model(location: np.ndarray, factor: np.ndarray, transitions: int) -> Pa
 
 
 def path_work(dim: int, transitions: int) -> PathWork:
-    """Return the memory for a path."""
     return PathWork(
         np.zeros((transitions + 1, dim)), np.zeros((transitions, 2, dim)), np.empty(dim),
         np.empty(dim), np.empty(dim),

@@ -70,8 +70,6 @@ def low_rank_factor(scale: np.ndarray, steps: np.ndarray, slopes: np.ndarray) ->
 
 
 class Found(NamedTuple):
-    """Result of one path."""
-
     # the Gaussian with the highest ELBO; None if the density failed at the start, or at every point
     # at which the ELBO was estimated
     best: Gaussian | None

@@ -38,7 +38,6 @@ class Workspace(NamedTuple):
 
 @jit
 def workspace(dim, block):
-    """Return a Workspace for blocks of `block` coordinates."""
     return Workspace(np.empty(dim), np.empty(dim), np.arange(dim), np.empty((block, block)))
 
 
@@ -77,7 +76,6 @@ def log_approximation(q, degrees, position, work):
 
 @jit
 def draw(q, degrees, rng, work, out):
-    """Fill out with a draw of q."""
     fill_scaled(rng, degrees, work.noise)
     triangular.times(q.factor, work.noise, out)
     for i in range(out.shape[0]):

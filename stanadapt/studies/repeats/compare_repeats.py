@@ -205,7 +205,6 @@ def name_of_stan_nuts(samplers: Collection[str]) -> str:
 
 
 def _require_targets(targets: Any) -> dict[str, Target]:
-    """Return targets by name."""
     if not isinstance(targets, Mapping):
         target = require_target(targets)
         return {target.name: target}

@@ -217,7 +217,6 @@ Job = tuple[Target, Any]  # a target, and other data for its program, or None fo
 
 
 def _jobs(targets: Any, data: Any) -> dict[str, Job]:
-    """Return the jobs by name."""
     if data is not None:
         if isinstance(targets, Mapping | Sequence | Iterator | ValuesView):
             raise StanadaptError(

@@ -41,7 +41,6 @@ def summary_text(summary: pd.DataFrame, messages: list[Message]) -> str:
 
 
 def summary_html(summary: pd.DataFrame, messages: list[Message]) -> str:
-    """Return a summary as HTML with messages below."""
     titles, columns = summary_cells(summary)
     cells = [labels(summary), *([" ".join(cell) for cell in column] for column in columns)]
     table = printed_tables.html_table(["", *titles], zip(*cells, strict=True))

@@ -15,8 +15,6 @@ CHANCE = 1e-4  # that a fit without error seems to disagree, if its errors are e
 
 
 class Assessment(NamedTuple):
-    """The objections to each run."""
-
     reference: ReportedFit  # the run that the others are compared with
     sound: bool  # whether the reference itself passes every check
     # By label: largest differences of means and of sds from the reference, in joint Monte Carlo

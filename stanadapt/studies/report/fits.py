@@ -17,8 +17,6 @@ Repeats = dict[str, list[Any]]
 
 
 class ReportedFit(NamedTuple):
-    """One fit of a report."""
-
     name: str  # of its row
     repeat: int  # its number among the repeats of that row, from 0
     label: str  # its name in messages

@@ -62,8 +62,6 @@ OURS = ("stanadapt", "arviz", "matplotlib", "numpy")  # libraries that made the 
 
 
 class Origin(NamedTuple):
-    """The origin of the fits."""
-
     shared: list[tuple[str, str]]  # title and value of the fields that all fits share
     labels: list[str]  # names of the fits
     different: list[tuple[str, list[str]]]  # title of the other fields, with a value per fit

@@ -22,7 +22,6 @@ class TableData(dict):
 
 
 def is_table_file(path: Path) -> bool:
-    """Whether a file is a table by its name."""
     return path.name.lower().endswith(ENDINGS)
 
 

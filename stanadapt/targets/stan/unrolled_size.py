@@ -128,7 +128,6 @@ class _Reader:
         return Plain(sum(bool(_WORD.match(token)) for token in part), tuple(calls))
 
     def functions_of_block(self) -> dict[str, Function]:
-        """Read the block `functions`."""
         found: dict[str, Function] = {}
         while "(" in self.tokens[self.place :]:
             opening = self.tokens.index(Token("("), self.place)

@@ -132,7 +132,6 @@ def _version_of(compiler: tuple[str, ...], recipe: Recipe, changed: int) -> str:
 
 
 def _translate(recipe: Recipe, program: Program, header: Path) -> None:
-    """Translate the program to C++."""
     identifier = re.sub(r"\W", "_", program.name, flags=re.ASCII)
     # run-time messages contain this file name, so it is relative and named after the program
     source = header.with_name(f"{identifier}.stan")

@@ -14,8 +14,6 @@ DENSITY_BLOCKS = ("functions", "transformed parameters", "model")
 
 
 class Fault(NamedTuple):
-    """A fault of a function of Stan."""
-
     function: str  # name of the function
     fixed: tuple[int, int, int]  # first release without the fault
     effect: str  # in words

@@ -49,7 +49,6 @@ class Compilation(NamedTuple):
     build: Callable[[Path], None]  # compiles the program in a folder
 
     def library(self, program: Program) -> Library:
-        """Return the library, which is cached."""
         found = build_cache.find_or_build(program.name, self.key, self.build)
         return Library(found.folder / self.file, self.key, found.seconds)
 
