@@ -20,6 +20,7 @@ def copy(source, target):
 
 @inline
 def squared_norm(vector):
+    """Return the sum of squares."""
     return inner_product(vector, vector, vector.shape[0])
 
 
