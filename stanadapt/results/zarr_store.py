@@ -17,18 +17,7 @@ import numpy as np
 import xarray as xr
 
 from stanadapt.errors import StanadaptError
-from stanadapt.results.arviz_object import Fit, read_groups
-from stanadapt.results.files import (
-    as_path,
-    check_writable,
-    encoding,
-    partial_path,
-    prepare_groups,
-    read_fit,
-    report_failures,
-    storable_attributes,
-)
-from stanadapt.results.storable import require_storable
+from stanadapt.results import arviz_object, files, storable
 
 MARKS = (".zgroup", "zarr.json")  # files at the root of a store, of the formats 2 and 3
 
@@ -40,14 +29,14 @@ def is_store(path: Path) -> bool:
 
 def check_store(path: Any) -> Path:
     """Check, before sampling, that a store can be written at a path; return the path."""
-    path = as_path(path)
+    path = files.as_path(path)
     _require_zarr()
     if path.exists() and not is_store(path):
         raise StanadaptError(
             "not_writable",
             f"{path} exists, and is not a zarr store that could be replaced. Choose another name.",
         )
-    check_writable(path.with_name(f"{path.name}.partial"))
+    files.check_writable(path.with_name(f"{path.name}.partial"))
     return path
 
 
@@ -60,13 +49,13 @@ def save_store(
     compression: int,
 ) -> Path:
     """Write the groups of a fit to a store; an older one is replaced by a complete one."""
-    require_storable(groups)
+    storable.require_storable(groups)
     path = check_store(path)
     options: dict[str, Any] = {"mode": "a", "zarr_format": 2, "consolidated": False}
-    with report_failures(path), _replace_folder(path) as partial:
-        xr.Dataset(attrs=storable_attributes(attributes)).to_zarr(partial, **options)
-        for name, data in prepare_groups(groups).items():
-            kept = encoding(name, data, float32, compression)
+    with files.report_failures(path), _replace_folder(path) as partial:
+        xr.Dataset(attrs=files.storable_attributes(attributes)).to_zarr(partial, **options)
+        for name, data in files.prepare_groups(groups).items():
+            kept = files.encoding(name, data, float32, compression)
             encodings = {key: _of_zarr(one, compression) for key, one in kept.items()}
             data.to_zarr(partial, group=name, encoding=encodings, **options)
         import zarr
@@ -75,17 +64,17 @@ def save_store(
     return path
 
 
-def load_store(path: Path) -> Fit:
+def load_store(path: Path) -> arviz_object.Fit:
     """Read a fit from a store into memory, as an object of the installed ArviZ."""
     _require_zarr()
-    return read_fit(path, _read)
+    return files.read_fit(path, _read)
 
 
 def _read(path: Path) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of stores without an index, and of damaged ones
-            fit = read_groups(path, "zarr")
+            fit = arviz_object.read_groups(path, "zarr")
     except _metadata_error() as error:
         raise ValueError(error) from None
     for name, value in fit.attrs.items():
@@ -120,7 +109,7 @@ def _of_zarr(one: dict[str, Any], compression: int) -> dict[str, Any]:
 @contextlib.contextmanager
 def _replace_folder(path: Path) -> Iterator[Path]:
     """Replace a folder as a whole; see `replace_file`."""
-    partial = partial_path(path)
+    partial = files.partial_path(path)
     old = partial.with_suffix(".old")
     try:
         yield partial

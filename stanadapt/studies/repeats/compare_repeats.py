@@ -25,16 +25,8 @@ from stanadapt.runs.choose_sampler import AUTO, DEFAULT, require_sampler
 from stanadapt.runs.sample import sample
 from stanadapt.runs.stan_nuts.stan_nuts import choose_engine, stan_nuts
 from stanadapt.runs.workers import require_executor
-from stanadapt.studies.repeats.picture import as_pdf
+from stanadapt.studies.repeats import picture, rows
 from stanadapt.studies.repeats.result import RepeatedComparison
-from stanadapt.studies.repeats.rows import (
-    LATEX,
-    PICTURE,
-    RepeatRows,
-    compile_first,
-    make_row,
-    repeat_seed,
-)
 from stanadapt.targets.target import Target, require_target
 
 NO_NUTS = "none"  # the engine that leaves Stan's NUTS out
@@ -145,7 +137,7 @@ def compare_repeats(
         described = {stan_name: {"engine": choose_engine(engine)}, **described}
     settings = {**common, **lengths, "inits": digest_of(inits), "variables": _sort_names(var_names)}
     del settings["show_progress"]
-    stored = RepeatRows(run)
+    stored = rows.RepeatRows(run)
     seed = _choose_seed(seed, None if force else stored.earlier())
     if stored.path is not None:
         results.check_writable(stored.path)
@@ -164,8 +156,8 @@ def compare_repeats(
         stored.table(), stored.origin, list(described), repeats, interrupted, list(targets)
     )
     if run is not None:
-        stored.write_file(LATEX, result.to_latex())
-        stored.write_file(PICTURE, as_pdf(result.plot()))
+        stored.write_file(rows.LATEX, result.to_latex())
+        stored.write_file(rows.PICTURE, picture.as_pdf(result.plot()))
     return result
 
 
@@ -240,7 +232,7 @@ def _require_references(given: Any, targets: dict[str, Target]) -> dict[str, Any
 
 
 def _make_missing(
-    stored: RepeatRows,
+    stored: rows.RepeatRows,
     jobs: dict[tuple[str, str], _Job],
     references: dict[str, Any],
     var_names: Collection[str] | None,
@@ -263,10 +255,10 @@ def _make_missing(
             try:
                 if key not in compiled:
                     bar.update(progress, description=f"{task}, compiling")
-                    compile_first(job.draw, iter_warmup)
+                    rows.compile_first(job.draw, iter_warmup)
                 bar.update(progress, description=task)
-                row = make_row(
-                    name, i, repeat_seed(seed, i), job.draw, var_names, job.compiled_before,
+                row = rows.make_row(
+                    name, i, rows.repeat_seed(seed, i), job.draw, var_names, job.compiled_before,
                     quiet=key in compiled, reference=references.get(target),
                 )  # fmt: skip
             except KeyboardInterrupt:
