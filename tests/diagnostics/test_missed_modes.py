@@ -204,22 +204,15 @@ def test_separate_regions_of_chains(dim):
     assert separate_regions(columns(x)) == 3
 
 
-def test_a_narrow_chain_inside_a_wide_one_is_not_separate():
-    x = np.random.default_rng(1).normal(size=(3, 500, 2))
-    x[2] *= 0.5
-    assert separate_regions(columns(x)) == 1
-
-
-def test_a_chain_in_one_of_the_modes_of_another_is_not_separate():
-    rng = np.random.default_rng(4)
-    x = rng.normal(size=(2, 500, 2))
-    x[0, :, 0] += 9 * rng.integers(0, 4, 500)
-    assert separate_regions(columns(x)) == 1
-
-
-def test_slow_chains_are_not_separate():
+def test_slow_nested_and_partly_stuck_chains_are_not_separate():
+    """A narrow chain inside wide ones, and a chain in one of the modes of another."""
+    narrow, rng = np.random.default_rng(1).normal(size=(3, 500, 2)), np.random.default_rng(4)
+    narrow[2] *= 0.5
+    modes = rng.normal(size=(2, 500, 2))
+    modes[0, :, 0] += 9 * rng.integers(0, 4, 500)
     rng = np.random.default_rng(2)
-    assert all(separate_regions(columns(walk(rng, 4, 1000, 2, 0.98))) == 1 for _ in range(5))
+    for x in (narrow, modes, *(walk(rng, 4, 1000, 2, 0.98) for _ in range(5))):
+        assert separate_regions(columns(x)) == 1
 
 
 def test_each_chain_is_described_once_for_all_pairs(monkeypatch):

@@ -318,11 +318,6 @@ def test_a_notebook_shows_a_table_with_messages(table):
     assert page.count("<p>") == len(table.attrs["messages"])
 
 
-def test_a_part_of_the_table_is_an_ordinary_frame(table):
-    for part in (table[table["weight"] > 0.5], table.drop(columns="weight")):
-        assert type(part).__name__ == "DataFrame"
-
-
 def test_scalar_columns_can_be_written(table, tmp_path):
     flat = table.scalar_columns()
     assert flat.loc[2, "x[1]"] == pytest.approx(9, abs=0.01)

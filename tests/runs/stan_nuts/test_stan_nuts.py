@@ -153,10 +153,14 @@ def test_one_chain(target):
     assert np.size(results.attribute(fit, "warmup_seconds")) == 1
 
 
-@pytest.mark.parametrize("backend", ["pymc", None, ["stanli"]])
-def test_other_backends_are_rejected(target, backend):
-    with raises("unknown_backend", "auto", "cmdstan", "stanli", repr(backend)):
-        sa.stan_nuts(target, backend=backend, **SHORT)
+@pytest.mark.parametrize(("wrong", "code", "facts"), [
+    *[({"backend": one}, "unknown_backend", ["auto", "cmdstan", "stanli", repr(one)])
+      for one in ("pymc", None, ["stanli"])],
+    ({"backend": "stanli", "metric": "dense"}, "unknown_metric", ["'dense'", "diag_e", "unit_e"]),
+])  # fmt: skip
+def test_other_choices_are_rejected(target, wrong, code, facts):
+    with raises(code, *facts):
+        sa.stan_nuts(target, **SHORT, **wrong)
 
 
 def test_settings_reach_the_engine(target):
@@ -398,11 +402,6 @@ def test_a_unit_metric_pays_for_unequal_scales(backend):
         assert least < values(fit, "n_steps", "sample_stats").mean() < most
     if backend == "cmdstan":
         assert json.loads(fit.attrs["inverse_metric"]) == [[1.0, 1.0]] * 2
-
-
-def test_an_unknown_metric(target):
-    with raises("unknown_metric", "'dense'", "diag_e", "unit_e"):
-        sa.stan_nuts(target, backend="stanli", metric="dense", **SHORT)
 
 
 RANDOM = """

@@ -25,7 +25,7 @@ from tests.helpers.codes import raises, warns
 from tests.helpers.driven_runs import sample_with
 from tests.helpers.repository import ROOT
 from tests.helpers.sampler_settings import FASTER, VARIANTS
-from tests.helpers.seldom_parameters import soak_except
+from tests.helpers.seldom_parameters import slow_except, soak_except
 from tests.helpers.short_runs import assert_same_draws, assert_same_fit
 
 # unequal scales, a bounded parameter, and random generated quantities
@@ -90,17 +90,14 @@ def test_every_sampler_draws_the_same(target, name):
     assert_same_fit(here, there)
 
 
-def test_extra_groups_are_saved(target):
-    options = {"save_warmup": True, "save": "unconstrained", "thin": 2}
-    there = draw(target, "whitened_hmc", options, executor=Post())
-    assert_same_fit(draw(target, "whitened_hmc", options), there)
+EXTRA = "whitened_hmc", {"save_warmup": True, "save": "unconstrained", "thin": 2}
+OF_PRIOR = "parallel_tempering", {"prior_data": {"prior": 1}, "threads_per_chain": 2}
 
 
-@pytest.mark.slow
-def test_the_program_under_prior_data_is_made_by_workers(target):
-    options = {"prior_data": {"prior": 1}, "threads_per_chain": 2}
-    there = draw(target, "parallel_tempering", options, executor=Post())
-    assert_same_fit(draw(target, "parallel_tempering", options), there)
+@pytest.mark.parametrize(("name", "options"), slow_except([EXTRA], [EXTRA, OF_PRIOR]))
+def test_extra_groups_and_the_program_under_prior_data_come_from_workers(target, name, options):
+    there = draw(target, name, options, executor=Post())
+    assert_same_fit(draw(target, name, options), there)
 
 
 @pytest.mark.slow
