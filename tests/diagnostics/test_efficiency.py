@@ -32,6 +32,18 @@ def replicates():
     return efficiency({str(i): x for i, x in enumerate(draws)})
 
 
+def test_infinite_and_missing_values_give_missing_numbers():
+    """A column with NaN is listed, with NaN, so that its failure is visible."""
+    x = autoregression(0.3, (2, 100))
+    missing, infinite = x.copy(), x.copy()
+    missing[0, 3], infinite[1, 7] = np.nan, np.inf
+    result = efficiency({"x": x, "missing": missing, "infinite": infinite})
+    assert result.names == ["x", "missing", "infinite"]
+    assert np.isfinite(result.ess_bulk[0])
+    assert np.isnan(result.ess_bulk[1])
+    assert np.isnan(result.ess_bulk[2])
+
+
 @pytest.mark.parametrize("rho", [-0.4, 0.0, 0.6, 0.9])
 def test_known_ess(rho):
     """Over 40 replicates the mean ESS is within 5 errors, of at most 3 % each, of the truth."""
