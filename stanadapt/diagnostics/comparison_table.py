@@ -3,7 +3,6 @@
 from typing import Any, NamedTuple
 
 import pandas as pd
-from rich.console import Console
 
 from stanadapt.diagnostics import printed_tables
 from stanadapt.errors import Message
@@ -64,27 +63,20 @@ class Comparison(printed_tables.PrintedFrame):
     def _is_complete(self) -> bool:
         return set(self.columns) >= NEEDED and set(self.attrs.get("reasons", ())) == {*self.index}
 
-    def _show(self, console: Console) -> None:
-        show_table(self, console)
-
-    def _as_html(self) -> str:
-        tables = [_part_as_html(*part) for part in parts(self)]
-        return "".join(tables) + printed_tables.html_paragraphs(remarks(self))
+    def _printed(self) -> printed_tables.Printed:
+        return printed_table(self)
 
 
-def _part_as_html(title: str, part: pd.DataFrame, columns: dict[str, Column]) -> str:
-    shown = cells(part, columns)
-    rows = zip(part.index, zip(*shown.values(), strict=True), strict=True)
-    return printed_tables.html_table([title, *shown], ([str(name), *row] for name, row in rows))
-
-
-def show_table(table: pd.DataFrame, console: Console) -> None:
-    """Print a comparison, as wide as the console is, and the remarks on it."""
-    for title, part, columns in parts(table):
-        ranks = {column.title: column.rank for column in columns.values()}
-        names = [str(name) for name in part.index]
-        printed_tables.show_columns(title, names, cells(part, columns), ranks, console)
-    printed_tables.print_texts(remarks(table), console)
+def printed_table(table: pd.DataFrame) -> printed_tables.Printed:
+    """Return the parts of a comparison, and the remarks on it."""
+    tables = [
+        printed_tables.PrintedTable(
+            title, [str(name) for name in part.index], cells(part, columns),
+            {column.title: column.rank for column in columns.values()},
+        )
+        for title, part, columns in parts(table)
+    ]  # fmt: skip
+    return printed_tables.Printed(tables, remarks(table))
 
 
 def parts(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame, dict[str, Column]]]:

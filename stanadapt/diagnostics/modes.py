@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import scipy
-from rich.console import Console
-from rich.table import Table
 
 from stanadapt import results
 from stanadapt.diagnostics import printed_tables
@@ -46,33 +44,18 @@ class Modes(printed_tables.PrintedFrame):
     def _is_complete(self) -> bool:
         return {"weight", "error", "log_density", "position"} <= set(self.columns)
 
-    def _show(self, console: Console) -> None:
-        titles, rows = self._cells()
-        printed = Table(box=None, header_style="bold")
-        for title in titles:
-            printed.add_column(title.replace("[", r"\["), justify="right")
-        for row in rows:
-            printed.add_row(*row)
-        console.print(printed)
-        printed_tables.print_texts(self.attrs.get("messages", []), console)
-
-    def _as_html(self) -> str:
-        below = printed_tables.html_paragraphs(self.attrs.get("messages", []))
-        return printed_tables.html_table(*self._cells()) + below
-
-    def _cells(self) -> tuple[list[str], list[list[str]]]:
-        """Return titles, and the cells of each row."""
+    def _printed(self) -> printed_tables.Printed:
         positions = [results.scalars(position) for position in self["position"]]
         names = list(dict.fromkeys(name for position in positions for name in position))
-        names = names[:SHOWN_COLUMNS]
         chains = [name for name in self.columns if name.startswith("weight_")][:SHOWN_CHAINS]
-        titles = ["mode", "weight", "error", *(c.replace("weight_", "chain ") for c in chains)]
-        rows = []
-        for (number, row), position in zip(self.iterrows(), positions, strict=True):
-            cells = [str(number), *(f"{row[name]:.3f}" for name in ("weight", "error", *chains))]
-            cells.append("" if np.isnan(row["log_density"]) else f"{row['log_density']:.2f}")
-            rows.append(cells + [f"{position[n]:.4g}" if n in position else "" for n in names])
-        return [*titles, "log density", *names], rows
+        titles = {c: c.replace("weight_", "chain ") for c in ("weight", "error", *chains)}
+        shown = {title: [f"{x:.3f}" for x in self[name]] for name, title in titles.items()}
+        shown["log density"] = ["" if np.isnan(x) else f"{x:.2f}" for x in self["log_density"]]
+        for name in names[:SHOWN_COLUMNS]:
+            shown[name] = [f"{x[name]:.4g}" if name in x else "" for x in positions]
+        numbers = [str(number) for number in self.index]
+        table = printed_tables.PrintedTable("mode", numbers, shown, {})
+        return printed_tables.Printed([table], self.attrs.get("messages", []))
 
     def scalar_columns(self) -> pd.DataFrame:
         """Return a table with one column per scalar parameter in place of `position`."""

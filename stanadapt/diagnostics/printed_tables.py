@@ -7,7 +7,7 @@ import html
 import io
 import os
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 from rich.console import Console
@@ -108,6 +108,42 @@ def plain_console() -> tuple[Console, io.StringIO]:
     return Console(file=stream, width=PIPE_WIDTH if wide else terminal.width, **plain), stream
 
 
+class PrintedTable(NamedTuple):
+    """Rows by name, for text and HTML: as for `show_columns`."""
+
+    head: str
+    names: list[str]
+    shown: dict[str, list[str]]
+    ranks: dict[str, int]
+
+    def as_html(self) -> str:
+        rows = zip(self.names, *self.shown.values(), strict=True)
+        lines = ([" ".join(cell.split("\n")) for cell in row] for row in rows)
+        return html_table([self.head, *self.shown], lines)
+
+
+class Printed(NamedTuple):
+    """Tables, and texts below."""
+
+    tables: list[PrintedTable]
+    below: Iterable[str] = ()
+
+    def show(self, console: Console) -> None:
+        """Print as wide as the console is."""
+        for table in self.tables:
+            show_columns(*table, console)
+        print_texts(self.below, console)
+
+    def as_text(self) -> str:
+        """Return the text, as wide as the terminal."""
+        console, stream = plain_console()
+        self.show(console)
+        return stream.getvalue().rstrip("\n")
+
+    def as_html(self) -> str:
+        return "".join(table.as_html() for table in self.tables) + html_paragraphs(self.below)
+
+
 class PrintedFrame(pd.DataFrame):
     """A data frame that prints as a table with texts below; parts of it are ordinary frames."""
 
@@ -120,21 +156,15 @@ class PrintedFrame(pd.DataFrame):
         """Whether the frame has all printed columns; if not, it prints as an ordinary frame."""
         return True
 
-    def _show(self, console: Console) -> None:
-        raise NotImplementedError
-
-    def _as_html(self) -> str:
+    def _printed(self) -> Printed:
+        """What is printed of a complete frame."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        if not self._is_complete:
-            return super().__repr__()
-        console, stream = plain_console()
-        self._show(console)
-        return stream.getvalue().rstrip("\n")
+        return self._printed().as_text() if self._is_complete else super().__repr__()
 
     def _repr_html_(self) -> str | None:
-        return self._as_html() if self._is_complete else super()._repr_html_()
+        return self._printed().as_html() if self._is_complete else super()._repr_html_()
 
 
 def print_texts(texts: Iterable[str], console: Console) -> None:

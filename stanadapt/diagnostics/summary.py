@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
 
 from stanadapt import results
 from stanadapt.diagnostics import mixing
@@ -209,20 +208,9 @@ def _rows(columns: dict[str, np.ndarray], measure: mixing.MixingCache) -> np.nda
 class Summary(tables.PrintedFrame):
     """Estimates and their precision: a data frame that prints with as many digits as are known."""
 
-    def _show(self, console: Console) -> None:
-        show(self, console)
-
-    def _as_html(self) -> str:
-        names, shown = cells(self)
-        rows = zip(names, zip(*shown.values(), strict=True), strict=True)
-        return tables.html_table(["", *shown], ([name, *row] for name, row in rows))
-
-
-def show(table: pd.DataFrame, console: Console) -> None:
-    """Print a summary, as wide as the console is."""
-    names, shown = cells(table)
-    ranks = dict([*TITLES.values(), *CONTROLLED.values()])
-    tables.show_columns("", names, shown, ranks, console)
+    def _printed(self) -> tables.Printed:
+        ranks = dict([*TITLES.values(), *CONTROLLED.values()])
+        return tables.Printed([tables.PrintedTable("", *cells(self), ranks)])
 
 
 def cells(table: pd.DataFrame) -> tuple[list[str], dict[str, list[str]]]:

@@ -7,8 +7,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import stanio
-from rich.console import Console
-from rich.table import Table
 
 from stanadapt.diagnostics import printed_tables
 from stanadapt.engine.console import slow_step
@@ -65,26 +63,14 @@ class Optimum(printed_tables.PrintedFrame):
     def _is_complete(self) -> bool:
         return list(self.columns) == ["mode", "sd"]
 
-    def _show(self, console: Console) -> None:
-        printed = Table(box=None, header_style="bold")
-        printed.add_column("", justify="left")
-        for title in self.columns:
-            printed.add_column(title, justify="right")
-        for name, *cells in self._cells():
-            printed.add_row(name.replace("[", r"\["), *cells)
-        console.print(printed)
-        printed_tables.print_texts(self._texts(), console)
-
-    def _as_html(self) -> str:
-        below = printed_tables.html_paragraphs(self._texts())
-        return printed_tables.html_table(["", *self.columns], self._cells()) + below
-
-    def _cells(self) -> list[list[str]]:
+    def _printed(self) -> printed_tables.Printed:
         head = self.head(SHOWN)
-        rows = zip(head.index, head.to_numpy(), strict=True)
-        return [
-            [str(name), *("" if np.isnan(x) else f"{x:.4g}" for x in row)] for name, row in rows
-        ]
+        shown = {
+            str(title): ["" if np.isnan(x) else f"{x:.4g}" for x in column]
+            for title, column in head.items()
+        }
+        table = printed_tables.PrintedTable("", [str(name) for name in head.index], shown, {})
+        return printed_tables.Printed([table], self._texts())
 
     def _texts(self) -> list[str]:
         more = [f"{len(self) - SHOWN:,} more rows"] if len(self) > SHOWN else []

@@ -211,7 +211,7 @@ def test_the_text_of_a_table_has_all_columns(monkeypatch, capsys):
 def test_a_narrow_pipe_does_not_break_words():
     stream = io.StringIO()
     table = sa.compare({"a_name_of_some_length": normal(1), "nuts": nuts(2)})
-    comparison_table.show_table(table, Console(file=stream))
+    comparison_table.printed_table(table).show(Console(file=stream))
     assert "a_name_of_some_length" in stream.getvalue()
     assert "nan" not in stream.getvalue().lower()
 

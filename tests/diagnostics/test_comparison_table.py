@@ -28,7 +28,9 @@ def table():
 
 def printed(table, width):
     stream = io.StringIO()
-    comparison_table.show_table(table, Console(file=stream, width=width, force_terminal=True))
+    comparison_table.printed_table(table).show(
+        Console(file=stream, width=width, force_terminal=True)
+    )
     return re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
 
 

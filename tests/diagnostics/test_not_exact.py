@@ -56,7 +56,7 @@ def test_the_bias_is_measured_in_units_of_the_baseline(fits):
 def test_they_are_listed_separately(fits):
     table = sa.compare(fits, budget="seconds")
     stream = io.StringIO()
-    comparison_table.show_table(table, Console(file=stream, width=160))
+    comparison_table.printed_table(table).show(Console(file=stream, width=160))
     text = stream.getvalue()
     first, second = text.split("not exact  ", 1)
     assert [line.split()[0] for line in first.splitlines()] == ["fit", "hmc", "nuts"]

@@ -11,7 +11,7 @@ from stanadapt.results import write_text
 from stanadapt.studies.repeats.page import repeats_page
 from stanadapt.studies.repeats.picture import draw_repeats
 from stanadapt.studies.repeats.summary import describe, summarize
-from stanadapt.studies.repeats.table import summary_html, summary_text, to_latex
+from stanadapt.studies.repeats.table import printed_summary, to_latex
 
 
 class RepeatedComparison:
@@ -55,10 +55,10 @@ class RepeatedComparison:
         self.messages = describe(rows, self.summary)
 
     def __repr__(self) -> str:
-        return summary_text(self.summary, self.messages)
+        return printed_summary(self.summary, self.messages).as_text()
 
     def _repr_html_(self) -> str:
-        return summary_html(self.summary, self.messages)
+        return printed_summary(self.summary, self.messages).as_html()
 
     def to_latex(self) -> str:
         """Return the summary as a tabular for the LaTeX package booktabs."""

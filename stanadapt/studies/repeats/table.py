@@ -26,25 +26,16 @@ SPECIAL = {
 }  # fmt: skip
 
 
-def summary_text(summary: pd.DataFrame, messages: list[Message]) -> str:
-    """Return a summary as text with messages below, as wide as the terminal."""
-    console, stream = printed_tables.plain_console()
+def printed_summary(summary: pd.DataFrame, messages: list[Message]) -> printed_tables.Printed:
+    """Return a summary for text and HTML, with messages below."""
     ranks = {column.title: column.rank for column in COLUMNS.values()}
     shown = {
         COLUMNS[name].title: ["\n".join(cell) for cell in column]
         for name, column in _cells(summary).items()
     }
     head = ": ".join(summary.index.names)
-    printed_tables.show_columns(head, labels(summary), shown, ranks, console)
-    printed_tables.print_texts(messages, console)
-    return stream.getvalue().rstrip("\n")
-
-
-def summary_html(summary: pd.DataFrame, messages: list[Message]) -> str:
-    titles, columns = summary_cells(summary)
-    cells = [labels(summary), *([" ".join(cell) for cell in column] for column in columns)]
-    table = printed_tables.html_table(["", *titles], zip(*cells, strict=True))
-    return table + printed_tables.html_paragraphs(messages)
+    table = printed_tables.PrintedTable(head, labels(summary), shown, ranks)
+    return printed_tables.Printed([table], messages)
 
 
 def summary_cells(summary: pd.DataFrame) -> tuple[list[str], list[list[list[str]]]]:

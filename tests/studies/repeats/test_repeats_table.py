@@ -6,7 +6,7 @@ from unittest import mock
 import pytest
 
 from stanadapt.studies.repeats.summary import describe, summarize
-from stanadapt.studies.repeats.table import escape_latex, summary_html, summary_text, to_latex
+from stanadapt.studies.repeats.table import escape_latex, printed_summary, to_latex
 from tests.helpers.made_up_repeats import row, table
 
 NAMES = ["pseudo_extended", "nuts"]
@@ -25,7 +25,7 @@ def rows():
 def printed(rows, width, names=NAMES):
     summary = summarize(rows, names, 5)
     with mock.patch.dict("os.environ", COLUMNS=str(width)):
-        return summary_text(summary, describe(rows, summary))
+        return printed_summary(summary, describe(rows, summary)).as_text()
 
 
 @pytest.mark.parametrize("width", [80, 100, 160])
@@ -77,7 +77,7 @@ def test_a_sampler_that_failed_has_a_line(rows):
 
 def test_html(rows):
     summary = summarize(rows, NAMES, 5)
-    html = summary_html(summary, describe(rows, summary))
+    html = printed_summary(summary, describe(rows, summary)).as_html()
     for text in ("<td>pseudo_extended</td>", "45,679 27,901–96,790", "<th>ESS/s</th>"):
         assert text in html
 
