@@ -134,16 +134,6 @@ def test_attributes_record_how_a_result_was_made(shapes, plain):
     assert "created_at" in attrs
 
 
-@pytest.mark.parametrize("chains", [1, 2])
-def test_seconds_are_per_chain(shapes, chains):
-    attrs = draw(shapes, chains=chains).attrs
-    for name in ("warmup_seconds", "sampling_seconds"):
-        seconds = np.atleast_1d(results.arviz_object.decoded(attrs[name]))
-        assert (seconds.shape, seconds.dtype.kind) == ((chains,), "f")
-        assert ((seconds > 0) & (seconds < 60)).all()
-    assert attrs["compile_seconds"] >= 0
-
-
 def test_counts_add_up(shapes):
     """gad_mala: one gradient per iteration and one at the start; kept rows hold all of them."""
     fit = draw(shapes, save_warmup=True, thin=1)

@@ -65,11 +65,6 @@ def test_a_wrong_value_is_named_with_its_bounds(target, change, facts, partial):
         start(target, change if partial else {**INSIDE, **change})
 
 
-def test_a_simplex_is_blamed_for_its_own_sum(target):
-    with raises("invalid_position", "p is not a simplex"):
-        start(target, {**INSIDE, "p": [0.5, 0.6, 0.7]})
-
-
 def test_a_bound_may_be_another_parameter():
     code = "parameters { real low; real<lower=low> high; } model { }"
     moving = sa.Target(code, backend="stanli", show_progress=False)

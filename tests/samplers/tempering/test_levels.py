@@ -12,7 +12,6 @@ from scipy.special import logsumexp, softmax
 
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.samplers.tempering import levels as engine
-from stanadapt.samplers.tempering import tours
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z
 from stanadapt.samplers.tempering.levels import BEEN_HOT, LEVEL, MOVES, NO_INDEX, WEIGHT
 from stanadapt.samplers.tempering.moves import MoveKernel
@@ -135,31 +134,6 @@ def test_learning_tunes_steps_to_the_acceptance_that_is_asked_for():
     learned = walker.ladder.levels.copy()
     _excursions(walker, x, np.full(3000, 3), 50, np.random.default_rng(14), False)
     np.testing.assert_array_equal(walker.ladder.levels, learned)
-
-
-@pytest.mark.soak
-def test_the_error_of_the_ratio_is_that_of_repeated_runs():
-    """60 runs: standardized errors have variance 1, +- 0.6 being 3.3 of its standard errors."""
-    truth = exact_constants()[3] - exact_constants()[0]
-    surprises = []
-    for seed in range(60):
-        walker = make_walker()
-        x = TemperedDistribution(1.0).draws(1, np.random.default_rng(seed))
-        rng = np.random.default_rng(100 + seed)
-        _place(walker, x[0], 3)
-        for _ in range(500):
-            engine.excursion(walker, 0.8, False, LONGEST, rng)
-        visits, log_z = walker.visits[1], walker.ladder.levels[:4, LOG_Z]
-        found = log_z[3] - log_z[0] + np.log(visits[3] / visits[0])
-        error = tours.log_ratio_error(walker.tours)
-        assert 0 < error < 0.5
-        surprises.append((found - truth) / error)
-    assert 0.6 < np.mean(np.square(surprises)) < 1.6
-    assert abs(np.mean(surprises)) < 4 / np.sqrt(60)
-
-
-def test_without_tours_there_is_no_error():
-    assert np.isnan(tours.log_ratio_error(make_walker().tours))
 
 
 def draw_extended(pseudo, replicates, seed):

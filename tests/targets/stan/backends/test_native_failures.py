@@ -229,10 +229,7 @@ def test_output_of_the_program_is_printed_by_python(moody, capsys):
     assert capsys.readouterr() == ("a is -0.5\n", "")
     target.model.log_density(HERE, propto=False)
     assert capsys.readouterr().out == "a is -0.5\n"
-
-
-def test_output_before_a_rejection_is_printed_once(moody, capsys):
-    target = moody(3)
+    # what comes before a rejection is printed once
     assert "model at 0.5" in target.evaluate(THERE)[2]
     assert capsys.readouterr().out == "a is 0.5\n"
     target.evaluate(HERE)
@@ -300,27 +297,3 @@ def test_a_library_of_another_machine_is_rebuilt(good, library):
     marker.write_text(json.dumps(recorded | {"files": files}))
     assert build_cache.find(good.name, marker.stem.rsplit("-", 1)[1]) == file.parent
     assert_rebuilt_and_equal(good, file)
-
-
-def test_headers_that_do_not_compile_are_reported(own_cache, monkeypatch):
-    with monkeypatch.context() as patch:
-        flags = [*cmdstan.SHARED_FLAGS, "-include", "no_such_header.hpp"]
-        patch.setattr(cmdstan, "SHARED_FLAGS", flags)
-        facts = ["headers", "no_such_header.hpp", "`stanadapt doctor`"]
-        refused("compilation_failed", facts, NORMAL)
-    assert [path.name for path in own_cache.iterdir() if path.is_dir()] == []
-
-
-def test_cpp_code_that_does_not_compile_is_reported(own_cache, monkeypatch):
-    translate = cmdstan._translate
-
-    def damaged(recipe, program, header):
-        translate(recipe, program, header)
-        header.write_text(header.read_text() + "\n#error damaged on purpose\n")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(cmdstan, "_translate", damaged)
-        refused("compilation_failed", ["program", "CmdStan", "damaged on purpose"], NORMAL)
-    assert [path.name for path in own_cache.iterdir() if path.is_dir()] == []
-    target = sa.Target(NORMAL, backend="cmdstan", show_progress=False)
-    assert target.evaluate(HERE)[0] == pytest.approx(-0.125)

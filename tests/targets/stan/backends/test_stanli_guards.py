@@ -160,15 +160,6 @@ def test_a_density_that_is_finite_only_far_away_is_not_refused():
 
 
 @pytest.mark.parametrize(
-    "matrix", [np.zeros((2, 3)), np.zeros(6), np.zeros((6, 1)), np.zeros((1, 3, 2))]
-)
-def test_data_of_the_wrong_shape_are_refused(matrix):
-    code = "data { matrix[3, 2] M; } parameters { real x; } model { x ~ normal(sum(M), 1); }"
-    with raises("data_wrong_shape", "`matrix[3, 2] M`"):
-        sa.Target(code, {"M": matrix})
-
-
-@pytest.mark.parametrize(
     "quantity", ["real t = trace(M);", "complex z = to_complex(M[1, 1], 1);"]
 )  # fmt: skip
 def test_quantities_are_never_silently_dropped(quantity):
