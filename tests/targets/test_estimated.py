@@ -8,10 +8,10 @@ import pytest
 import stanadapt as sa
 from stanadapt.engine.density import make_density
 from stanadapt.engine.points import ValuePoint, proposed, unused_value, value_at
-from stanadapt.errors import StanadaptError, StanadaptWarning
+from stanadapt.errors import StanadaptWarning
 from stanadapt.samplers import registered
 from stanadapt.targets import noise
-from tests.helpers.codes import raises, warns
+from tests.helpers.codes import raises, raises_in, warns
 from tests.helpers.command_line import call
 from tests.helpers.noisy_program import MEAN, PROGRAM, SD
 from tests.helpers.seldom_parameters import slow_except
@@ -177,16 +177,13 @@ SAMPLERS_WITH_GRADIENTS = [n for n, sampler in SAMPLERS.items() if sampler.uses_
 
 @pytest.mark.parametrize("name", SAMPLERS_WITH_GRADIENTS)
 def test_samplers_with_gradients_are_refused(target, name):
-    with pytest.raises(StanadaptError) as caught:
+    with raises_in("settings", name, "rwm"):
         sa.sample(target, name, seed=1)
-    assert caught.value.stage == "settings"
-    assert all(fact in caught.value.message for fact in (name, "rwm"))
 
 
 def test_a_sampler_of_several_evaluations_per_move_is_refused(target):
-    with pytest.raises(StanadaptError) as caught:
+    with raises_in("settings") as caught:
         sa.sample(target, "repelling_attracting", seed=1)
-    assert caught.value.stage == "settings"
     # once as the sampler that is refused, and not among those that can be used
     assert caught.value.message.count("repelling_attracting") == 1
     assert all(name in caught.value.message for name in ("am,", "rwm"))

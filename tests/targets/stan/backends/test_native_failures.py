@@ -9,10 +9,10 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine.density import FAILED_CALLS, value, value_and_gradient
-from stanadapt.errors import StanadaptError, StanadaptWarning
+from stanadapt.errors import StanadaptWarning
 from stanadapt.targets.stan import build_cache, bundled
 from stanadapt.targets.stan.backends import cmdstan
-from tests.helpers.codes import raises
+from tests.helpers.codes import raises, raises_in
 from tests.helpers.compile_cache import own_cache
 
 __all__ = ["own_cache"]  # a fixture
@@ -205,9 +205,8 @@ def test_a_program_that_always_rejects_has_no_initial_values(moody):
         target.model.param_initialize(target.model.new_rng(1), max_tries=7)
     with pytest.raises(RuntimeError, match="in 0 tries; the last one: no try was allowed"):
         target.model.param_initialize(target.model.new_rng(1), max_tries=0)
-    with pytest.raises(StanadaptError) as caught:
+    with raises_in("initialization") as caught:
         sa.sample(target, **RUN)
-    assert caught.value.stage == "initialization"
     assert caught.value.stan.startswith(located("never", '"never"'))
 
 
