@@ -157,7 +157,7 @@ class PrintedFrame(pd.DataFrame):
         return True
 
     def _printed(self) -> Printed:
-        """What is printed of a complete frame."""
+        """The printed parts of a complete frame."""
         raise NotImplementedError
 
     def __repr__(self) -> str:

@@ -35,7 +35,7 @@ FORMAT = 3
 MANIFEST = "run.json"
 # the manifest's entry that lists why the run was extended
 LENGTHENED = "lengthened"
-# what a run is told by: entries of the manifest, and words for them
+# arguments of a run: entries of the manifest, and words for them
 COMPARED = {"program_hash": "program", "data_hash": "data set", "sampler": "sampler"}
 PHASES = ("warmup", "sampling")
 KINDS = ("constrained", "stats", "unconstrained", "extra")

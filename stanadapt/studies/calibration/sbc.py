@@ -165,7 +165,7 @@ FACTOR, MOST_LENGTHENED = 3, 3
 
 
 class Task(NamedTuple):
-    """What a simulation needs."""
+    """The inputs of a simulation."""
 
     generator: Generator
     backend: Any  # of the program under study
@@ -289,7 +289,7 @@ FILE = "replicates.jsonl"
 
 
 def _identity(task: Task, seed: int) -> dict[str, Any]:
-    """Return what all ranks of a calibration have in common."""
+    """Return the facts that all ranks of a calibration share."""
     generator = task.generator.program
     return {
         "program": task.generator.studied.hash,
