@@ -1,4 +1,4 @@
-"""The factor L of a metric (L L^T)^-1: diagonal, triangular, or of low rank.
+"""The factor L of a metric (L L^T)^-1: diagonal, triangular, of low rank, or of a sparse inverse.
 
 A diagonal factor has shape (1, n) and a triangular one (n, n), as in
 `engine/numerics/triangular.py`; a triangular one that is used for long may be stored twice, with
@@ -7,8 +7,9 @@ shape (n + 1, n): see `twofold`. A factor of low rank has shape (1 + r, n + 1) a
     L = diag(s) (I + sum over k of c_k u_k u_k^T),
 
 with s in row 0, the orthonormal u_k in the rows after it, and c_k > -1 in the last column. A
-product costs 4 n r operations instead of n^2. Compiled code distinguishes the kinds by their
-shapes, so that one function handles all.
+product costs 4 n r operations instead of n^2. That of a sparse precision matrix is less than n
+wide: see `sparse_factor`. Compiled code distinguishes the kinds by their shapes, so that one
+function handles all.
 
 Python code, before and after sampling, multiplies many vectors at once, the rows of an array. It
 does not write out a factor of low rank, which therefore costs memory of its size alone; only
@@ -20,9 +21,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from stanadapt.engine import sparse_factor
 from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.numerics import triangular
 from stanadapt.engine.numerics.vectors import inner_product
+from stanadapt.engine.sparse_factor import INVERSE_TIMES, TIMES, TRANSPOSED_TIMES, products_with_rows
 
 # --- one vector, in compiled code -----------------------------------------------------------------
 
@@ -54,6 +57,9 @@ def times(factor, vector, out):
     if factor.shape[1] == n:
         triangular.times(factor, vector, out)
         return
+    if factor.shape[1] < n:
+        sparse_factor.times(factor, vector, out)
+        return
     for i in range(n):
         out[i] = vector[i]
     _stretch(factor, out, n)
@@ -70,6 +76,9 @@ def transposed_times(factor, vector, out):
         return
     if factor.shape[1] == n:
         triangular.transposed_times(factor, vector, out)
+        return
+    if factor.shape[1] < n:
+        sparse_factor.transposed_times(factor, vector, out)
         return
     for i in range(n):
         out[i] = factor[0, i] * vector[i]
@@ -89,6 +98,11 @@ def _stretch(factor, vector, n):
 # --- in Python ------------------------------------------------------------------------------------
 
 
+def is_sparse(factor: np.ndarray, n: int) -> bool:
+    """Whether a factor of n coordinates is that of a sparse precision matrix."""
+    return factor.ndim == 2 and factor.shape[1] < n
+
+
 class Products(NamedTuple):
     """Products of L with one vector, shape (n,), by NumPy, for a few calls: see `products`.
 
@@ -102,12 +116,16 @@ class Products(NamedTuple):
 
     def times(self, vector: np.ndarray) -> np.ndarray:
         """Return L x."""
+        if is_sparse(self.lower, len(vector)):
+            return products_with_rows(self.lower, vector[None], TIMES)[0]
         if self.scales is None:
             return np.einsum("ij,j->i", self.lower, vector)
         return self.scales * self._stretched(vector)
 
     def transposed_times(self, vector: np.ndarray) -> np.ndarray:
         """Return L^T g."""
+        if is_sparse(self.lower, len(vector)):
+            return products_with_rows(self.lower, vector[None], TRANSPOSED_TIMES)[0]
         if self.scales is None:
             return np.einsum("ji,j->i", self.lower, vector)
         return self._stretched(self.scales * vector)
@@ -122,6 +140,8 @@ class Products(NamedTuple):
 def products(factor: np.ndarray, n: int) -> Products:
     """Return the products of a factor of n coordinates, stored in any way."""
     none = np.empty(0)
+    if is_sparse(factor, n):
+        return Products(None, none, none, factor)
     if len(factor) > 1 and factor.shape[1] == n:
         return Products(None, none, none, written_out(factor, n))
     return Products(factor[0, :n], factor[1:, :n], factor[1:, -1], none)
@@ -132,6 +152,8 @@ def inverse_times_rows(factor: np.ndarray, rows: np.ndarray) -> np.ndarray:
     n = rows.shape[1]
     if factor.shape[0] == 1:
         return rows / factor[0]
+    if is_sparse(factor, n):
+        return products_with_rows(factor, rows, INVERSE_TIMES)
     if factor.shape[1] == n:
         return solve_triangular(factor, rows.T, lower=True, check_finite=False).T
     amounts = factor[1:, n]
@@ -143,6 +165,8 @@ def transposed_times_rows(factor: np.ndarray, rows: np.ndarray) -> np.ndarray:
     n = rows.shape[1]
     if factor.shape[0] == 1:
         return rows * factor[0]
+    if is_sparse(factor, n):
+        return products_with_rows(factor, rows, TRANSPOSED_TIMES)
     if factor.shape[1] == n:
         return rows @ np.tril(factor)
     return _stretched(factor, rows * factor[0, :n], factor[1:, n])
@@ -152,6 +176,8 @@ def written_out(factor: np.ndarray, n: int) -> np.ndarray:
     """Return L as a matrix of shape (n, n), of a factor stored in any way."""
     if factor.shape[0] == 1:
         return np.diag(factor[0, :n])
+    if is_sparse(factor, n):
+        return products_with_rows(factor, np.eye(n), TIMES).T
     if factor.shape[1] == n:
         return np.tril(factor[factor.shape[0] - n :])
     directions, amounts = factor[1:, :n], factor[1:, n]
@@ -162,9 +188,32 @@ def diagonal(factor: np.ndarray, n: int) -> np.ndarray:
     """Return n or more numbers that multiply to det L; all are > 0 if L has an inverse."""
     if factor.shape[0] == 1:
         return factor[0]
+    if is_sparse(factor, n):
+        return factor[:n, sparse_factor.INVERSE]
     if factor.shape[1] == n:
         return np.diag(factor)
     return np.concatenate([factor[0, :n], 1.0 + factor[1:, n]])
+
+
+# draws by which variances of a sparse precision matrix are estimated: to a sixth
+VARIANCE_DRAWS = 72
+
+
+def scales(factor: np.ndarray, n: int) -> np.ndarray:
+    """Return the standard deviations of L z for standard normal z, shape (n,).
+
+    Those of a sparse precision matrix are estimates: the exact ones take n^2 operations.
+    """
+    if factor.shape[0] == 1:
+        return factor[0, :n].copy()
+    if is_sparse(factor, n):
+        z = np.random.default_rng(0).standard_normal((VARIANCE_DRAWS, n))
+        return np.sqrt(np.mean(products_with_rows(factor, z, TIMES) ** 2, axis=0))
+    if factor.shape[1] == n:
+        return np.sqrt((written_out(factor, n) ** 2).sum(axis=1))
+    scale, directions, amounts = factor[0, :n], factor[1:, :n], factor[1:, n]
+    excess = ((1.0 + amounts) ** 2 - 1.0) @ directions**2
+    return scale * np.sqrt(np.maximum(1.0 + excess, 0.0))
 
 
 def _stretched(factor: np.ndarray, rows: np.ndarray, amounts: np.ndarray) -> np.ndarray:

@@ -26,7 +26,8 @@ class Standardized(Samplable):
 
     `base` is the distribution in its original coordinates. The location m has shape (k,); k is the
     dimension without the noise of an estimated density. The factor L is stored as in
-    `metric_factor`: shape (1, k) diagonal, (k, k) lower triangular, or (1 + r, k + 1) of low rank.
+    `metric_factor`: shape (1, k) diagonal, (k, k) lower triangular, (1 + r, k + 1) of low rank, or
+    narrower, of a sparse precision matrix.
     `map_rows` and `map_block` are rows and block of a `TriangularMap`; None, or without an entry,
     for none. StanadaptError if location or factor is not finite or L has no inverse.
     """
@@ -75,6 +76,8 @@ class Standardized(Samplable):
         mapped = ", straightened" if self.map_rows is not None else ""
         if self.factor.shape[0] == 1:
             return f"diagonal{mapped}"
+        if metric_factor.is_sparse(self.factor, len(self.location)):
+            return f"sparse{mapped}"
         if self.factor.shape[1] == len(self.location):
             return f"dense{mapped}"
         return f"low rank, rank {len(self.factor) - 1}{mapped}"

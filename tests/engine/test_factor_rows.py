@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
+from scipy import sparse
+
 from stanadapt.engine import metric_factor
+from stanadapt.engine.sparse_factor import sparse_factor
 
 RNG = np.random.default_rng(1)
 N = 6
@@ -17,7 +20,16 @@ def low_rank(scales, directions, amounts):
     return factor
 
 
+def chained(scales):
+    """A random walk whose states are in another order, so that both orders are in use."""
+    order = np.array([3, 0, 5, 1, 4, 2])
+    walk = 2.1 * np.eye(N) - np.eye(N, k=1) - np.eye(N, k=-1)
+    precision = walk[order][:, order] / np.outer(scales, scales)
+    return sparse_factor(sparse.csr_array(precision))
+
+
 FACTORS = {
+    "sparse": chained(SCALES),
     "diagonal": SCALES[None].copy(),
     "dense": np.tril(RNG.standard_normal((N, N)) + 3.0 * np.eye(N)) * SCALES[:, None],
     "low rank": low_rank(SCALES, DIRECTIONS, [4.0, -0.8]),

@@ -101,7 +101,8 @@ def learn_first_window(settings: Any, progress: Progress, states: States) -> Res
     progress = _on_levels(progress, later)
     if not far:
         return progress, states
-    progress = progress.learning(metric=rough_metric(progress.learned.metric, window))
+    if progress.learned.metric.kind != "sparse":
+        progress = progress.learning(metric=rough_metric(progress.learned.metric, window))
     return to_climb(settings, progress, states), states
 
 
@@ -215,6 +216,7 @@ def _arrive(settings: Any, progress: Progress, window: Window) -> Progress:
     draws = window.moved.sum() * window.positions.shape[1]
     enough = draws >= ENOUGH_DRAWS * window.positions.shape[2]
     enough |= learned.travel.rounds > 0 and learned.metric.kind == "dense"
+    enough |= learned.metric.kind == "sparse"
     fixed = learned.settled and enough and settings.trajectory != Trajectory.nuts
     return progress.to(parts.FIND_STEP if fixed else parts.FIRST_METRIC)
 
@@ -247,7 +249,7 @@ def to_climb(
             factor = None if own is None else metric_factor.twofold(own.root)
             plan = parts.Alone(factor)
             if arrival is None or not arrival.near[k]:
-                newton = metric.kind == "dense" or own is not None
+                newton = metric.kind in ("dense", "sparse") or own is not None
                 plan = _climb(state, factor, newton=newton, dense=dense)
             plans.append(plan)
     return progress.to(parts.CLIMB, travel=travel, alone=tuple(plans))

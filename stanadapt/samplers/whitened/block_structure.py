@@ -17,6 +17,7 @@ from scipy import sparse
 from stanadapt.engine import block_map
 from stanadapt.engine.block_map import BlockMap, size_of_work
 from stanadapt.engine.one_blas_thread import one_blas_thread
+from stanadapt.engine.sparse_factor import narrow_order
 from stanadapt.samplers.whitened.block_terms import (
     Function,
     Hints,
@@ -34,8 +35,6 @@ ASYMMETRY, WHOLE, NEGATIVE = 1e-5, 1e-6, (-1e-6, -1e-13)
 # share of positions of hubs, up to this many standard deviations beyond the rows, at which the
 # precision must be positive definite, and of rows; and the number of positions
 DEFINITE, DEFINITE_ROWS, BEYOND, POSITIONS = 0.98, 0.99, 3.0, 400
-# nodes with more neighbors than this, and this many times the median, come last in the envelope
-HEAVY, HEAVY_TIMES = 8, 4.0
 # coordinates up to which a search is affordable, and the fewest members of a block
 MOST_COORDINATES, LEAST_MEMBERS = 160, 2
 
@@ -165,7 +164,7 @@ def _assemble(rows: Rows, functions: list[Function], parts: _Members) -> BlockMa
     """Return the map, with members in an order that keeps the envelope small."""
     members, free, precisions, shifts, couplings = parts
     pattern = precisions.any(axis=0) | np.eye(len(members), dtype=bool)
-    order = _order(pattern)
+    order, _ = narrow_order(sparse.csr_array(pattern))
     pattern = pattern[np.ix_(order, order)]
     first = pattern.argmax(axis=1)
     lengths = np.arange(len(order)) - first + 1
@@ -185,17 +184,6 @@ def _assemble(rows: Rows, functions: list[Function], parts: _Members) -> BlockMa
         1.0 / rows.sd[members[order]],
         np.zeros(size_of_work(len(functions), len(hubs), len(order), envelope.shape[1])),
     )  # fmt: skip
-
-
-def _order(pattern: np.ndarray) -> np.ndarray:
-    """Return reverse Cuthill-McKee order, but nodes with many neighbors, such as means, last."""
-    degree = pattern.sum(axis=1)
-    heavy = degree > max(HEAVY, HEAVY_TIMES * float(np.median(degree)))
-    light = np.flatnonzero(~heavy)
-    graph = sparse.csr_matrix(pattern[np.ix_(light, light)].astype(float))
-    ordered = sparse.csgraph.reverse_cuthill_mckee(graph, symmetric_mode=True)
-    last = np.flatnonzero(heavy)
-    return np.concatenate([light[ordered], last[np.argsort(degree[heavy], kind="stable")]])
 
 
 def _is_definite(block: BlockMap, x: np.ndarray) -> bool:

@@ -76,6 +76,8 @@ def choose_metric(former: FisherMetric, chains: Sequence[Draws], handicap: float
             {"former": _former} if many else {"composed": composed_metric, "former": _former}
         )
     halves = _halves(chains, 3 * len(chains) // 4 if many else len(chains) // 2)
+    if former.kind == "sparse" and largest_misfit(former, *halves[1]) < NO_MISFIT:
+        return former
     scores, full = dict.fromkeys(learners, 0.0), former
     with one_blas_thread():
         scales = _scales(former, *halves[0])

@@ -38,6 +38,8 @@ def report(view: RunView) -> Findings:
     names, learned = view.target.coordinate_names, view.progress.learned
     found = attributes(view.settings, view.progress)
     found.update(straightening(learned.straightened, names))
+    if learned.metric.kind == "sparse":
+        found["metric"] += f": {listed(names)} Gaussian with a sparse precision, whitened exactly"
     groups = {}
     if learned.straightened.map_is_used or learned.straightened.block_is_used:
         rows, _, block = learned.straightened.straightening
@@ -79,7 +81,8 @@ def attributes(settings: Any, progress: Progress) -> dict[str, Any]:
             why = "the coordinates that the block depends on are far from normal"
         reason += f"; {why}, {shorter}"
     highest = 1.0 if two_stage else 1.0 - NUTS_ABOVE * (1.0 - target)
-    rank = f", rank {learned.metric.rank}" if learned.metric.kind == "low rank" else ""
+    word = {"low rank": "rank", "sparse": "band"}.get(learned.metric.kind)
+    rank = f", {word} {learned.metric.rank}" if word else ""
     unsettled = _unsettled(progress)
     return {
         **({"unsettled": unsettled} if unsettled else {}),

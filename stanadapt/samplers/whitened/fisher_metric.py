@@ -54,10 +54,12 @@ class Metric(IntEnum):
 
 
 class FisherMetric(NamedTuple):
-    """A factor L, stored as in `metric_factor`, and its kind: "diagonal", "low rank" or "dense".
+    """A factor L, stored as in `metric_factor`, and its kind.
 
-    rank is the number of directions that scales do not explain; `flat` contains the numbers of the
-    coordinates with a constant gradient, which keep their former scale.
+    The kind is "diagonal", "low rank", "dense", or "sparse" for that of a sparse precision matrix.
+    rank is the number of directions that scales do not explain, or the width of the band and last
+    rows of a sparse one; `flat` contains the numbers of the coordinates with a constant gradient,
+    which keep their former scale.
     """
 
     factor: np.ndarray
@@ -68,14 +70,9 @@ class FisherMetric(NamedTuple):
     @property
     def scales(self) -> np.ndarray:
         """Standard deviations that the factor implies, shape (n,)."""
-        n = self.factor.shape[1] - (self.kind == "low rank")
-        if self.kind == "diagonal":
-            return self.factor[0].copy()
-        if self.kind == "dense":
-            return np.sqrt((self.factor**2).sum(axis=1))
-        scale, directions, amounts = self.factor[0, :n], self.factor[1:, :n], self.factor[1:, n]
-        excess = ((1.0 + amounts) ** 2 - 1.0) @ directions**2
-        return scale * np.sqrt(np.maximum(1.0 + excess, 0.0))
+        rows, width = self.factor.shape
+        n = {"sparse": rows - 1, "low rank": width - 1}.get(self.kind, width)
+        return metric_factor.scales(self.factor, n)
 
     def whiten(self, positions: np.ndarray, gradients: np.ndarray) -> tuple:
         """Return L^-1 x and L^T g for rows x and g, shapes (m, n)."""

@@ -18,7 +18,6 @@ import numpy as np
 
 from stanadapt.engine import metric_factor
 from stanadapt.engine.block_map import pack
-from stanadapt.engine.density import Density
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.triangular_map import no_map
 from stanadapt.engine.warmup import END, Change, Progress, Result, Stage, States
@@ -27,8 +26,9 @@ from stanadapt.samplers.whitened.block import make_window
 from stanadapt.samplers.whitened.block_structure import MOST_COORDINATES, find_block, rows_needed
 from stanadapt.samplers.whitened.block_terms import hints_of
 from stanadapt.samplers.whitened.choose_metric import WHILE_TRAVELING
-from stanadapt.samplers.whitened.climb import evaluate
 from stanadapt.samplers.whitened.fisher_metric import fisher_metric, scales_alone
+from stanadapt.samplers.whitened.probes import NO_PROBES, Probes
+from stanadapt.samplers.whitened.sparse_precision import with_precision
 from stanadapt.samplers.whitened.straighten import Straightened, distance_of
 
 # Distance from a Gaussian from which a block is looked for; that with a triangular map which is as
@@ -38,19 +38,6 @@ from stanadapt.samplers.whitened.straighten import Straightened, distance_of
 FAR, GOOD, PART = 0.1, 0.25, 1.0
 # distance of new places from those where chains were, in standard deviations
 AWAY = 0.5
-NO_PROBES = np.empty((0, 2, 0))
-
-
-def probe_if_due(density: Density, state: Any) -> Any:
-    """Compute the gradients at the places that a chain was given, if there are any."""
-    places = state.probes
-    due = np.flatnonzero(np.isnan(places[:, 1, :1]).all(axis=1)) if len(places) else ()
-    with np.errstate(all="ignore"):
-        for row in due:
-            log_density, gradient = evaluate(density, np.ascontiguousarray(places[row, 0]))
-            known = log_density > -np.inf and np.isfinite(gradient).all()
-            places[row, 1] = gradient if known else np.inf
-    return state
 
 
 def looking(stage: Stage) -> Stage:
@@ -59,10 +46,12 @@ def looking(stage: Stage) -> Stage:
 
 
 def _learn_too(learn: Change, settings: Any, progress: Progress, states: States) -> Result:
-    probes = [state.probes for state in states if len(state.probes)]
-    progress, states = learn(settings, progress, states)
+    probes = [state.probes.rows for state in states if len(state.probes.rows)]
     if probes:
         states = [state._replace(probes=NO_PROBES) for state in states]
+        progress = with_precision(progress, probes)
+    progress, states = learn(settings, progress, states)
+    if probes and len(progress.learned.location) <= MOST_COORDINATES:
         if not _has_good_map(progress):
             return _judge(settings, progress, states, np.concatenate(probes))
     return ask_if_wanted(settings, progress, states)
@@ -101,7 +90,7 @@ def ask_if_wanted(settings: Any, progress: Progress, states: States) -> Result:
     rows[: len(x), 0], rows[: len(x), 1], rows[len(x) :, 0] = x, g, places
     count = len(states)
     return progress, [
-        state._replace(probes=np.ascontiguousarray(rows[k::count]))
+        state._replace(probes=Probes(np.ascontiguousarray(rows[k::count])))
         for k, state in enumerate(states)
     ]
 

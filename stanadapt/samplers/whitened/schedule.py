@@ -41,17 +41,20 @@ from typing import Any
 
 import numpy as np
 
+from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.density import Density
 from stanadapt.engine.warmup import END, Progress, Result, Stage, States, Warmup, all_left
 from stanadapt.samplers.whitened import arriving, earlier_draws, nuts_stages, transitions
 from stanadapt.samplers.whitened import fixed_stages as fixed
 from stanadapt.samplers.whitened import map_stages as maps
 from stanadapt.samplers.whitened import stage_parts as parts
-from stanadapt.samplers.whitened.block import make_room
+from stanadapt.samplers.whitened.block import no_block
 from stanadapt.samplers.whitened.choice import UNDECIDED
 from stanadapt.samplers.whitened.climb import climb_if_due
 from stanadapt.samplers.whitened.fisher_metric import Metric, scales_alone
-from stanadapt.samplers.whitened.gaussian_block import looking, probe_if_due
+from stanadapt.samplers.whitened.gaussian_block import looking
+from stanadapt.samplers.whitened.probes import probe_if_due
+from stanadapt.samplers.whitened.sparse_precision import ask_for_precision
 
 MOVING, LEARNING = "moving to the typical set", "learning the metric"
 STRAIGHTENING, TUNING_NUTS = "straightening the posterior", "tuning the step size of NUTS"
@@ -130,9 +133,9 @@ def begin(settings: Any, progress: Progress, states: States) -> Result:
     chains = parts.Chains(
         starts, nowhere, np.full(len(states), -np.inf), unknown, np.zeros(len(states), bool)
     )
-    return earlier_draws.begin_with_draws(
-        settings, progress._replace(learned=learned, chains=chains), states
-    )
+    progress = progress._replace(learned=learned, chains=chains)
+    progress, states = earlier_draws.begin_with_draws(settings, progress, states)
+    return progress, ask_for_precision(settings, progress, states)
 
 
 def prepare(density: Density, state: Any) -> Any:
@@ -152,7 +155,7 @@ def for_scales(settings: Any, before: Progress, progress: Progress, states: Stat
     apart = settings.metric == Metric.automatic and window.levels_differ(window.positions.shape[2])
     if progress.then == parts.TUNE_STEP and apart:
         return transitions.to_nuts(progress, UNDECIDED.reason)
-    if len(states[0].probes):  # a block is looked for, and the next stage shows if there is one
+    if len(states[0].probes.rows):  # a block is looked for, and the next stage shows if there is one
         return progress
     if before.stage == parts.NUTS_METRIC and not apart and progress.then != parts.STRAIGHTEN:
         return progress.to(END, settled=True)
@@ -162,7 +165,10 @@ def for_scales(settings: Any, before: Progress, progress: Progress, states: Stat
 
 def finish(settings: Any, progress: Progress, states: States) -> Result:
     """Give the memory of blocks back."""
-    return progress, [make_room(state, 0) for state in states]
+    return progress, [
+        state._replace(block=as_python(no_block)(state.block.positions.shape[1]))
+        for state in states
+    ]
 
 
 COMPARED = parts.METRIC, parts.PILOT, parts.NUTS_METRIC, parts.NUTS_STEP, parts.NUTS_PILOT

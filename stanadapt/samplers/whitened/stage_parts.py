@@ -179,8 +179,7 @@ def own_scales(states: States, window: Window, former: list[np.ndarray]) -> list
     for state, positions, gradients, factor in zip(
         states, window.positions, window.gradients, former, strict=True
     ):
-        rows = metric_factor.written_out(factor, len(state.current.position))
-        scales = np.sqrt((rows * rows).sum(axis=1))
+        scales = metric_factor.scales(factor, len(state.current.position))
         found.append(diagonal_metric(positions, gradients, scales).factor)
     return found
 

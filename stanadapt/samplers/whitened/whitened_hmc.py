@@ -64,7 +64,7 @@ from stanadapt.samplers.whitened.choice import Trajectory
 from stanadapt.samplers.whitened.climb import Climb, no_climb
 from stanadapt.samplers.whitened.earlier_draws import init_from_draws
 from stanadapt.samplers.whitened.fisher_metric import Metric
-from stanadapt.samplers.whitened.gaussian_block import NO_PROBES
+from stanadapt.samplers.whitened.probes import NO_PROBES, Probes
 from stanadapt.samplers.whitened.stage_parts import NUTS_CENTER, bytes_of_warmup
 
 
@@ -106,9 +106,7 @@ class State(NamedTuple):
     # the map to the coordinates y in which trajectories move; empty if they are the program's
     straightening: TriangularMap
     climb: Climb  # the climb that is due before the next iteration, or the findings of the last one
-    # positions at which gradients are due, then with these, shape (row, 2, dim); see
-    # `whitened.gaussian_block`
-    probes: np.ndarray
+    probes: Probes  # gradients that are due before the next iteration, or were computed then
 
 
 class Info(NamedTuple):

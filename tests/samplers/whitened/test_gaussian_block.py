@@ -12,11 +12,8 @@ from stanadapt.engine.points import start_at
 from stanadapt.engine.triangular_map import make_map, no_map
 from stanadapt.engine.warmup import END
 from stanadapt.samplers.whitened import stage_parts as parts
-from stanadapt.samplers.whitened.gaussian_block import (
-    NO_PROBES,
-    ask_if_wanted,
-    probe_if_due,
-)
+from stanadapt.samplers.whitened.gaussian_block import ask_if_wanted
+from stanadapt.samplers.whitened.probes import NO_PROBES, Probes, probe_if_due
 from stanadapt.samplers.whitened.schedule import WARMUP
 from stanadapt.samplers.whitened.straighten import Straightened
 from tests.helpers.gaussian_blocks import LEVELS, LocalLevel, anywhere
@@ -55,8 +52,8 @@ def asked(
     states = [filled(s, 50, 0.0, x, -x) for s, x in zip(states, rows, strict=True)]
     progress = at(progress, parts.NUTS_METRIC, 50, straightened=found)
     _, states = ask_if_wanted(settings, progress._replace(then=then), states)
-    due = sum(np.isnan(state.probes[:, 1]).any(axis=1).sum() for state in states)
-    assert due == 0 or due + 200 == sum(len(state.probes) for state in states)
+    due = sum(np.isnan(state.probes.rows[:, 1]).any(axis=1).sum() for state in states)
+    assert due == 0 or due + 200 == sum(len(state.probes.rows) for state in states)
     return due
 
 
@@ -83,12 +80,12 @@ def test_a_failing_density_or_gradient_is_no_failure_of_the_chain(target):
     state = begun(np.zeros((1, DIM)))[2][0]
     places = np.full((3, 2, DIM), np.nan)
     places[0, 0], places[1, 0], places[2] = 0.1, np.inf, 0.3
-    probe_if_due(density, state._replace(probes=places))
+    probe_if_due(density, state._replace(probes=Probes(places)))
     np.testing.assert_array_equal(places[0, 1], start_at(density, places[0, 0]).gradient)
     assert np.isinf(places[1, 1]).all()
     assert np.all(places[2] == 0.3)  # known before
     assert density.calls[FAILED_CALLS] == 0
-    probe_if_due(density, state._replace(probes=places))
+    probe_if_due(density, state._replace(probes=Probes(places)))
     assert density.calls[GRADIENT_CALLS] == 2
 
 
@@ -103,7 +100,9 @@ def judged(gradient, chains=4, constant=False):
         x[:, LEVELS:] = 0.0
     rows = np.stack([x, np.array([gradient(row) for row in x])], axis=1)
     states = [
-        filled(s, 40, 0.0, x[k : k + 40], rows[k : k + 40, 1])._replace(probes=rows[k::chains])
+        filled(s, 40, 0.0, x[k : k + 40], rows[k : k + 40, 1])._replace(
+            probes=Probes(rows[k::chains])
+        )
         for k, s in enumerate(states)
     ]
     far = Straightened(no_map(), (), 2.0, 2.0, part=9.0)
@@ -118,11 +117,11 @@ def test_warm_up_begins_anew_in_the_coordinates_of_a_block(chains):
     assert progress.then == parts.TRAVEL
     assert learned.straightened.block_is_used
     assert (learned.straightened.distance_before, learned.travel.windows) == (2.0, 0)
-    assert all(len(state.probes) == 0 for state in states)
+    assert all(len(state.probes.rows) == 0 for state in states)
     # it is looked for once
     settings = begun()[0]
     _, states = ask_if_wanted(settings, progress, states)
-    assert all(len(state.probes) == 0 for state in states)
+    assert all(len(state.probes.rows) == 0 for state in states)
 
 
 @pytest.mark.parametrize(

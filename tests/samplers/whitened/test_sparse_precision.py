@@ -1,0 +1,83 @@
+"""A sparse precision matrix is read from a hundred gradients, exactly or not at all."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from scipy import linalg, sparse
+
+import stanadapt as sa
+from stanadapt.samplers.whitened.sparse_precision import PLACES, find_precision
+from tests.helpers.short_runs import assert_same_draws, values
+
+STATES = 400
+LEVEL = f"""data {{ vector[{STATES}] y; }} parameters {{ vector[{STATES}] x; }}
+model {{ x[1] ~ normal(0, 5); x[2:] ~ normal(0.98 * x[:{STATES - 1}], 0.2); y ~ normal(x, 1); }}"""
+QUIET = {"show_progress": False, "seed": 18}
+
+
+def level_and_season(n, means=0):
+    """Precision of a random walk with links to the fourth next state, and means of all."""
+    rng = np.random.default_rng(1)
+    walk = sparse.diags_array([1.0, -0.98], offsets=[0, 1], shape=(n, n))
+    season = sparse.diags_array([1.0, 0.5], offsets=[0, 4], shape=(n, n))
+    found = walk.T @ walk + 0.3 * season.T @ season
+    if means:
+        design = sparse.hstack([sparse.eye_array(n), rng.uniform(0.5, 1.0, (n, means))])
+        nothing = sparse.csr_array((means, means))
+        found = sparse.block_diag([found, nothing]) + 0.2 * design.T @ design
+    return sparse.csr_array(found + 0.01 * sparse.eye_array(n + means))
+
+
+def shown(precision, order=None):
+    """Moves, and the changes of the gradient of a Gaussian, its coordinates in some order."""
+    if order is not None:
+        precision = precision[order][:, order]
+    x = np.random.default_rng(2).standard_normal((PLACES, precision.shape[0]))
+    return precision, x, (precision @ x.T).T
+
+
+@pytest.mark.parametrize(
+    ("states", "means", "mixed"), [(350, 0, True), (350, 2, True), (2200, 0, False)]
+)
+def test_a_sparse_matrix_is_found(states, means, mixed):
+    n = states + means
+    order = np.random.default_rng(3).permutation(n) if mixed else None
+    precision, x, y = shown(level_and_season(states, means), order)
+    found = find_precision(x, y)
+    assert np.abs(found - precision).max() < 1e-9
+
+
+def wrong_row(precision, x, y):
+    y[:, 7] += 0.1 * x[:, 9]
+    return x, y
+
+
+def wrong_side(precision, x, y):
+    return x, y + 1e-3 * np.roll(x, 1, axis=1)
+
+
+def noise(precision, x, y):
+    return x, y * (1.0 + 1e-5 * np.random.default_rng(4).standard_normal(y.shape))
+
+
+def curved(precision, x, y):
+    return x, y + 0.01 * np.exp(x)
+
+
+def flat(precision, x, y):
+    y[:, 100] = 0.0
+    return x, y
+
+
+def few(precision, x, y):
+    return x[:20], y[:20]
+
+
+def dense(precision, x, y):
+    return x, x @ (np.eye(350) + 0.01)
+
+
+@pytest.mark.parametrize("spoil", [wrong_row, wrong_side, noise, curved, flat, few, dense])
+def test_nothing_else_is_taken(spoil):
+    assert find_precision(*spoil(*shown(level_and_season(350)))) is None
