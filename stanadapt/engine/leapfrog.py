@@ -5,13 +5,15 @@
 - `two_stage_move`: the two-stage splitting of Hamilton's equations with the smallest energy error.
   One step costs two gradients, and is accepted about as often as leapfrogs of a third of its length
   on a Gaussian with identity covariance.
+- `rotating_move`: the same stages around a Gaussian near the density, whose motion is exact.
 - `first_step`: a step size for which one leapfrog is accepted with probability about 0.8.
 
 References
 ----------
 Two stages: Blanes, Casas and Sanz-Serna (2014), Numerical integrators for the hybrid Monte Carlo
 method, SIAM Journal on Scientific Computing 36: the family of palindromic splittings with one
-parameter, and the value of b that minimizes the expected energy error. First step size: Hoffman and
+parameter, and the value of b that minimizes the expected energy error. Rotations: Shahbaba, Lan, Johnson and Neal (2014), Split Hamiltonian Monte
+Carlo, Statistics and Computing 24. First step size: Hoffman and
 Gelman (2014), JMLR 15, algorithm 4, in the form of stan/mcmc/hmc/base_hmc.hpp: 0.8 instead of 0.5,
 and a new momentum for each trial.
 
@@ -137,6 +139,61 @@ def two_stage_move(density, leapfrog, phase, step_size):
     metric_factor.transposed_times(leapfrog.factor, leapfrog.gradient, force)
     for i in range(n):
         momentum[i] += kick * force[i]
+    return log_density
+
+
+# --- two stages around a Gaussian -----------------------------------------------------------------
+
+
+class Around(NamedTuple):
+    """The mean of a Gaussian with the covariance L L^T, and the place z = L^-1 (x - mean) of a point.
+
+    All of shape (dim,), or of shape (0,) if trajectories do not move around one.
+    """
+
+    mean: np.ndarray
+    here: np.ndarray  # z of the current point
+    moving: np.ndarray  # z of a Phase
+
+
+@jit
+def rotating_move(density, leapfrog, around, phase, step_size):
+    """Move a Phase as `two_stage_move`, with rotations in place of drifts.
+
+    A rotation of z and momentum is the exact motion in that Gaussian, and kicks are made by what is
+    left of the force. If nothing is left, the energy does not change, however many dimensions there
+    are.
+    """
+    momentum, force = phase.momentum, phase.force
+    z, n = around.moving, density.dim
+    kick, middle = KICK * step_size, (1.0 - 2.0 * KICK) * step_size
+    for i in range(n):
+        momentum[i] += kick * (force[i] + z[i])
+    log_density = _rotate(density, leapfrog, around, phase, 0.5 * step_size)
+    if not log_density > -np.inf:
+        return -np.inf
+    for i in range(n):
+        momentum[i] += middle * (force[i] + z[i])
+    log_density = _rotate(density, leapfrog, around, phase, 0.5 * step_size)
+    for i in range(n):
+        momentum[i] += kick * (force[i] + z[i])
+    return log_density
+
+
+@jit
+def _rotate(density, leapfrog, around, phase, angle):
+    """Rotate z and momentum; compute position and force there, and return the log density."""
+    position, momentum, force = phase
+    z, c, s = around.moving, np.cos(angle), np.sin(angle)
+    for i in range(density.dim):
+        was = z[i]
+        z[i] = c * was + s * momentum[i]
+        momentum[i] = c * momentum[i] - s * was
+    metric_factor.times(leapfrog.factor, z, position)
+    for i in range(density.dim):
+        position[i] += around.mean[i]
+    log_density = value_and_gradient(density, position, leapfrog.gradient)
+    metric_factor.transposed_times(leapfrog.factor, leapfrog.gradient, force)
     return log_density
 
 

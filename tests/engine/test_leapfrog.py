@@ -4,15 +4,26 @@ import numpy as np
 import pytest
 
 from stanadapt.engine import leapfrog as engine
+from stanadapt.engine import metric_factor
 from stanadapt.engine.density import GRADIENT_CALLS, value_and_gradient
-from stanadapt.engine.leapfrog import Leapfrog, Phase, from_point, leapfrog
+from stanadapt.engine.leapfrog import Around, Leapfrog, Phase, from_point, leapfrog
 from stanadapt.engine.points import gradient_at
 from tests.helpers.gaussian_target import Gaussian
 from tests.helpers.metrics import METRICS
 from tests.helpers.targets import Awkward
 
 START, MOMENTUM = np.array([0.3, 1.4, -4.0]), np.array([0.7, -1.1, 0.4])
-MOVES = {"leapfrog": engine.move, "two stages": engine.two_stage_move}
+
+
+def rotating(density, work, phase, step_size, mean=None):
+    """Move around a Gaussian, by default with mean zero."""
+    mean = np.zeros(density.dim) if mean is None else mean
+    z = metric_factor.inverse_times_rows(work.factor, (phase.position - mean)[None])[0]
+    return engine.rotating_move(density, work, Around(mean, z, z.copy()), phase, step_size)
+
+
+DRIFTS = {"leapfrog": engine.move, "two stages": engine.two_stage_move}
+MOVES = DRIFTS | {"rotations": rotating}
 each_move = pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
 each_root = pytest.mark.parametrize("root", METRICS.values(), ids=METRICS)
 
@@ -73,7 +84,7 @@ def test_each_kick_has_one_gradient_and_none_follows_a_failure(move):
     assert density.calls[GRADIENT_CALLS] == 2
 
 
-@each_move
+@pytest.mark.parametrize("move", DRIFTS.values(), ids=DRIFTS)
 def test_a_metric_is_a_change_of_coordinates(move):
     """If the metric has the factor of a Gaussian, moves are those on a standard normal."""
     mean, sd = np.array([1.0, -2.0, 3.0]), np.array([1e-3, 1.0, 1e4])
@@ -83,6 +94,20 @@ def test_a_metric_is_a_change_of_coordinates(move):
     unit = follow(move, z, MOMENTUM, 0.9, 2, np.ones((1, 3)), Gaussian(np.zeros(3), np.ones(3)))
     np.testing.assert_allclose((scaled[0] - mean) / sd, unit[0], rtol=1e-9)
     np.testing.assert_allclose(scaled[1], unit[1], rtol=1e-9)
+
+
+def test_rotations_follow_a_gaussian_exactly():
+    """However long the step; a quarter turn ends at a draw that does not depend on the start."""
+    mean, sd = np.array([1.0, -2.0, 3.0]), np.array([1e-3, 1.0, 1e4])
+
+    def move(*given):
+        return rotating(*given, mean=mean)
+
+    x, p, error, _ = follow(move, mean + sd, MOMENTUM, np.pi / 2, 1, sd[None].copy(),
+                            Gaussian(mean, sd))  # fmt: skip
+    np.testing.assert_allclose(x, mean + sd * MOMENTUM, rtol=1e-9)
+    np.testing.assert_allclose(p, -1.0, rtol=1e-9)
+    assert abs(error) < 1e-9
 
 
 @each_root

@@ -11,7 +11,8 @@ import numpy as np
 
 from stanadapt.engine import adaptation, metric_factor
 from stanadapt.engine.compiled.jit import as_python
-from stanadapt.engine.triangular_map import with_memory
+from stanadapt.engine.leapfrog import Around
+from stanadapt.engine.triangular_map import is_used, with_memory
 from stanadapt.engine.warmup import Change, Progress, Result, States
 from stanadapt.samplers.whitened.block import MANY_CHAINS, Window, make_room, make_window
 from stanadapt.samplers.whitened.choice import UNDECIDED, Choice
@@ -19,6 +20,7 @@ from stanadapt.samplers.whitened.choose_metric import choose_metric, draws_of
 from stanadapt.samplers.whitened.climb import Climb
 from stanadapt.samplers.whitened.fisher_metric import (
     LARGEST_DENSE,
+    MANY,
     FisherMetric,
     Metric,
     diagonal_metric,
@@ -167,7 +169,12 @@ def learn_metric(
     else:
         positions, gradients = (np.concatenate(arrays) for arrays in zip(*chains, strict=True))
         metric = diagonal_metric(positions, gradients, former.scales)
-    return progress.learning(metric=metric, location=window.pooled[0].mean(axis=0))
+    location, slope = (rows.mean(axis=0) for rows in window.pooled)
+    if len(location) > MANY:
+        # of a Gaussian, x + L L^T g is the mean at every draw
+        factor = metric_factor.products(metric.factor, len(location))
+        location = location + factor.times(factor.transposed_times(slope))
+    return progress.learning(metric=metric, location=location)
 
 
 def own_scales(states: States, window: Window, former: list[np.ndarray]) -> list[np.ndarray]:
@@ -266,13 +273,14 @@ def two_stage_block(*, learns: bool) -> Change:
         fixed = progress.learned.fixed
         averaging = as_python(adaptation.centered)(fixed.step_size, TWO_STAGE_CENTER)
         factor = metric_factor.twofold(progress.learned.metric.factor)
-        return progress, [
+        prepared = [
             _prepare(
                 state, progress, factor, two_stage=True, learns_step=learns,
                 step_size=fixed.step_size, n_steps=fixed.n_steps, averaging=averaging, search=0.0,
             )
             for state in states
         ]  # fmt: skip
+        return progress, [_around_mean(progress.learned, state) for state in prepared]
 
     return set_up
 
@@ -283,9 +291,29 @@ def _prepare(state: Any, progress: Progress, factor: np.ndarray, **tuning: Any) 
     leapfrog = state.leapfrog._replace(factor=factor)
     straightening = with_memory(learned.straightened.straightening, len(state.current.position))
     return make_room(state, progress.block)._replace(
-        leapfrog=leapfrog, straightening=straightening,
+        leapfrog=leapfrog, straightening=straightening, around=nowhere(),
         tuning=state.tuning._replace(force_known=False, **tuning),
     )  # fmt: skip
+
+
+def nowhere() -> Around:
+    """Return an Around of trajectories that move around no Gaussian."""
+    return Around(*(np.empty(0) for _ in Around._fields))
+
+
+def _around_mean(learned: Learned, state: Any) -> Any:
+    """Let trajectories move around the Gaussian that was learned, if there are many parameters.
+
+    The energy errors of all parameters add up, and those of a Gaussian are most of them.
+    """
+    position, dim = state.current.position, len(learned.location)
+    if dim <= MANY or as_python(is_used)(learned.straightened.straightening):
+        return state
+    here = metric_factor.inverse_times_rows(
+        learned.metric.factor, (position[:dim] - learned.location)[None]
+    )[0]
+    around = Around(learned.location.copy(), np.ascontiguousarray(here), np.empty(dim))
+    return state._replace(around=around)
 
 
 def _differing(own: Alone | None, state: Any) -> Any:

@@ -28,8 +28,10 @@ from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import Density
 from stanadapt.engine.leapfrog import (
     LARGEST_ENERGY_ERROR,
+    Around,
     Leapfrog,
     first_step,
+    rotating_move,
     two_stage_move,
 )
 from stanadapt.engine.numerics.vectors import copy, fill_normal, squared_norm
@@ -65,7 +67,7 @@ from stanadapt.samplers.whitened.climb import Climb, no_climb
 from stanadapt.samplers.whitened.earlier_draws import init_from_draws
 from stanadapt.samplers.whitened.fisher_metric import Metric
 from stanadapt.samplers.whitened.probes import NO_PROBES, Probes
-from stanadapt.samplers.whitened.stage_parts import NUTS_CENTER, bytes_of_warmup
+from stanadapt.samplers.whitened.stage_parts import NUTS_CENTER, bytes_of_warmup, nowhere
 
 
 class Settings(NamedTuple):
@@ -103,6 +105,7 @@ class State(NamedTuple):
     tuning: Tuning  # the kernel, its step size, and the state of its adaptation
     block: Block  # record of this chain since the chains were last pooled
     force: np.ndarray  # L^T g at the current point, shape (dim,), if `tuning.force_known`
+    around: Around  # the Gaussian that trajectories of many parameters move around
     # the map to the coordinates y in which trajectories move; empty if they are the program's
     straightening: TriangularMap
     climb: Climb  # the climb that is due before the next iteration, or the findings of the last one
@@ -152,6 +155,7 @@ def init(
         tuning=tuning,
         block=as_python(no_block)(n),
         force=np.empty(n),
+        around=nowhere(),
         straightening=no_map(),
         climb=no_climb(),
         probes=NO_PROBES,
@@ -177,7 +181,8 @@ def step(density, settings, state, rng):
     leapfrog, tree, tuning = state.leapfrog, state.tree, state.tuning
     if tuning.two_stage:
         made, info = _fixed(
-            straightened, settings, leapfrog, tree, state.force, tuning, x, scratch, rng
+            straightened, settings, leapfrog, tree, state.force, state.around, tuning, x,
+            scratch, rng,
         )
     else:
         made, info = _nuts(straightened, leapfrog, tree, tuning, x, scratch, rng)
@@ -188,7 +193,7 @@ def step(density, settings, state, rng):
 
 
 @jit
-def _fixed(density, settings, leapfrog, tree, force, tuning, x, y, rng):
+def _fixed(density, settings, leapfrog, tree, force, around, tuning, x, y, rng):
     """Follow a trajectory of fixed length from x, accept or reject its end; write it into y."""
     end = nuts_tree.end_of(tree, 1)
     # the last iteration used NUTS or another metric; with a map, the gradient in y is recomputed
@@ -204,10 +209,16 @@ def _fixed(density, settings, leapfrog, tree, force, tuning, x, y, rng):
     if n_steps > 2:  # for one or two steps, the jitter of the step size is enough
         n_steps = max(1, int(n_steps * (0.6 + 0.8 * rng.random()) + 0.5))
     log_density, energy, made, diverging = -np.inf, start, 0, False
+    rotates = around.mean.shape[0] > 0
+    if rotates:
+        copy(around.here, around.moving)
     # the trajectory does not stop at a large energy error: the reverse one might end elsewhere
     for _ in range(n_steps):
         made += 1
-        log_density = two_stage_move(density, leapfrog, end, step_size)
+        if rotates:
+            log_density = rotating_move(density, leapfrog, around, end, step_size)
+        else:
+            log_density = two_stage_move(density, leapfrog, end, step_size)
         energy = 0.5 * squared_norm(end.momentum) - log_density
         diverging |= not energy - start <= LARGEST_ENERGY_ERROR
         if not log_density > -np.inf:
@@ -218,6 +229,8 @@ def _fixed(density, settings, leapfrog, tree, force, tuning, x, y, rng):
         copy(end.position, y.position)
         copy(leapfrog.gradient, y.gradient)
         copy(end.force, force)
+        if rotates:
+            copy(around.moving, around.here)
     info = Info(
         acceptance_rate=rate,
         n_steps=2 * made,
@@ -281,7 +294,7 @@ register(
     setting_aliases={"adapt_delta": "nuts_target_accept"},
     workspace=(
         "tree", "leapfrog.gradient", "leapfrog.velocity", "force", "tuning.force_known",
-        "straightening.work",
+        "around.moving", "straightening.work",
     ),
     iter_warmup=2000, iter_sampling=1000, standardize="no",
     warmup=schedule.WARMUP,
