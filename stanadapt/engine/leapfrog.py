@@ -12,10 +12,10 @@ References
 ----------
 Two stages: Blanes, Casas and Sanz-Serna (2014), Numerical integrators for the hybrid Monte Carlo
 method, SIAM Journal on Scientific Computing 36: the family of palindromic splittings with one
-parameter, and the value of b that minimizes the expected energy error. Rotations: Shahbaba, Lan, Johnson and Neal (2014), Split Hamiltonian Monte
-Carlo, Statistics and Computing 24. First step size: Hoffman and
-Gelman (2014), JMLR 15, algorithm 4, in the form of stan/mcmc/hmc/base_hmc.hpp: 0.8 instead of 0.5,
-and a new momentum for each trial.
+parameter, and the value of b that minimizes the expected energy error. Rotations: Shahbaba, Lan,
+Johnson and Neal (2014), Split Hamiltonian Monte Carlo, Statistics and Computing 24. First step
+size: Hoffman and Gelman (2014), JMLR 15, algorithm 4, in the form of stan/mcmc/hmc/base_hmc.hpp:
+0.8 instead of 0.5, and a new momentum for each trial.
 
 """
 
@@ -146,7 +146,7 @@ def two_stage_move(density, leapfrog, phase, step_size):
 
 
 class Around(NamedTuple):
-    """The mean of a Gaussian with the covariance L L^T, and the place z = L^-1 (x - mean) of a point.
+    """The mean of a Gaussian with the covariance L L^T, and places z = L^-1 (x - mean).
 
     All of shape (dim,), or of shape (0,) if trajectories do not move around one.
     """

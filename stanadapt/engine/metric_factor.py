@@ -25,7 +25,12 @@ from stanadapt.engine import sparse_factor
 from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.numerics import triangular
 from stanadapt.engine.numerics.vectors import inner_product
-from stanadapt.engine.sparse_factor import INVERSE_TIMES, TIMES, TRANSPOSED_TIMES, products_with_rows
+from stanadapt.engine.sparse_factor import (
+    INVERSE_TIMES,
+    TIMES,
+    TRANSPOSED_TIMES,
+    products_with_rows,
+)
 
 # --- one vector, in compiled code -----------------------------------------------------------------
 

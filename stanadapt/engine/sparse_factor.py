@@ -40,7 +40,8 @@ def narrow_order(pattern: sparse.csr_array) -> tuple[np.ndarray, int]:
     light, last = np.flatnonzero(~heavy), np.flatnonzero(heavy)
     graph = sparse.csr_matrix(pattern[light][:, light])
     ordered = sparse.csgraph.reverse_cuthill_mckee(graph, symmetric_mode=True)
-    return np.concatenate([light[ordered], last[np.argsort(degree[last], kind="stable")]]), len(last)
+    last = last[np.argsort(degree[last], kind="stable")]
+    return np.concatenate([light[ordered], last]), len(last)
 
 
 def sparse_factor(precision: sparse.csr_array) -> np.ndarray | None:
@@ -75,7 +76,7 @@ def sparse_factor(precision: sparse.csr_array) -> np.ndarray | None:
     return factor if np.isfinite(factor).all() else None
 
 
-# --- products, in compiled code: vectors of shape (n,), `out` another one --------------------------
+# --- products, in compiled code: vectors of shape (n,), `out` another one -------------------------
 
 
 @jit

@@ -68,8 +68,9 @@ class Start(NamedTuple):
 def bounds_for(target: Samplable, sampler: Sampler) -> np.ndarray:
     """Return the declared bounds of the coordinates that a sampler moves in, if it may use them."""
     learns = sampler.warmup is not None and sampler.warmup.for_scales is not None
-    used = learns and target.moves_parameters and target.dim <= MOST_COORDINATES
-    return declared_bounds(target.target) if used else NO_BOUNDS
+    if not (learns and target.moves_parameters):
+        return NO_BOUNDS
+    return declared_bounds(target.target, with_ends=target.dim <= MOST_COORDINATES)
 
 
 class Randomness(NamedTuple):

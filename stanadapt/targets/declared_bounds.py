@@ -11,21 +11,22 @@ CORRELATION, AT_BOUND = (2.0, -1.0, 2.0), 37.0
 COLUMNS = 4
 
 
-def declared_bounds(target: Target) -> np.ndarray:
+def declared_bounds(target: Target, *, with_ends: bool = True) -> np.ndarray:
     """Return a row for each coordinate with bounds: its number, slope, lower bound and width.
 
     The value is lower + width / (1 + exp(-slope z)) of a coordinate z with two bounds; with one,
-    the last three are 0.
+    the last three are 0, and in any case without `with_ends`, which take long for many coordinates.
     """
     zero, rows = np.zeros(target.dim), []
     declared = {one.name: one for one in target.declared_parameters}
     try:
-        elements = target.elements(zero)
+        elements = target.elements(zero) if with_ends else {}
         for i, coordinate in enumerate(target.coordinates):
             one = declared.get(coordinate.variable)
             if one is None:
                 continue
-            if one.lower is not None and one.upper is not None and coordinate.name in elements:
+            two = one.lower is not None and one.upper is not None
+            if two and coordinate.name in elements:
                 ends = []
                 for at in (-AT_BOUND, AT_BOUND):
                     position = zero.copy()

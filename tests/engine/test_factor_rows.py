@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from scipy import sparse
 
 from stanadapt.engine import metric_factor

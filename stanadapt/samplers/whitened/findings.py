@@ -38,7 +38,7 @@ def report(view: RunView) -> Findings:
     names, learned = view.target.coordinate_names, view.progress.learned
     found = attributes(view.settings, view.progress)
     found.update(straightening(learned.straightened, names))
-    if learned.metric.kind == "sparse":
+    if learned.metric.kind == "sparse" and not len(view.progress.bounds):
         found["metric"] += f": {listed(names)} Gaussian with a sparse precision, whitened exactly"
     groups = {}
     if learned.straightened.map_is_used or learned.straightened.block_is_used:

@@ -28,7 +28,7 @@ from stanadapt.samplers.whitened.block_terms import hints_of
 from stanadapt.samplers.whitened.choose_metric import WHILE_TRAVELING
 from stanadapt.samplers.whitened.fisher_metric import fisher_metric, scales_alone
 from stanadapt.samplers.whitened.probes import NO_PROBES, Probes
-from stanadapt.samplers.whitened.sparse_precision import with_precision
+from stanadapt.samplers.whitened.sparse_precision import ask_again, with_precision
 from stanadapt.samplers.whitened.straighten import Straightened, distance_of
 
 # Distance from a Gaussian from which a block is looked for; that with a triangular map which is as
@@ -51,10 +51,10 @@ def _learn_too(learn: Change, settings: Any, progress: Progress, states: States)
         states = [state._replace(probes=NO_PROBES) for state in states]
         progress = with_precision(progress, probes)
     progress, states = learn(settings, progress, states)
-    if probes and len(progress.learned.location) <= MOST_COORDINATES:
-        if not _has_good_map(progress):
-            return _judge(settings, progress, states, np.concatenate(probes))
-    return ask_if_wanted(settings, progress, states)
+    few = len(progress.learned.location) <= MOST_COORDINATES
+    if probes and few and not _has_good_map(progress):
+        return _judge(settings, progress, states, np.concatenate(probes))
+    return ask_if_wanted(settings, progress, ask_again(settings, progress, states))
 
 
 def _has_good_map(progress: Progress) -> bool:

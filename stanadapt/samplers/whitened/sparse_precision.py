@@ -27,6 +27,7 @@ from scipy import sparse
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.sparse_factor import BAND, INVERSE, NUMBER, sparse_factor
 from stanadapt.engine.warmup import Progress, States
+from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.fisher_metric import MANY, FisherMetric, Metric
 from stanadapt.samplers.whitened.probes import Probes
 
@@ -48,20 +49,35 @@ CHUNK = 4_000_000
 
 
 def ask_for_precision(settings: Any, progress: Progress, states: States) -> States:
-    """Give each chain places around its own, if there are many parameters."""
-    scales = progress.learned.metric.scales
+    """Give each chain places around one, if there are many parameters.
+
+    What is declared with bounds, such as a scale, is the same in all places: other coordinates may
+    be Gaussian given these.
+    """
+    learned, first = progress.learned, states[0].current.position
+    scales = learned.metric.scales
     dim = len(scales)
-    size = len(states[0].current.position)
-    if dim <= MANY or size != dim or settings.metric != Metric.automatic:
+    if dim <= MANY or len(first) != dim or settings.metric != Metric.automatic:
         return states
+    around = learned.location if learned.settled else first
     rng, count = np.random.default_rng(0), -(-PLACES // len(states))
+    width = scales.copy()
+    width[progress.bounds[:, 0].astype(int)] = 0.0
     asked = []
     for state in states:
         rows = np.full((1 + count, 2, dim), np.nan)
-        rows[0] = state.current.position, state.current.gradient
-        rows[1:, 0] = rows[0, 0] + scales * rng.standard_normal((count, dim))
+        rows[:, 0] = around
+        rows[1:, 0] += width * rng.standard_normal((count, dim))
         asked.append(state._replace(probes=Probes(rows)))
     return asked
+
+
+def ask_again(settings: Any, progress: Progress, states: States) -> States:
+    """Give chains places around the present mean, if the metric depends on where they are."""
+    known = progress.learned.metric.kind == "sparse" and len(progress.bounds)
+    if known and progress.then in (parts.TRAVEL, parts.FIND_STEP, parts.NUTS_METRIC):
+        return ask_for_precision(settings, progress, states)
+    return states
 
 
 def with_precision(progress: Progress, probes: Sequence[np.ndarray]) -> Progress:
@@ -73,18 +89,28 @@ def with_precision(progress: Progress, probes: Sequence[np.ndarray]) -> Progress
         moves = np.concatenate([(rows[1:, 0] - rows[0, 0]) / scales for rows in probes])
         slopes = np.concatenate([(rows[0, 1] - rows[1:, 1]) * scales for rows in probes])
     usable = np.isfinite(moves).all(axis=1) & np.isfinite(slopes).all(axis=1)
+    moved = np.flatnonzero(moves.any(axis=0))
     with one_blas_thread():
         try:
-            precision = find_precision(moves[usable], slopes[usable])
+            found = find_precision(moves[usable][:, moved], slopes[usable][:, moved])
         except np.linalg.LinAlgError:  # places that do not differ
             return progress
-        factor = None if precision is None else sparse_factor(precision)
+        factor = None if found is None else sparse_factor(_among(found, moved, len(scales)))
     if factor is None or factor.shape[1] == BAND:  # scales alone are learned from draws as well
         return progress
     factor[:-1, INVERSE] *= scales[factor[:-1, NUMBER].astype(int)]
     return progress.learning(
         metric=FisherMetric(factor, "sparse", factor.shape[1] - BAND, np.empty(0, int))
     )
+
+
+def _among(precision: sparse.csr_array, members: np.ndarray, n: int) -> sparse.csr_array:
+    """Return a matrix of these coordinates among all, with ones for the others."""
+    found, others = precision.tocoo(), np.setdiff1d(np.arange(n), members)
+    rows = np.concatenate([members[found.row], others])
+    columns = np.concatenate([members[found.col], others])
+    values = np.concatenate([found.data, np.ones(len(others))])
+    return sparse.csr_array((values, (rows, columns)), shape=(n, n))
 
 
 class _Entries(NamedTuple):
@@ -106,7 +132,7 @@ def find_precision(x: np.ndarray, y: np.ndarray) -> sparse.csr_array | None:
 
     """
     m, n = x.shape
-    if m < PLACES // 2:
+    if m < PLACES // 2 or not n:
         return None
     most = min(MOST_IN_A_ROW, m // 3)
     sample = np.unique(np.linspace(0, n - 1, SAMPLE).round().astype(int))

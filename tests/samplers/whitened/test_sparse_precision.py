@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from scipy import linalg, sparse
+from scipy import sparse
 
 import stanadapt as sa
 from stanadapt.samplers.whitened.sparse_precision import PLACES, find_precision
@@ -81,3 +81,60 @@ def dense(precision, x, y):
 @pytest.mark.parametrize("spoil", [wrong_row, wrong_side, noise, curved, flat, few, dense])
 def test_nothing_else_is_taken(spoil):
     assert find_precision(*spoil(*shown(level_and_season(350)))) is None
+
+
+# --- whole runs -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def target():
+    y = np.random.default_rng(5).normal(size=STATES)
+    return sa.Target(LEVEL, {"y": y}, backend="stanli", show_progress=False)
+
+
+@pytest.fixture(scope="module")
+def fit(target):
+    return sa.sample(target, iter_sampling=250, **QUIET)
+
+
+def test_a_local_level_takes_two_gradients_per_draw(target, fit):
+    assert fit.attrs["metric"] == (
+        f"sparse, band 1: x[1..{STATES}] Gaussian with a sparse precision, whitened exactly"
+    )
+    assert fit.attrs["trajectory"].startswith("2 gradients per draw")
+    assert fit.attrs["verdict"] == "fine"
+    assert fit.attrs["n_gradients"] < 6000
+    walk = sparse.diags_array([1.0, -0.98], offsets=[0, 1], shape=(STATES - 1, STATES))
+    precision = (walk.T @ walk / 0.2**2 + sparse.eye_array(STATES)).toarray()
+    precision[0, 0] += 1.0 / 25.0
+    covariance = np.linalg.inv(precision)
+    draws = values(fit, "x").reshape(-1, STATES)
+    mean, sd = covariance @ target.data["y"], np.sqrt(np.diag(covariance))
+    z = (draws.mean(axis=0) - mean) / sd
+    # rotations draw antithetically: the error of a mean is smaller than that of independent draws
+    assert np.abs(z).max() < 4.5 / np.sqrt(len(draws))
+    # a covariance that is wrong somewhere would show in the length of whitened draws
+    length = np.einsum("ij,jk,ik->i", draws - mean, precision, draws - mean)
+    assert length.mean() == pytest.approx(STATES, abs=5.0 * np.sqrt(2.0 * STATES / len(draws)))
+
+
+@pytest.mark.thorough
+def test_draws_are_the_same_in_threads_workers_and_resumed_runs(target, fit, tmp_path):
+    several = sa.sample(target, parallel_chains=4, iter_sampling=250, **QUIET)
+    with ThreadPoolExecutor(2) as executor:
+        workers = sa.sample(target, executor=executor, iter_sampling=250, **QUIET)
+    sa.sample(target, run=tmp_path / "run", iter_sampling=100, **QUIET)
+    resumed = sa.resume(tmp_path / "run", iter_sampling=250, show_progress=False)
+    for other in (several, workers, resumed):
+        assert_same_draws(fit, other)
+        assert other.attrs["metric"] == fit.attrs["metric"]
+
+
+@pytest.mark.thorough
+def test_others_know_it_too(target, fit):
+    again = sa.sample(target, warm_start=fit, iter_sampling=100, **QUIET)
+    assert again.attrs["metric"] == fit.attrs["metric"]
+    other = sa.sample(target, "hmc", iter_sampling=20, iter_warmup=600, **QUIET)
+    assert other.attrs["standardized"] == "sparse"
+    diagonal = sa.sample(target, metric="diagonal", iter_sampling=20, **QUIET)
+    assert diagonal.attrs["metric"] == "diagonal"
