@@ -155,9 +155,7 @@ def for_scales(settings: Any, before: Progress, progress: Progress, states: Stat
     apart = settings.metric == Metric.automatic and window.levels_differ(window.positions.shape[2])
     if progress.then == parts.TUNE_STEP and apart:
         return transitions.to_nuts(progress, UNDECIDED.reason)
-    if len(
-        states[0].probes.rows
-    ):  # a block is looked for, and the next stage shows if there is one
+    if len(states[0].probes.rows):  # the next stage shows if there is a block
         return progress
     if before.stage == parts.NUTS_METRIC and not apart and progress.then != parts.STRAIGHTEN:
         return progress.to(END, settled=True)

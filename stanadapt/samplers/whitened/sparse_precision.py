@@ -122,7 +122,7 @@ class _Entries(NamedTuple):
 
 
 def find_precision(x: np.ndarray, y: np.ndarray) -> sparse.csr_array | None:
-    """Return Q if y = Q x exactly, and each row has few elements but for those of a few coordinates.
+    """Return Q if y = Q x exactly, and all but a few of its rows have few elements.
 
     Parameters
     ----------
