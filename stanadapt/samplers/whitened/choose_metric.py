@@ -90,7 +90,7 @@ def choose_metric(former: FisherMetric, chains: Sequence[Draws], handicap: float
                 found = _divergence(metric, learned, judged)
                 scores[name] += found * _price(metric) if many else found
         for name in ("composed", "former"):
-            if name in scores:
+            if name in scores and former.kind != "sparse":
                 scores[name] *= handicap
         rounding = ROUNDING * chains[0][0].shape[1]
         # of equal scores the first is taken: scales, which are the simplest

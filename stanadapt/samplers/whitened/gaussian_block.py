@@ -49,7 +49,7 @@ def _learn_too(learn: Change, settings: Any, progress: Progress, states: States)
     probes = [state.probes.rows for state in states if len(state.probes.rows)]
     if probes:
         states = [state._replace(probes=NO_PROBES) for state in states]
-        progress = with_precision(progress, probes)
+        progress = with_precision(progress, states, probes)
     progress, states = learn(settings, progress, states)
     few = len(progress.learned.location) <= MOST_COORDINATES
     if probes and few and not _has_good_map(progress):

@@ -28,7 +28,8 @@ from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.sparse_factor import BAND, INVERSE, NUMBER, sparse_factor
 from stanadapt.engine.warmup import Progress, States
 from stanadapt.samplers.whitened import stage_parts as parts
-from stanadapt.samplers.whitened.fisher_metric import MANY, FisherMetric, Metric
+from stanadapt.samplers.whitened.block import make_window
+from stanadapt.samplers.whitened.fisher_metric import MANY, FisherMetric, Metric, diagonal_metric
 from stanadapt.samplers.whitened.probes import Probes
 
 # gradients of all chains; and the most coordinates in a row that is found by itself
@@ -57,7 +58,8 @@ def ask_for_precision(settings: Any, progress: Progress, states: States) -> Stat
     learned, first = progress.learned, states[0].current.position
     scales = learned.metric.scales
     dim = len(scales)
-    if dim <= MANY or len(first) != dim or settings.metric != Metric.automatic:
+    wanted = dim > MANY and settings.metric == Metric.automatic
+    if not wanted or len(first) != dim or learned.straightened.map_is_used:
         return states
     around = learned.location if learned.settled else first
     rng, count = np.random.default_rng(0), -(-PLACES // len(states))
@@ -80,8 +82,11 @@ def ask_again(settings: Any, progress: Progress, states: States) -> States:
     return states
 
 
-def with_precision(progress: Progress, probes: Sequence[np.ndarray]) -> Progress:
-    """Use the metric of a sparse precision matrix if the gradients at these places show one."""
+def with_precision(progress: Progress, states: States, probes: Sequence[np.ndarray]) -> Progress:
+    """Use the metric of a sparse precision matrix if the gradients at these places show one.
+
+    Coordinates that are the same in all places have scales from the last block.
+    """
     scales = progress.learned.metric.scales
     if len(scales) <= MANY:
         return progress
@@ -98,6 +103,8 @@ def with_precision(progress: Progress, probes: Sequence[np.ndarray]) -> Progress
         factor = None if found is None else sparse_factor(_among(found, moved, len(scales)))
     if factor is None or factor.shape[1] == BAND:  # scales alone are learned from draws as well
         return progress
+    still = ~moves.any(axis=0)
+    scales[still] = diagonal_metric(*make_window(states).pooled, scales).factor[0, still]
     factor[:-1, INVERSE] *= scales[factor[:-1, NUMBER].astype(int)]
     return progress.learning(
         metric=FisherMetric(factor, "sparse", factor.shape[1] - BAND, np.empty(0, int))
