@@ -71,7 +71,7 @@ class FisherMetric(NamedTuple):
     def scales(self) -> np.ndarray:
         """Standard deviations that the factor implies, shape (n,)."""
         rows, width = self.factor.shape
-        n: int = {"sparse": rows - 1, "low rank": width - 1}.get(self.kind, width)
+        n = rows - 1 if self.kind == "sparse" else width - (self.kind == "low rank")
         return metric_factor.scales(self.factor, n)
 
     def whiten(self, positions: np.ndarray, gradients: np.ndarray) -> tuple:
