@@ -160,9 +160,8 @@ class Around(NamedTuple):
 def rotating_move(density, leapfrog, around, phase, step_size):
     """Move a Phase as `two_stage_move`, with rotations in place of drifts.
 
-    A rotation of z and momentum is the exact motion in that Gaussian, and kicks are made by what is
-    left of the force. If nothing is left, the energy does not change, however many dimensions there
-    are.
+    A rotation of z and momentum is the exact motion in that Gaussian, and kicks are made by the
+    rest of the force. Without one, the energy does not change, however many dimensions there are.
     """
     momentum, force = phase.momentum, phase.force
     z, n = around.moving, density.dim

@@ -52,8 +52,8 @@ CHUNK = 4_000_000
 def ask_for_precision(settings: Any, progress: Progress, states: States) -> States:
     """Give each chain places around one, if there are many parameters.
 
-    What is declared with bounds, such as a scale, is the same in all places: other coordinates may
-    be Gaussian given these.
+    Coordinates that are declared with bounds, such as scales, are the same in all places: others
+    may be Gaussian given these.
     """
     learned, first = progress.learned, states[0].current.position
     scales = learned.metric.scales
@@ -162,7 +162,7 @@ def find_precision(x: np.ndarray, y: np.ndarray) -> sparse.csr_array | None:
 def _pursue(
     x: np.ndarray, y: np.ndarray, rows: np.ndarray, most: int
 ) -> tuple[_Entries, np.ndarray]:
-    """Add to each row the coordinate that explains most of what is left, until it is exact.
+    """Add to each row the coordinate that explains most of the rest, until it is exact.
 
     Returns the elements of exact rows, and the others.
     """
@@ -212,8 +212,7 @@ def _exact(
 ) -> tuple[_Entries, np.ndarray, np.ndarray]:
     """Regress rows on coordinates, shape (row, column).
 
-    Returns the elements of the rows that are exact, which these are, and what is left, shape
-    (row, m).
+    Returns the elements of the rows that are exact, which these are, and the rest, shape (row, m).
     """
     left, slopes = np.empty((len(rows), len(x))), np.empty(support.shape)
     step = max(1, CHUNK // max(support.shape[1] * len(x), 1))
