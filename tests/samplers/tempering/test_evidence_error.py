@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from stanadapt.samplers.tempering import tours
 from stanadapt.samplers.tempering.evidence import add_errors, error_of_log_mean, error_of_spread
 
 WEIGHTS = np.random.default_rng(4).standard_normal((4, 30))
@@ -33,6 +34,16 @@ def test_errors_that_chains_tell_themselves_are_kept():
     own = group([1.0, 1.4, 0.8, 1.2], log_evidence_error=("chain", [0.1, np.nan, 0.2, 0.1]))
     add_errors(own)
     np.testing.assert_array_equal(own["log_evidence_error"], [0.1, np.nan, 0.2, 0.1])
+
+
+@pytest.mark.parametrize(("count", "known"), [(tours.FEWEST_TOURS, True), (49, False)])
+def test_the_error_of_a_ratio_is_that_of_independent_tours(count, known):
+    cold, hot = np.random.default_rng(3).gamma(2.0, size=(2, count))
+    cold += hot
+    sums = [cold.sum(), hot.sum(), cold @ cold, hot @ hot, cold @ hot]
+    error = tours.log_ratio_error(np.array([0.0, 0.0, 1.0, count, *sums]))
+    plain = np.std(cold / cold.mean() - hot / hot.mean()) / np.sqrt(count)
+    assert error == pytest.approx(plain if known else np.nan, nan_ok=True)
 
 
 def standardized(errors, evidence):
