@@ -38,10 +38,11 @@ model {
 }
 """
 GAUSSIAN = """
-parameters { vector[100] x; }
+data { int d; }
+parameters { vector[d] x; }
 model {
   x[1] ~ normal(3, 2);
-  for (i in 2:100) x[i] ~ normal(0.7 * x[i - 1], 0.5 + 0.01 * i);
+  for (i in 2:d) x[i] ~ normal(0.7 * x[i - 1], 0.5 + 0.01 * i);
 }
 """
 AT_A_BOUND = """
@@ -69,7 +70,7 @@ PROGRAMS = {
     "small_horseshoe": (HORSESHOE, _horseshoe),
     "cauchy": (CAUCHY, dict),
     "two_modes": (TWO_MODES, dict),
-    "gaussian_100": (GAUSSIAN, dict),
+    "gaussian_100": (GAUSSIAN, lambda: {"d": 100}),
     "at_a_bound": (AT_A_BOUND, dict),
 }
 

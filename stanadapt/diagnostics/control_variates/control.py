@@ -11,7 +11,7 @@ Errors of means over dependent draws: Geyer (1992), Practical Markov chain Monte
 
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -27,6 +27,7 @@ RIDGE, WIDE_RIDGES, PROBES = 1e-6, (1e-2, 1e-1, 1.0), 20
 # a single chain is divided into this many parts; more chains than this are grouped
 FOLDS = 4
 MOST_FOLDS = 8
+FIRST_LAGS = 12  # of autocovariances; most sums end before
 # gain below which columns are left out, and above which an error is not believed to be smaller
 LEAST_GAIN, LARGEST_GAIN = 1.2, 1e4
 # factors of the variance of values with heavy tails, which hide a part of it; and the shape from
@@ -100,8 +101,7 @@ class Controls:
             return
         ends = columns.ends or (0,)
         self.candidates = [Candidate(order, end, True) for order, end in enumerate(ends, 1)]
-        self._sums = [self.values[fold].sum(axis=0) for fold in self.folds]
-        self._products = [self.values[fold].T @ self.values[fold] for fold in self.folds]
+        self._moments = list(moments_of_others(self.values, self.folds))
         ridge = RIDGE
         self.wide = ends[0] > self.count(0) // DRAWS_PER_COLUMN
         if self.wide:
@@ -109,7 +109,8 @@ class Controls:
         elif ends[-1]:
             plain = min(2, len(ends))
             self.candidates.append(Candidate(plain, ends[plain - 1], False))
-        self._factors = [self._factor(fold, ridge) for fold in range(len(self.folds))]
+        self._factors = self._factors_with(ridge)
+        self._size = self._factors[0].size(ridge) if self.wide else float(ends[-1])
 
     def count(self, fold: int) -> int:
         """Return the number of draws that a fold learns from."""
@@ -121,27 +122,23 @@ class Controls:
 
     def _best_ridge(self, probes: np.ndarray) -> float:
         """Return the ridge with the smallest squares of residuals, the median over functions."""
-        rest = []
-        every = [self.values[fold].T @ probes[fold] for fold in self.folds]
+        probes, kind, rest = probes - probes.mean(axis=0), self.values.dtype, []
+        every = [self.values[fold].T @ probes[fold].astype(kind) for fold in self.folds]
         for ridge in WIDE_RIDGES:
             squares = np.zeros(probes.shape[1])
-            for fold, held in enumerate(self.folds):
-                factor = self._factor(fold, ridge)
-                cross = sum(every) - every[fold]
-                mean = sum(probes[part].sum(axis=0) for part in self.others(fold))
-                mean /= self.count(fold)
-                reduced = factor.reduce(cross / self.count(fold) - np.outer(factor.mean, mean))
-                left = probes[held] - mean
-                left = left - (self.values[held] - factor.mean) @ factor.restore(reduced)
+            for fold, (held, factor) in enumerate(
+                zip(self.folds, self._factors_with(ridge), strict=True)
+            ):
+                mean = -probes[held].sum(axis=0) / self.count(fold)
+                cross = (sum(every) - every[fold]) / self.count(fold) - np.outer(factor.mean, mean)
+                b = factor.restore(factor.reduce(cross))
+                left = probes[held] - self.values[held] @ b - (mean - factor.mean @ b)
                 squares += (left**2).sum(axis=0)
             rest.append(np.median(squares / probes.var(axis=0)))
         return WIDE_RIDGES[int(np.argmin(rest))]
 
-    def _factor(self, fold: int, ridge: float) -> "_Factor":
-        count = self.count(fold)
-        mean = ((sum(self._sums) - self._sums[fold]) / count).astype(self.values.dtype)
-        products = (sum(self._products) - self._products[fold]) / count
-        return _Factor.of(mean, products - np.outer(mean, mean), ridge)
+    def _factors_with(self, ridge: float) -> list["_Factor"]:
+        return [_Factor.of(*known, ridge, self.values.dtype) for known in self._moments]
 
     def reduced(self, fold: int, values: np.ndarray) -> Reduced:
         """Return columns with their means and products over the draws that a fold learns from."""
@@ -190,7 +187,7 @@ class Controls:
             for at, candidate in enumerate(self.candidates):
                 end, rest = candidate.end, functions[held].copy()
                 left = reduced[:end]
-                sizes[at] = factor.size if end == len(factor.scale) else float(end)
+                sizes[at] = self._size if end == len(factor.scale) else float(end)
                 if candidate.own:
                     coefficients = moments.solve(end)
                     single[at, fold] = coefficients[:, 0]
@@ -297,21 +294,23 @@ class _Factor(NamedTuple):
 
     mean: np.ndarray
     scale: np.ndarray
-    factor: np.ndarray
-    size: float  # effective number of columns
+    factor: np.ndarray  # of the type of the columns
 
     @classmethod
-    def of(cls, mean: np.ndarray, covariance: np.ndarray, ridge: float) -> "_Factor":
+    def of(
+        cls, mean: np.ndarray, covariance: np.ndarray, ridge: float, kind: np.dtype
+    ) -> "_Factor":
         scale = np.sqrt(np.diag(covariance))
         scale = np.where(scale > 0.0, scale, 1.0)
         correlation = covariance / np.outer(scale, scale)
         correlation[np.diag_indices(len(mean))] += ridge
-        size = float(len(mean))
-        factor = cholesky(correlation.astype(mean.dtype), lower=True) if size else correlation
-        if ridge > RIDGE:  # the trace of S (S + ridge)^-1
-            inverse, _ = lapack.dpotri(factor.astype(float), lower=True)
-            size -= ridge * float(np.trace(inverse))
-        return cls(mean, scale, factor, size)
+        factor = cholesky(correlation, lower=True, overwrite_a=True) if len(mean) else correlation
+        return cls(mean, scale, factor.astype(kind, copy=False))
+
+    def size(self, ridge: float) -> float:
+        """Return the effective number of columns, the trace of S (S + ridge)^-1."""
+        inverse, _ = lapack.dpotri(self.factor.astype(float), lower=True)
+        return len(self.scale) - ridge * float(np.trace(inverse))
 
     def reduce(self, right: np.ndarray) -> np.ndarray:
         """Return the inverse of the factor times products with the columns."""
@@ -337,26 +336,58 @@ def folds_of(draws: int, chains: int) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(edges)]
 
 
+def moments_of_others(
+    values: np.ndarray, folds: list[slice]
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the mean and covariance of the rows outside of each fold, from one pass."""
+    center = values.mean(axis=0, dtype=float)
+    sums, products = [], []
+    for fold in folds:
+        part = values[fold] - center
+        sums.append(part.sum(axis=0))
+        products.append(part.T @ part)
+    every = sum(products)
+    for fold, own, product in zip(folds, sums, products, strict=True):
+        count = len(values) - (fold.stop - fold.start)
+        mean = -own / count  # the sum over all is zero
+        yield center + mean, (every - product) / count - np.outer(mean, mean)
+
+
 def asymptotic_variance(values: np.ndarray, apart: bool = False) -> np.ndarray:
     """Return the variance of the mean of values, shape (chain, draw, function), by function.
 
     Autocovariances are about the mean of all chains, so that chains that disagree raise them;
     `apart`: about that of each chain.
     """
-    chains, draws, count = values.shape
+    chains, draws, _ = values.shape
     centered = values - (values.mean(axis=1, keepdims=True) if apart else values.mean(axis=(0, 1)))
-    length = 1 << (2 * draws - 1).bit_length()
-    covariance = np.zeros((count, draws))
-    for chain in centered:
-        spectrum = np.fft.rfft(np.ascontiguousarray(chain.T), length, axis=1)
-        power = spectrum.real**2 + spectrum.imag**2
-        covariance += np.fft.irfft(power, length, axis=1)[:, :draws]
-    covariance /= chains * draws
-    even = draws // 2 * 2
+    square = np.maximum((centered**2).mean(axis=(0, 1)), 1e-300)
+    centered = (centered / np.sqrt(square)).astype(np.float32)
+    lags = min(FIRST_LAGS, draws)
+    covariance = np.stack([
+        np.einsum("cnf,cnf->f", centered[:, : draws - lag], centered[:, lag:])
+        for lag in range(lags)
+    ], axis=1)  # fmt: skip
+    total, ended = _initial_monotone(covariance / (chains * draws))
+    slow = np.flatnonzero(~ended)
+    if len(slow) and lags < draws:
+        length = 1 << (2 * draws - 1).bit_length()
+        power = np.zeros((len(slow), length // 2 + 1), np.float32)
+        for chain in centered[:, :, slow]:
+            spectrum = np.fft.rfft(np.ascontiguousarray(chain.T), length, axis=1)
+            power += spectrum.real**2 + spectrum.imag**2
+        covariance = np.fft.irfft(power, length, axis=1)[:, :draws]
+        total[slow], _ = _initial_monotone(covariance / (chains * draws))
+    # as in Stan, an effective sample size has a limit
+    size = chains * draws
+    return square * np.maximum(total, 1.0 / np.log10(max(size, 10))) / size
+
+
+def _initial_monotone(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return sums of autocovariances, shape (function, lag), and whether all that count are in."""
+    even = covariance.shape[1] // 2 * 2
     pairs = covariance[:, 0:even:2] + covariance[:, 1:even:2]
     positive = np.logical_and.accumulate(pairs > 0.0, axis=1)
     pairs = np.minimum.accumulate(pairs, axis=1)
-    total = 2.0 * (pairs * positive).sum(axis=1) - covariance[:, 0]
-    # as in Stan, an effective sample size has a limit
-    size = chains * draws
-    return np.maximum(total, covariance[:, 0] / np.log10(max(size, 10))) / size
+    total = 2.0 * (pairs * positive).sum(axis=1, dtype=float) - covariance[:, 0]
+    return total, ~positive[:, -1:].all(axis=1)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy
+from scipy.linalg import cho_solve
 from scipy.special import erfcx, ndtr, ndtri
 
 # grid on which Stein's equation is solved for a smooth function; beyond FAR psi is constant
@@ -28,7 +29,7 @@ SPACING = GRID[1] - GRID[0]
 DENSITY = np.exp(-0.5 * GRID**2) / np.sqrt(2.0 * np.pi)
 FAR = np.abs(GRID) >= 6.0
 BINS, LINEAR_UP_TO = 60, 5.0  # of h, and where its linear continuation ends
-FARTHEST = 36.0  # y beyond which exp(y^2 / 2) overflows
+FARTHEST = 12.0  # y beyond which psi hardly changes, and exp(y^2 / 2) soon overflows
 PROBES = 40  # draws by which coordinates that a quantity does not follow are ruled out
 
 
@@ -38,6 +39,7 @@ class Moments(NamedTuple):
     rows: np.ndarray  # these draws
     mean: np.ndarray
     covariance: np.ndarray
+    factor: np.ndarray  # of the covariance, its lower Cholesky factor
 
 
 class Along(NamedTuple):
@@ -86,7 +88,7 @@ def along(
         Rows from which directions are learned, and their moments.
 
     """
-    rows, mean, covariance = learned
+    rows, mean, covariance, factor = learned
     a = np.zeros((positions.shape[1], x.shape[1]))
     simple, coordinate = np.flatnonzero(followed), np.abs(followed[followed != 0]) - 1
     a[coordinate, simple] = np.sign(followed[simple])
@@ -94,7 +96,7 @@ def along(
     if len(rest):
         scores = ndtri((scipy.stats.rankdata(x[np.ix_(rows, rest)], axis=0) - 0.5) / len(rows))
         products = positions[rows].T @ scores - np.outer(mean, scores.sum(axis=0))
-        a[:, rest] = np.linalg.solve(covariance, products / len(rows))
+        a[:, rest] = cho_solve((factor, True), products / len(rows))
     field = np.empty_like(a)
     field[:, simple] = covariance[:, coordinate] * np.sign(followed[simple])
     field[:, rest] = covariance @ a[:, rest]
@@ -103,7 +105,8 @@ def along(
     y = np.empty(x.shape)
     y[:, simple] = (positions[:, coordinate] - mean[coordinate]) * a[coordinate, simple]
     y[:, rest] = (positions - mean) @ a[:, rest]
-    return Along(y / sd, gradients @ (field / sd))
+    kind = gradients.dtype
+    return Along((y / sd).astype(kind, copy=False), gradients @ (field / sd).astype(kind))
 
 
 def power_columns(at: Along) -> list[np.ndarray]:
@@ -127,62 +130,90 @@ class StepParts(NamedTuple):
     def of(cls, at: Along) -> "StepParts":
         y = np.clip(at.y, -FARTHEST, FARTHEST)
         factor = np.sqrt(0.5 * np.pi) * (y + at.s)
-        y *= np.sqrt(0.5)
-        return cls(at.y, factor * erfcx(-y), factor * erfcx(y))
+        small = erfcx(np.sqrt(0.5) * np.abs(y))
+        large = 2.0 * np.exp(0.5 * y * y) - small  # erfcx of the negative number
+        left = y < 0.0
+        below, above = np.where(left, small, large), np.where(left, large, small)
+        return cls(at.y, factor * below, factor * above)
 
     def column(self, thresholds: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
         """Return the columns for indicators of y <= threshold, one for each quantity."""
-        lower, upper = ndtr(thresholds), ndtr(-thresholds)
-        at_most = self.y[rows] <= thresholds
-        below, above = self.below[rows] * upper + upper, self.above[rows] * lower - lower
-        return np.where(at_most, below, above)
+        kind = self.y.dtype
+        lower, upper = (ndtr(t).astype(kind, copy=False) for t in (thresholds, -thresholds))
+        at_most = self.y[rows] <= thresholds.astype(kind, copy=False)
+        column = np.where(at_most, self.below[rows], self.above[rows])
+        column *= np.where(at_most, upper, lower)
+        column += np.where(at_most, upper, -lower)
+        return column
 
 
-def smooth_column(at: Along, column: int, f: np.ndarray, by_y: np.ndarray) -> np.ndarray:
-    """Return the column for a function f of the draws, shape (draw,), read as a function of y.
+class Places(NamedTuple):
+    """Where draws along the directions are on GRID, and those from which h is learned."""
+
+    left: np.ndarray  # of the grid of all quantities, shape (draw, quantity)
+    part: np.ndarray  # of the way to the next point
+    by_y: np.ndarray  # rows to learn from, in the order of y
+    sorted_y: np.ndarray
+
+    @classmethod
+    def of(cls, y: np.ndarray, by_y: np.ndarray) -> "Places":
+        place = np.clip((y - GRID[0]) / SPACING, 0.0, len(GRID) - 1.0)
+        left = np.minimum(place.astype(np.int32), len(GRID) - 2)
+        place -= left
+        left += len(GRID) * np.arange(y.shape[1], dtype=np.int32)
+        return cls(left, place, by_y, np.take_along_axis(y, by_y, axis=0))
+
+
+def smooth_columns(s: np.ndarray, at: Places, functions: np.ndarray) -> np.ndarray:
+    """Return the columns for functions of the draws, each read as a function h of its y.
 
     Parameters
     ----------
-    at, column
-        Draws along the directions, and the one to use.
-    f
-        Values of the function.
-    by_y
-        Rows from which h is learned, in the order of y.
+    s
+        `Along.s`, shape (draw, quantity).
+    at
+        Places of the draws along the directions.
+    functions
+        One of each quantity, shape (draw, quantity).
 
     """
-    y = at.y[:, column]
-    slope, psi = solve_stein(_means_in_bins(y[by_y], f[by_y]))
-    # linear interpolation on an even grid
-    place = np.clip((y - GRID[0]) / SPACING, 0.0, len(GRID) - 1.0)
-    left = np.minimum(place.astype(int), len(GRID) - 2)
-    part = place - left
-    slope = slope[left] + part * (slope[left + 1] - slope[left])
-    return slope + (psi[left] + part * (psi[left + 1] - psi[left])) * at.s[:, column]
+    learned = np.take_along_axis(functions, at.by_y, axis=0)
+    slope, psi = (table.ravel() for table in solve_stein(_means_in_bins(at.sorted_y, learned)))
+
+    def read(table: np.ndarray) -> np.ndarray:  # linear between points of the grid
+        start = table[at.left]
+        return start + at.part * (table[1:][at.left] - start)
+
+    return read(slope) + read(psi) * s
 
 
 def _means_in_bins(y: np.ndarray, f: np.ndarray) -> np.ndarray:
-    """Return h on GRID: means of f in bins of equal counts of sorted y, linear between, beyond."""
+    """Return h on GRID, shape (quantity, point): means of f in bins of equal counts of sorted y.
+
+    It is linear between these and beyond.
+    """
     edges = np.linspace(0, len(y), min(BINS, len(y) // 4) + 1).astype(int)
-    counts = np.diff(edges)
-    at = np.add.reduceat(y, edges[:-1]) / counts
-    means = np.add.reduceat(f, edges[:-1]) / counts
-    h = np.interp(GRID, at, means)
-    for beyond, end, inner in ((at[0] > GRID, 0, 1), (at[-1] < GRID, -1, -2)):
-        gap = at[end] - at[inner]
-        slope = (means[end] - means[inner]) / gap if gap else 0.0
-        h[beyond] = means[end] + slope * (
-            np.clip(GRID[beyond], -LINEAR_UP_TO, LINEAR_UP_TO) - at[end]
-        )
-    return h
+    counts = np.diff(edges)[:, None]
+    found = np.empty((y.shape[1], len(GRID)))
+    binned = (np.add.reduceat(values, edges[:-1], axis=0) / counts for values in (y, f))
+    for h, at, means in zip(found, *(values.T for values in binned), strict=True):
+        h[:] = np.interp(GRID, at, means)
+        for beyond, end, inner in ((at[0] > GRID, 0, 1), (at[-1] < GRID, -1, -2)):
+            gap = at[end] - at[inner]
+            slope = (means[end] - means[inner]) / gap if gap else 0.0
+            h[beyond] = means[end] + slope * (
+                np.clip(GRID[beyond], -LINEAR_UP_TO, LINEAR_UP_TO) - at[end]
+            )
+    return found
 
 
 def solve_stein(h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Solve psi' - y psi = h - E h on GRID, y standard normal; return psi' and psi."""
-    centered = h - (h * DENSITY).sum() * SPACING
-    weighted = centered * DENSITY
-    left = SPACING * np.concatenate([[0.0], np.cumsum(0.5 * (weighted[1:] + weighted[:-1]))])
-    psi = np.where(GRID < 0.0, left, left - left[-1]) / np.maximum(DENSITY, 1e-300)
-    inside = psi[~FAR]
-    psi = np.where(FAR, np.where(GRID < 0.0, inside[0], inside[-1]), psi)
+    """Solve psi' - y psi = h - E h on GRID, the last axis, y standard normal; return psi', psi."""
+    centered = h - SPACING * (h @ DENSITY)[..., None]
+    weighted = (0.5 * SPACING) * centered * DENSITY
+    left = np.zeros_like(h)
+    np.cumsum(weighted[..., 1:] + weighted[..., :-1], axis=-1, out=left[..., 1:])
+    psi = np.where(GRID < 0.0, left, left - left[..., -1:]) / np.maximum(DENSITY, 1e-300)
+    first, last = np.flatnonzero(~FAR)[[0, -1]]
+    psi[..., :first], psi[..., last + 1 :] = psi[..., first, None], psi[..., last, None]
     return np.where(FAR, 0.0, centered + GRID * psi), psi

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import cholesky
 
 from stanadapt.diagnostics.control_variates import direction
 from stanadapt.diagnostics.control_variates.control import (
@@ -14,10 +15,11 @@ from stanadapt.diagnostics.control_variates.control import (
     Reduced,
     asymptotic_variance,
     folds_of,
+    moments_of_others,
 )
 from stanadapt.diagnostics.control_variates.stein_columns import (
     Columns,
-    moments,
+    shrunk,
     stein_columns,
     whitened,
 )
@@ -89,10 +91,14 @@ class Draws:
             self.doubt = _doubt_of_means(z, s, self.chains)
         if not self.doubt:
             columns = stein_columns(z, s, learning)
-            for fold in folds:
+            for fold, (mean, spread) in zip(
+                folds, moments_of_others(self.positions, folds), strict=True
+            ):
                 others = np.delete(rows, fold)
-                mean, covariance = moments(self.positions[others])
-                self.learned.append(direction.Moments(others, mean, covariance))
+                spread = shrunk(spread, len(others))
+                factor = cholesky(spread, lower=True)
+                self.learned.append(direction.Moments(others, mean, spread, factor))
+            self.slopes = self.gradients.astype(columns.values.dtype, copy=False)
         self.usable = not self.doubt
         probes = z[:, np.linspace(0, dim - 1, min(dim, PROBES)).astype(int)]
         self.columns = columns
@@ -152,18 +158,25 @@ class Batch:
     def __init__(self, draws: Draws, x: np.ndarray) -> None:
         self._draws, self.x = draws, x
         self._order = np.argsort(x, axis=0, kind="stable")
+        self._sorted = np.take_along_axis(x, self._order, axis=0)
+        # a quantity that has no value twice, but for chains that stay where they are
+        moved = (np.diff(x, axis=0) != 0.0).sum(axis=0) + 1
+        self._continuous = (np.diff(self._sorted, axis=0) > 0.0).sum(axis=0) + 1 > 0.9 * moved
         self._folds: list[_Fold] = []
         if draws.usable:
             followed = direction.followed_coordinates(self._order, draws.positions)
-            self._folds = [self._seen_by(i, followed) for i in range(len(draws.controls.folds))]
+            for fold in range(len(draws.controls.folds)):
+                self._folds.append(self._seen_by(fold, followed))
 
     def _seen_by(self, fold: int, followed: np.ndarray) -> "_Fold":
         """Return the quantities as a fold sees them, which learns from the others."""
         draws, controls = self._draws, self._draws.controls
         learned, held = draws.learned[fold], controls.folds[fold]
-        at = direction.along(self.x, draws.positions, draws.gradients, followed, learned)
+        at = direction.along(self.x, draws.positions, draws.slopes, followed, learned)
         powers = [] if controls.wide else direction.power_columns(at)
-        shared = [controls.reduced(fold, power * _bounded(power)) for power in powers]
+        # a column that has no variance would look good by chance; those of all folds are alike
+        bounded = self._folds[0].bounded if fold else [_bounded(x) for x in (at.s, *powers)]
+        shared = [controls.reduced(fold, x * b) for x, b in zip(powers, bounded[1:], strict=True)]
         outside = (self._order < held.start) | (self._order >= held.stop)
         by_x = self._order.T[outside.T].reshape(self.x.shape[1], -1).T
         by_y, other = by_x.copy(), followed == 0  # y increases with a coordinate that x follows
@@ -172,21 +185,23 @@ class Batch:
         ]
         sorted_x = np.take_along_axis(self.x, by_x, axis=0)
         # tails of columns of indicators are no heavier than those of the derivative
-        steps = direction.StepParts.of(at._replace(s=np.where(_bounded(at.s), at.s, np.nan)))
-        return _Fold(at, shared, by_y, sorted_x, ~other, steps)
+        steps = direction.StepParts.of(at)
+        places = direction.Places.of(at.y, by_y)
+        return _Fold(at, shared, bounded, places, sorted_x, ~other, steps)
 
     def expectations(self, functions: np.ndarray, apart: bool = False) -> Controlled:
         """Estimate the expectation of one function of each quantity, shape (draw, quantity).
 
         `apart`: see `Controls.control`.
         """
+        bounded: list[np.ndarray] = []
 
         def own(fold: int) -> Own:
             seen = self._folds[fold]
-            columns = np.empty_like(functions)
-            for j, f in enumerate(functions.T):
-                columns[:, j] = direction.smooth_column(seen.at, j, f, seen.by_y[:, j])
-            return Own(columns * _bounded(columns), seen.shared)
+            columns = direction.smooth_columns(seen.at.s, seen.places, functions)
+            if not fold:
+                bounded[:] = [_bounded(columns)]
+            return Own(columns * bounded[0], seen.shared)
 
         found = self._draws.controls.control(functions, own, smooth=True, apart=apart)
         return self._weighted(found, functions)
@@ -218,7 +233,8 @@ class Batch:
 
         def own(fold: int) -> Own:
             seen = self._folds[fold]
-            return Own(seen.step(thresholds, slice(None)), seen.shared)
+            others = below.sum(axis=0) - below[self._draws.controls.folds[fold]].sum(axis=0)
+            return Own(seen.step(thresholds, others.astype(int), slice(None)), seen.shared)
 
         below = (self.x <= thresholds).astype(float)
         found = self._draws.controls.control(below, own, smooth=False)
@@ -226,10 +242,12 @@ class Batch:
 
     def _part(self, along: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
         """Return the mean of indicators minus their own columns, with coefficients as they are."""
-        total = (self.x <= thresholds).mean(axis=0)
+        below = self.x <= thresholds
+        total = count = below.sum(axis=0)
         for seen, held, b in zip(self._folds, self._draws.controls.folds, along, strict=False):
-            total = total - b * seen.step(thresholds, held).sum(axis=0) / len(self.x)
-        return total
+            column = seen.step(thresholds, count - below[held].sum(axis=0), held)
+            total = total - b * column.sum(axis=0, dtype=float)
+        return total / len(self.x)
 
     def means_and_sds(self) -> tuple[Estimate, Estimate]:
         """Estimate means and standard deviations."""
@@ -260,7 +278,7 @@ class Batch:
         tail = min(probability, 1.0 - probability)
         width = min(max(LEAST_WIDTH, len(self.x) ** -0.5), 0.5 * tail)
         levels = [probability, probability - width, probability + width]
-        start, *ends = np.quantile(self.x, levels, axis=0)
+        start, *ends = np.quantile(self._sorted, levels, axis=0)
         density = 2.0 * width / np.maximum(ends[1] - ends[0], 1e-300)
         found = self.probabilities(start)
         ess = probability * (1.0 - probability) / np.maximum(found.crude_variance, 1e-300)
@@ -283,36 +301,30 @@ class Batch:
             np.where(used, found.order, 0),
         )  # fmt: skip
 
-    @property
-    def _continuous(self) -> np.ndarray:
-        """Whether a quantity has no value twice, but for chains that stay where they are."""
-        moved = (np.diff(self.x, axis=0) != 0.0).sum(axis=0) + 1
-        distinct = np.array([len(np.unique(column)) for column in self.x.T])
-        return distinct > 0.9 * moved
-
 
 class _Fold(NamedTuple):
     """What a fold learns of some quantities from the draws of the others."""
 
     at: direction.Along
     shared: list[Reduced]  # columns of powers
-    by_y: np.ndarray  # these draws in the order of y, for each quantity
-    sorted_x: np.ndarray  # their values in increasing order, likewise
+    bounded: list[np.ndarray]  # whether columns made of `at.s`, and of powers, have a variance
+    places: direction.Places
+    sorted_x: np.ndarray  # values of the quantities in increasing order, of these draws
     follows: np.ndarray  # whether a quantity follows one coordinate
     steps: direction.StepParts
 
-    def step(self, thresholds: np.ndarray, rows: slice) -> np.ndarray:
-        """Return the columns of indicators of x <= threshold, zero if there are none."""
-        levels = np.empty(len(thresholds))
-        for j, threshold in enumerate(thresholds):
-            x, by_y = self.sorted_x[:, j], self.by_y[:, j]
-            at = np.searchsorted(x, threshold, "right")
-            near = slice(max(at - 2, 0), at + 2)
-            if self.follows[j]:  # y and x have the same order
-                levels[j] = np.interp(threshold, x[near], self.at.y[by_y[near], j])
-            else:
-                levels[j] = self.at.y[by_y[min(at, len(by_y) - 1)], j]
-        return np.nan_to_num(self.steps.column(levels, rows))
+    def step(self, thresholds: np.ndarray, count: np.ndarray, rows: slice) -> np.ndarray:
+        """Return the columns of indicators of x <= threshold, zero if these have no variance.
+
+        `count` of the draws that the fold learns from are at most the threshold, by quantity.
+        """
+        quantity, last = np.arange(len(count)), len(self.sorted_x) - 1
+        left, right = np.clip(count - 1, 0, last), np.minimum(count, last)
+        start, end = self.places.sorted_y[left, quantity], self.places.sorted_y[right, quantity]
+        low, high = self.sorted_x[left, quantity], self.sorted_x[right, quantity]
+        part = np.clip((thresholds - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
+        part = np.where(self.follows, part, 1.0)  # y and x have the same order
+        return self.steps.column(start + part * (end - start), rows) * self.bounded[0]
 
 
 def _bounded(columns: np.ndarray) -> np.ndarray:

@@ -50,8 +50,11 @@ def stein_columns(z: np.ndarray, s: np.ndarray, learning: int) -> Columns:
 
     """
     dim, budget = z.shape[1], learning // DRAWS_PER_COLUMN
-    parts = [s]
     pairs, triples = dim * (dim + 1) // 2, dim * (dim + 1) * (dim + 2) // 6
+    # where the pairs that are left out limit gains, half of the memory and time is enough
+    kind = np.float64 if dim + pairs <= budget else np.float32
+    z, s = (np.ascontiguousarray(values.T, kind) for values in (z, s))
+    parts = [s]
     if dim + pairs <= budget:
         parts.append(second_order(z, s, *np.triu_indices(dim)))
         if dim + pairs + triples <= budget:
@@ -59,11 +62,9 @@ def stein_columns(z: np.ndarray, s: np.ndarray, learning: int) -> Columns:
     elif 2 * dim <= budget:
         count = min(MOST_PAIRS, budget - 2 * dim)
         parts.append(second_order(z, s, *screened_pairs(z, s, count)))
-    kept = [part[:, tail_shape(part) < NO_VARIANCE] for part in parts]
-    ends = tuple(int(end) for end in np.cumsum([part.shape[1] for part in kept]))
-    # where ridges limit gains, half of the memory and time is enough
-    kind = np.float32 if ends[0] > budget else np.float64
-    return Columns(np.concatenate(kept, axis=1, dtype=kind), ends)
+    kept = [part[tail_shape(part.T) < NO_VARIANCE] for part in parts]
+    ends = tuple(int(end) for end in np.cumsum([len(part) for part in kept]))
+    return Columns(np.concatenate(kept).T, ends)
 
 
 def whitened(positions: np.ndarray, gradients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -77,34 +78,35 @@ def whitened(positions: np.ndarray, gradients: np.ndarray) -> tuple[np.ndarray, 
     return standard @ inverse, gradients @ (sd[:, None] * root)
 
 
-def moments(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the mean and the shrunk covariance of positions."""
-    mean = positions.mean(axis=0)
-    centered = positions - mean
-    return mean, shrunk(centered.T @ centered / len(centered), len(centered))
-
-
 def shrunk(covariance: np.ndarray, draws: int) -> np.ndarray:
-    """Move a covariance toward its diagonal, by more the more parameters there are per draw."""
-    dim = len(covariance)
-    weight = min(LARGEST_SHRINKAGE, SHRINKAGE * dim / draws)
-    return (1.0 - weight) * covariance + weight * np.diag(np.diag(covariance))
+    """Move a covariance toward its diagonal, by more the more parameters there are per draw.
+
+    A coordinate that does not move gets the variance 1.
+    """
+    diagonal = np.diag(covariance)
+    weight = min(LARGEST_SHRINKAGE, SHRINKAGE * len(diagonal) / draws)
+    return (1.0 - weight) * covariance + np.diag(weight * diagonal + (diagonal <= 0.0))
 
 
 def second_order(z: np.ndarray, s: np.ndarray, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-    """Return L phi of phi = z_i z_j for each pair: z_i s_j + z_j s_i + 2 [i = j]."""
-    columns = z[:, i] * s[:, j] + z[:, j] * s[:, i]
-    columns[:, i == j] += 2.0
+    """Return L phi of phi = z_i z_j for each pair: z_i s_j + z_j s_i + 2 [i = j].
+
+    All arrays have the draws along the second axis.
+    """
+    columns = z[i] * s[j]
+    columns += z[j] * s[i]
+    columns[i == j] += 2.0
     return columns
 
 
 def third_order(
     z: np.ndarray, s: np.ndarray, i: np.ndarray, j: np.ndarray, k: np.ndarray
 ) -> np.ndarray:
-    """Return L phi of phi = z_i z_j z_k for each triple."""
-    a, b, c = z[:, i], z[:, j], z[:, k]
-    curvature = 2.0 * ((i == j) * c + (i == k) * b + (j == k) * a)
-    return b * c * s[:, i] + a * c * s[:, j] + a * b * s[:, k] + curvature
+    """Return L phi of phi = z_i z_j z_k for each triple, likewise."""
+    a, b, c = z[i], z[j], z[k]
+    same = [2.0 * (left == right)[:, None] for left, right in ((i, j), (i, k), (j, k))]
+    curvature = same[0] * c + same[1] * b + same[2] * a
+    return b * c * s[i] + a * c * s[j] + a * b * s[k] + curvature
 
 
 def all_triples(dim: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -119,24 +121,22 @@ def screened_pairs(z: np.ndarray, s: np.ndarray, count: int) -> tuple[np.ndarray
 
     These have the largest correlation with what order 1 leaves of any coordinate.
     """
-    rows = np.linspace(0, len(z) - 1, min(len(z), SCREENED_ROWS)).round().astype(int)
-    z, s, dim = z[rows], s[rows], z.shape[1]
-    centered = s - s.mean(axis=0)
-    coefficients, *_ = np.linalg.lstsq(centered, z - z.mean(axis=0), rcond=None)
-    score = np.zeros((dim, dim))
-    for rest in _standardized(z - centered @ coefficients).T:
-        products = (z * rest[:, None]).T @ s
+    rows = np.linspace(0, z.shape[1] - 1, min(z.shape[1], SCREENED_ROWS)).round().astype(int)
+    z, s, dim = z[:, rows], s[:, rows], len(z)
+    centered = s - s.mean(axis=1, keepdims=True)
+    rest = z - z.mean(axis=1, keepdims=True)
+    coefficients, *_ = np.linalg.lstsq(centered.T, rest.T, rcond=None)
+    rest -= coefficients.T @ centered
+    rest /= np.maximum(rest.std(axis=1, keepdims=True), 1e-30)
+    score = np.zeros((dim, dim), z.dtype)
+    for one in rest:
+        products = (z * one) @ s.T
         np.maximum(score, np.abs(products + products.T), out=score)
-    mean, product = z.T @ s / len(z), (z**2).T @ s**2
-    variance = (product + product.T + 2 * (z * s).T @ (z * s)) / len(z) - (mean + mean.T) ** 2
+    mean, product = z @ s.T / len(rows), z**2 @ (s**2).T
+    variance = product + product.T + 2 * (z * s) @ (z * s).T
+    variance = variance / len(rows) - (mean + mean.T) ** 2
     i, j = np.triu_indices(dim, 1)
-    score = (score / np.sqrt(np.maximum(variance, 1e-300)))[i, j]
+    score = (score / np.sqrt(np.maximum(variance, 1e-30)))[i, j]
     best = np.sort(np.argsort(-score, kind="stable")[:count])
     squares = np.arange(dim)
     return np.concatenate([squares, i[best]]), np.concatenate([squares, j[best]])
-
-
-def _standardized(columns: np.ndarray) -> np.ndarray:
-    centered = columns - columns.mean(axis=0)
-    sd = centered.std(axis=0)
-    return centered / np.where(sd > 0.0, sd, 1.0)

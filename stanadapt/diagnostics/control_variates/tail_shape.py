@@ -32,8 +32,9 @@ def tail_shape(columns: np.ndarray) -> np.ndarray:
     size = int(min(0.2 * rows, 3.0 * np.sqrt(rows)))
     if size < FEWEST:
         return np.full(columns.shape[1], -np.inf)
-    magnitudes = np.abs(columns)
-    largest = np.sort(np.partition(magnitudes, rows - size - 1, axis=0)[rows - size - 1 :], axis=0)
+    magnitudes = np.abs(np.ascontiguousarray(columns.T))
+    largest = np.partition(magnitudes, rows - size - 1, axis=1)[:, rows - size - 1 :]
+    largest = np.sort(largest, axis=1).T.astype(float, order="C")
     excess = largest[1:] - largest[0]
     flat = excess[-1] <= 0.0
     excess = np.where(flat, 1.0, np.maximum(excess, 1e-300))

@@ -37,7 +37,8 @@ def stein_weights(columns: np.ndarray, ends: tuple[int, ...]) -> tuple[np.ndarra
     end = max((e for e in ends[:2] if e <= len(columns) // DRAWS_PER_COLUMN), default=0)
     if not end:
         return None, 0.0
-    balanced = columns[:, :end] / columns[:, :end].std(axis=0)
+    balanced = columns[:, :end].astype(float)
+    balanced /= balanced.std(axis=0)
     diagonal, pivots = qr(balanced, mode="r", pivoting=True)
     size = np.abs(np.diag(diagonal))
     balanced = balanced[:, np.sort(pivots[: len(size)][size > COLLINEAR * size[0]])]
