@@ -339,7 +339,7 @@ def folds_of(draws: int, chains: int) -> list[slice]:
 def moments_of_others(
     values: np.ndarray, folds: list[slice]
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield the mean and covariance of the rows outside of each fold, from one pass."""
+    """Yield the mean and covariance of the rows outside of each fold; folds have all rows."""
     center = values.mean(axis=0, dtype=float)
     sums, products = [], []
     for fold in folds:
@@ -390,4 +390,4 @@ def _initial_monotone(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     positive = np.logical_and.accumulate(pairs > 0.0, axis=1)
     pairs = np.minimum.accumulate(pairs, axis=1)
     total = 2.0 * (pairs * positive).sum(axis=1, dtype=float) - covariance[:, 0]
-    return total, ~positive[:, -1:].all(axis=1)
+    return total, np.logical_not(positive[:, -1])

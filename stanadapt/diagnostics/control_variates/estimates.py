@@ -207,22 +207,22 @@ class Batch:
         return self._weighted(found, functions)
 
     def _weighted(self, found: Controlled, functions: np.ndarray) -> Controlled:
-        """Return weighted means of independent draws, of which some may be repeated."""
-        if self._draws.weights is None:
+        """Return weighted means of draws that are not exact, of which some may be repeated."""
+        draws = self._draws
+        if draws.weights is None:
             return found
-        _, first, which = np.unique(
-            self._draws.positions, axis=0, return_index=True, return_inverse=True
-        )
-        weight = np.bincount(which.reshape(-1), self._draws.weights)
+        _, first, which = np.unique(draws.positions, axis=0, return_index=True, return_inverse=True)
+        weight = np.bincount(which.reshape(-1), draws.weights)
 
-        def estimate(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def estimate(values: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             mean = weight @ values[first]
-            return mean, weight**2 @ (values[first] - mean) ** 2
+            # what the order of draws, learning and tails add to a variance
+            more = known * len(values) / np.maximum(values.var(axis=0), 1e-300)
+            return mean, weight**2 @ (values[first] - mean) ** 2 * np.maximum(1.0, more)
 
-        mean, variance = estimate(found.residuals)
-        crude_mean, crude = estimate(functions)
-        plain = found.residuals.var(axis=0) / len(functions)  # what learning and tails add to it
-        variance = variance * np.maximum(1.0, found.variance / np.maximum(plain, 1e-300))
+        mean, variance = estimate(found.residuals, found.variance)
+        dependent = asymptotic_variance(functions.reshape(draws.chains, draws.draws, -1))
+        crude_mean, crude = estimate(functions, dependent)
         return found._replace(
             mean=mean, crude_mean=crude_mean, crude_variance=crude,
             variance=np.maximum(variance, crude / LARGEST_WEIGHTED_GAIN),

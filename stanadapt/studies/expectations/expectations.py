@@ -29,6 +29,8 @@ from stanadapt.targets.target import Target, parameter_draws
 COMPARED, LARGEST_DIFFERENCE, GRADIENT_DIFFERENCE = 50, 1e-5, 1e-3
 # of approximations that are corrected; chosen on 18 densities with known moments, ten seeds each
 LEAST_EFFECTIVE, FEWEST_CORRECTED = 0.9, 1000
+# samplers that are not exact, whose bias control variates remove
+UNADJUSTED = ("ula", "sgld")
 Function = Callable[[xr.Dataset], Any]
 
 
@@ -53,7 +55,8 @@ def expectations(
     fit : ArviZ object
         A fit of the target, by any sampler: ours, Stan's NUTS, or one of another library; or a
         result of `approximate`, whose means and standard deviations are corrected, with importance
-        weights, if it is close to the posterior; otherwise it is refused.
+        weights, if it is close to the posterior; otherwise it is refused. Those of `ula` and `sgld`
+        are corrected too.
     target : Target
         The target of the fit.
     of
@@ -106,7 +109,7 @@ def expectations(
     require_fit_of(target, fit, "expectations")
     levels = _require_probabilities(probabilities)
     doubts = _require_usable(fit)
-    corrected = _weights_of_approximation(fit, doubts)
+    corrected = _weights_of_inexact(fit, target, doubts)
     quantities = _quantities(fit, of)
     positions = _positions(fit, target)
     gradients, evaluated = _gradients(fit, target, positions, show_progress)
@@ -124,28 +127,40 @@ def expectations(
     return Expectations(table, draws, quantities, evaluated, [*doubts, *remarks], fit, weight)
 
 
-def _weights_of_approximation(fit: results.Fit, doubts: list[Message]) -> np.ndarray | None:
-    """Return weights of an approximation close to the posterior, with a remark; else None.
+def _weights_of_inexact(
+    fit: results.Fit, target: Target, doubts: list[Message]
+) -> np.ndarray | None:
+    """Return weights of draws that are not exact, with a remark; None for exact ones.
 
-    No error contains tails to which no draw came: those far from the posterior are refused.
+    No error contains tails to which no draw came: approximations far from the posterior are
+    refused, and samplers for which nobody measured what is left of their bias.
     """
-    if not is_approximation(fit):
+    if is_exact(fit):
         return None
-    stats, k = results.statistics(fit), float(results.attribute(fit, "pareto_k", np.nan))
-    weights = np.exp(stats["log_weight"])
-    weights = weights / weights.sum()
-    share = _effective_share(stats, weights)
-    if not (k <= GOOD and share >= LEAST_EFFECTIVE and weights.size >= FEWEST_CORRECTED):
+    stats, name = results.statistics(fit), results.source_name(fit)
+    if is_approximation(fit):
+        weights, k = np.exp(stats["log_weight"]), float(results.attribute(fit, "pareto_k", np.nan))
+        share = _effective_share(stats, weights / weights.sum())
+        if not (k <= GOOD and share >= LEAST_EFFECTIVE and weights.size >= FEWEST_CORRECTED):
+            raise StanadaptError(
+                "unusable_fit",
+                f"{name} is not close to the posterior; its errors are unknown: "
+                f"Pareto k must be at most {GOOD}, effective draws {LEAST_EFFECTIVE:.0%} or more, "
+                f"and draws {FEWEST_CORRECTED:,} or more; got {k:.2f}, {share:.0%}, "
+                f"{weights.size:,}.",
+            )
+    elif results.attribute(fit, "sampler") in UNADJUSTED and not target.in_batches:
+        weights = stats.get("weight", np.ones_like(stats["lp"]))
+    else:
         raise StanadaptError(
             "unusable_fit",
-            f"{results.source_name(fit)} is not close to the posterior; its errors are unknown: "
-            f"Pareto k must be at most {GOOD}, effective draws {LEAST_EFFECTIVE:.0%} or more, and "
-            f"draws {FEWEST_CORRECTED:,} or more; got {k:.2f}, {share:.0%}, {weights.size:,}.",
+            f"errors of expectations of this fit cannot be known: {name} does not draw from the "
+            "posterior itself.",
         )
-    text = f"corrected: weighted draws of {results.source_name(fit)}, after control variates. "
+    text = f"corrected: weighted draws of {name}, after control variates. "
     text += "Errors do not contain what it misses: other modes, and tails heavier than its own."
     doubts.append(Message("corrected_approximation", text))
-    return weights
+    return weights / weights.sum()
 
 
 @np.errstate(all="ignore")  # ratios that overflow have no effective draws
@@ -186,14 +201,10 @@ def _require_usable(fit: results.Fit) -> list[Message]:
     """Refuse a fit that does not represent the posterior; return the remarks of its verdict."""
     # what chains_differ needs takes a third of the time of everything here
     judged = verdict(fit, recorded=("chains_differ",))
-    biased = not is_exact(fit) and not is_approximation(fit)
-    if judged.verdict == "do not use" or biased:
-        why = f"its verdict is {judged.verdict!r}"
-        if biased:
-            why = f"{results.source_name(fit)} does not draw from the posterior itself"
+    if judged.verdict == "do not use":
         raise StanadaptError(
             "unusable_fit",
-            f"errors of expectations of this fit cannot be known: {why}. "
+            "errors of expectations of this fit cannot be known: its verdict is 'do not use'. "
             f"{' '.join(judged.reasons[:1])}".rstrip(),
         )
     edges = results.from_json(fit, "hard_edges", [])

@@ -5,6 +5,7 @@ import pytest
 from scipy.special import ndtr
 
 from stanadapt.diagnostics.control_variates import direction
+from stanadapt.diagnostics.control_variates.control import moments_of_others
 from stanadapt.diagnostics.control_variates.direction import (
     Along,
     Moments,
@@ -12,9 +13,9 @@ from stanadapt.diagnostics.control_variates.direction import (
     along,
     followed_coordinates,
 )
+from stanadapt.diagnostics.control_variates.estimates import Draws
 from stanadapt.diagnostics.control_variates.stein_columns import (
     all_triples,
-    moments,
     second_order,
     stein_columns,
     third_order,
@@ -57,7 +58,7 @@ def test_columns_of_a_gaussian_are_polynomials():
     """L phi = -k phi + lower orders for a polynomial of degree k: fits leave nothing."""
     z, s = whitened(*gaussian_draws(400))
     i, j = np.triu_indices(3)
-    parts = [s, second_order(z, s, i, j), third_order(z, s, *all_triples(3))]
+    parts = [s, second_order(z.T, s.T, i, j).T, third_order(z.T, s.T, *all_triples(3)).T]
     for order, target in ((1, z), (2, z[:, i] * z[:, j]), (3, z[:, [0]] ** 2 * z[:, [1]])):
         columns = np.concatenate([np.ones((400, 1)), *parts[:order]], axis=1)
         rest = target - columns @ np.linalg.lstsq(columns, target, rcond=None)[0]
@@ -108,7 +109,10 @@ def test_a_monotone_function_of_a_coordinate_is_recognized():
 def test_a_direction_has_mean_zero_and_variance_one():
     u, g = gaussian_draws(4000)
     x = np.stack([u[:, 0], 2.0 * u[:, 0] - 0.05 * u[:, 1]], axis=1)
-    learned = Moments(np.arange(2000), *moments(u[:2000]))
+    halves = [slice(0, 2000), slice(2000, 4000)]
+    _, (mean, covariance) = moments_of_others(u, halves)
+    assert covariance == pytest.approx(np.cov(u[:2000].T, bias=True), rel=1e-9)
+    learned = Moments(np.arange(2000), mean, covariance, np.linalg.cholesky(covariance))
     at = along(x, u, g, followed_coordinates(np.argsort(x, axis=0), u), learned)
     assert at.y[:2000].mean(axis=0) == pytest.approx([0, 0], abs=1e-9)
     assert at.y[:2000].std(axis=0) == pytest.approx([1, 1], rel=2e-2)
@@ -142,3 +146,29 @@ def test_many_parameters_have_squares_and_the_most_useful_pairs():
     x = rng.normal(size=(2000, dim))
     columns = stein_columns(*whitened(x, -x), 1500)
     assert columns.ends == (dim, dim + dim + (1500 // 5 - 2 * dim))
+
+
+def test_a_monotone_function_has_the_same_probabilities():
+    u, g = gamma_draws(2000)
+    u, g, found = u.reshape(4, 500, 3), g.reshape(4, 500, 3), []
+    for function in (np.array, np.exp):
+        ((_, batch),) = Draws(u, g).batches({"x": function(u[..., 0])})
+        found.append(batch.probabilities(function(np.array([1.3]))))
+    assert found[0].order[0] > 0
+    # but for the place of the threshold between two draws
+    error = np.sqrt(found[0].variance[0])
+    assert abs(found[0].mean[0] - found[1].mean[0]) < 0.02 * error
+    assert found[0].variance[0] == pytest.approx(found[1].variance[0], rel=1e-3)
+
+
+def test_linear_coordinates_do_not_matter():
+    """Of a quantity that follows no coordinate."""
+    u, g = (x.reshape(4, 500, 3) for x in gamma_draws(2000))
+    turn = np.array([[1.0, 2.0, 0.0], [0.0, 1e3, 5.0], [1e-3, 0.0, 1e-3]])
+    x, found = u.sum(axis=2) + 0.1 * u[..., 0] ** 2, []
+    for draws in (Draws(u, g), Draws(u @ turn.T, g @ np.linalg.inv(turn))):
+        ((_, batch),) = draws.batches({"x": x})
+        found.append([batch.means_and_sds()[0], batch.quantiles(0.5)])
+    for one, other in zip(*found, strict=True):
+        assert one.gain[0] > 2
+        assert abs(one.value[0] - other.value[0]) < 0.05 * one.error[0]

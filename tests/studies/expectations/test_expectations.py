@@ -308,6 +308,15 @@ def test_approximations_are_corrected():
         sa.expectations(unusable, target, **QUIET)
 
 
+@pytest.mark.parametrize("sampler", ["ula", pytest.param("sgld", marks=pytest.mark.slow)])
+def test_the_bias_of_moves_without_a_test_is_removed(sampler, target):
+    fit = sa.sample(target, sampler, iter_sampling=3000, seed=1, **QUIET)
+    found = sa.expectations(fit, target, "w", **QUIET)
+    assert "corrected_approximation" in [remark.code for remark in found.remarks]
+    assert (np.abs(found.table["mean"] - [1e-3, 5.0]) / [1e-3, 0.5]).max() < 1e-3
+    assert (np.abs(found.table["sd"] / [1e-3, 0.5] - 1)).max() < 5e-3  # of a bias of 0.01
+
+
 @pytest.mark.parametrize("method", ["laplace", "pathfinder"])
 def test_approximations_with_lighter_tails_are_refused(method):
     """Errors claimed for their sds were too small by up to 26 times."""
