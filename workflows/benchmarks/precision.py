@@ -77,7 +77,7 @@ def of_fit(fit, target, names):
 
 
 def summarize(line, rows, long):
-    """Add to the line of a program what fits of all seeds show; return differences by kind."""
+    """Add columns of all seeds to the line of a program; return differences by kind."""
     away = {}
     if len(rows) < 2:
         return away

@@ -216,7 +216,7 @@ class Batch:
 
         def estimate(values: np.ndarray, known: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             mean = weight @ values[first]
-            # what the order of draws, learning and tails add to a variance
+            # variance that the order of draws, learning and tails add
             more = known * len(values) / np.maximum(values.var(axis=0), 1e-300)
             return mean, weight**2 @ (values[first] - mean) ** 2 * np.maximum(1.0, more)
 

@@ -29,7 +29,7 @@ from stanadapt.targets.target import Target, parameter_draws
 COMPARED, LARGEST_DIFFERENCE, GRADIENT_DIFFERENCE = 50, 1e-5, 1e-3
 # of approximations that are corrected; chosen on 18 densities with known moments, ten seeds each
 LEAST_EFFECTIVE, FEWEST_CORRECTED = 0.9, 1000
-# samplers that are not exact, whose bias control variates remove
+# samplers that are not exact; control variates remove most of their bias
 UNADJUSTED = ("ula", "sgld")
 Function = Callable[[xr.Dataset], Any]
 
@@ -133,7 +133,7 @@ def _weights_of_inexact(
     """Return weights of draws that are not exact, with a remark; None for exact ones.
 
     No error contains tails to which no draw came: approximations far from the posterior are
-    refused, and samplers for which nobody measured what is left of their bias.
+    refused, and samplers with a bias that was not measured after control variates.
     """
     if is_exact(fit):
         return None
