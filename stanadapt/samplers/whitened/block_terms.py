@@ -44,9 +44,9 @@ EXPONENTS, POWERS = (-2, -1, 1, 2), (LINEAR, SQUARE, INVERSE, RATIO)
 MOST_FUNCTIONS = 9
 # coordinates tried as hubs: declared with bounds, others, and scales that a correlation may join
 MOST_DECLARED, MOST_OTHERS, MOST_PAIRED = 8, 3, 5
-# the score is the mean log share of the gradients that is left; what a function must gain, what
-# one may cost that is left out, and below which all is explained
-GAIN, NEEDLESS, EXACT_SCORE = 0.05, 0.02, -18.0
+# the score is the mean log share of the gradients that is left; what a function must gain, and what
+# one may cost that is left out
+GAIN, NEEDLESS = 0.05, 0.02
 SMALLEST_SHARE, LARGEST_SHARE = 1e-9, 1.5
 # rows of a regression per column; relative size of a column below which it is not independent
 ROWS_PER_COLUMN, DEPENDENT = 1.25, 1e-11
@@ -189,16 +189,18 @@ class _Regression:
 def search_functions(rows: Rows) -> list[Function]:
     """Return the functions that explain the gradients; [()] if none beyond a constant does."""
     now, seen = _Regression(rows, [()]), set()
-    while now.possible and len(now.functions) < MOST_FUNCTIONS and now.score > EXACT_SCORE:
-        if frozenset(now.functions) in seen:  # what was added was needless
-            break
+    # what was there before was only added to be dropped
+    while now.possible and frozenset(now.functions) not in seen:
         seen.add(frozenset(now.functions))
-        tried = _candidates(rows, now)
-        gains = [now.gain(function) for function in tried]
-        if not gains or not max(gains) > GAIN:
-            break
-        now = _without_needless(_Regression(rows, [*now.functions, tried[int(np.argmax(gains))]]))
-        now = _with_correlations(rows, now)
+        if len(now.functions) < MOST_FUNCTIONS:
+            tried = _candidates(rows, now)
+            gains = [now.gain(function) for function in tried]
+            if gains and max(gains) > GAIN:
+                best = tried[int(np.argmax(gains))]
+                now = _without_needless(_Regression(rows, [*now.functions, best]))
+                now = _with_correlations(rows, now)
+        if len(now.functions) == MOST_FUNCTIONS or frozenset(now.functions) in seen:
+            now = _without_needless(_with_common_factor(rows, now))
     return _without_needless(now).functions
 
 
@@ -238,6 +240,30 @@ def _without_needless(now: _Regression) -> _Regression:
             if kept.possible and kept.logs[new].mean() <= now.score + NEEDLESS:
                 return _without_needless(kept)
     return now
+
+
+def _with_common_factor(rows: Rows, now: _Regression) -> _Regression:
+    """Give all functions but the constant the same factor of a hub: a variance of the data, say.
+
+    Where the likelihood determines the block, its precision and its shift nearly cancel at each
+    row: the factor of either alone would explain little. And of a hub that hardly varies, the right
+    exponent shows only when all have it.
+    """
+    tried = [now]
+    for hub, bounds in rows.hints.items():
+        for number in EXPONENTS if bounds is None else POWERS:
+            factor = hub, bounds is None, number
+            others = [[x for x in function if x[0] != hub] for function in now.functions]
+            functions = dict.fromkeys([(), *(tuple(sorted([*f, factor])) for f in others)])
+            tried.append(_Regression(rows, list(functions)))
+    best = min(tried, key=lambda each: _score_beside(each, now))
+    return best if _score_beside(best, now) < _score_beside(now, best) - GAIN else now
+
+
+def _score_beside(one: _Regression, other: _Regression) -> float:
+    """Return the score of a regression over the coordinates that are no hubs of another either."""
+    both = np.isin(one.columns, other.columns)
+    return float(one.logs[both].mean()) if both.any() else np.inf
 
 
 def _with_correlations(rows: Rows, now: _Regression) -> _Regression:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import linalg
 
 from stanadapt.engine.block_map import INVERSE, RATIO
 from stanadapt.samplers.whitened.block_structure import apply_block, find_block
@@ -89,6 +90,46 @@ def test_an_unknown_correlation_is_exact():
     }  # fmt: skip
     y, slopes, _ = apply_block(block.map, x, g)
     np.testing.assert_allclose(slopes[:, 4:], -y[:, 4:], atol=1e-8)
+
+
+def smooths(rng, count):
+    """Rows of two smooth terms as brms writes them, drawn where the data know the noise well.
+
+    An intercept whose prior is not normal, a slope, standard normal weights of each term, their
+    scales, and the noise.
+    """
+    sizes, data = (6, 5), 150
+    bases = [rng.standard_normal((data, 1)), *(rng.standard_normal((data, k)) for k in sizes)]
+    y = rng.standard_normal(data)
+    x, n = np.empty((count, 13 + 3)), 13
+    g = np.zeros_like(x)
+    x[:, n:] = rng.standard_normal((count, 3)) * [0.3, 0.5, 0.06] + [0.0, -1.0, -0.5]
+    x[:, 0] = 0.1 * rng.standard_normal(count)
+    for row, out in zip(x, g, strict=True):
+        scales = np.exp(np.repeat([0.0, row[n], row[n + 1]], (1, *sizes)))
+        design, precise = np.column_stack(bases) * scales, np.exp(-2.0 * row[n + 2])
+        prior = np.diag(np.append(0.04, np.ones(sum(sizes))))
+        factor = linalg.cholesky(prior + precise * design.T @ design, lower=True)
+        mean = linalg.cho_solve((factor, True), precise * design.T @ (y - row[0]))
+        noise = linalg.solve_triangular(factor.T, rng.standard_normal(n - 1))
+        row[1:n] = mean + noise
+        rest = precise * (y - row[0] - design @ row[1:n])
+        out[1:n] = design.T @ rest - prior @ row[1:n]
+        out[0] = rest.sum() - 4.0 * row[0] / (1.0 + row[0] ** 2)
+    return x, g
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_scales_of_weights_and_a_noise_that_hardly_varies_are_found_together(seed):
+    x, g = smooths(np.random.default_rng(seed), 350)
+    block = find_block(x, g, {13: None, 14: None, 15: None})
+    one, other, noise = (13, True, 1), (14, True, 1), (15, True, -2)
+    assert set(block.functions) == {
+        (), (noise,), (one, noise), (other, noise), (one, other, noise),
+        ((13, True, 2), noise), ((14, True, 2), noise),
+    }  # fmt: skip
+    assert sorted(block.map.block) == list(range(1, 13))
+    assert block.map.free.tolist() == [0]
 
 
 def test_a_free_coordinate_moves_the_mean():
