@@ -116,6 +116,20 @@ def test_generated_pages_are_up_to_date(reference_text, page):
     assert current, "run: python docs/reference_text.py"
 
 
+def test_every_surprise_names_its_source_and_tests_that_exist():
+    table = re.search(r"^\| version .*?\n\n", PAGES["formats_and_peers"], re.S | re.M)[0]
+    for row in table.strip().splitlines()[2:]:
+        version, _, _, source, tests = (cell.strip() for cell in row[1:-1].split(" | "))
+        scripts = re.findall(r"`(findings/.+)`", source)
+        assert scripts or "its test" in source or re.search(r"\]\(https://.+\)", source), row
+        for script in scripts:  # in which the library has the version of the row
+            library, number = version.lower().split()
+            assert re.search(f"{library}==?{number}", (ROOT / script).read_text()), row
+        for path, name in re.findall(r"`(.+?)::(.+?)`", tests):
+            assert f"\ndef {name}(" in (ROOT / path).read_text(), row
+        assert "::" in tests, row
+
+
 def test_every_public_name_is_in_the_reference(reference_text, monkeypatch):
     names = re.findall(r"^### (\w+)$|^`stanadapt\.(\w+)`", PAGES["api"], re.M)
     by_module = {name for each in reference_text.BY_MODULE.values() for name in each}

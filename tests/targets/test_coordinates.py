@@ -24,6 +24,9 @@ def target(code, data=None, **options):
 def test_every_type_has_the_names_of_what_moves():
     every = target(EVERY_TYPE.replace("parameters {", f"parameters {{ {SINCE_236}"), SIZES)
     assert misnamed(every) == []
+    vectors = target("parameters { array[2] vector[3] b; } model { }")
+    assert vectors.model.param_unc_names()[1] == "b.2.1"  # and stored as:
+    assert vectors.coordinates[1].name == "b[1,2]"
     named = {coordinate.name: k for k, coordinate in enumerate(every.coordinates)}
     assert len(named) == every.dim
     found = [c.name for c in every.coordinates if c.variable in ("table", "many_Lv", "many_s")]

@@ -100,6 +100,11 @@ def test_extra_groups_and_the_program_under_prior_data_come_from_workers(target,
     assert_same_fit(draw(target, name, options), there)
 
 
+def test_a_client_of_dask_runs_equal_calls_again():
+    client = SimpleNamespace(submit=print, get_executor=dict)
+    assert workers.as_executor(client) == {"pure": False}
+
+
 @pytest.mark.slow
 def test_other_processes(target):
     context = multiprocessing.get_context("spawn")
