@@ -20,6 +20,7 @@ from stanadapt.errors import StanadaptError
 from stanadapt.results import arviz_object, files, storable
 
 MARKS = (".zgroup", "zarr.json")  # files at the root of a store, of the formats 2 and 3
+EVERY_CHUNK = "every_chunk"  # attribute of a store in which no chunk may be missing
 
 
 def is_store(path: Path) -> bool:
@@ -52,8 +53,10 @@ def save_store(
     storable.require_storable(groups)
     path = check_store(path)
     options: dict[str, Any] = {"mode": "a", "zarr_format": 2, "consolidated": False}
+    options["write_empty_chunks"] = True  # those of fill values, so that a lost chunk is noticed
     with files.report_failures(path), _replace_folder(path) as partial:
-        xr.Dataset(attrs=files.storable_attributes(attributes)).to_zarr(partial, **options)
+        attributes = {**files.storable_attributes(attributes), EVERY_CHUNK: 1}
+        xr.Dataset(attrs=attributes).to_zarr(partial, **options)
         for name, data in files.prepare_groups(groups).items():
             kept = files.encoding(name, data, float32, compression)
             encodings = {key: _of_zarr(one, compression) for key, one in kept.items()}
@@ -75,12 +78,24 @@ def _read(path: Path) -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of stores without an index, and of damaged ones
             fit = arviz_object.read_groups(path, "zarr")
+            if fit.attrs.pop(EVERY_CHUNK, 0):
+                _require_chunks(path)
     except _metadata_error() as error:
         raise ValueError(error) from None
     for name, value in fit.attrs.items():
         if isinstance(value, list):  # in a store, arrays of numbers are lists
             fit.attrs[name] = np.asarray(value)
     return fit
+
+
+def _require_chunks(path: Path) -> None:
+    """Raise ValueError if a store lacks a chunk, which zarr would read as fill values."""
+    import zarr
+
+    for group, members in zarr.open_group(str(path), mode="r").groups():
+        for name, array in members.arrays():
+            if array.nchunks_initialized < array.nchunks:
+                raise ValueError(f"a chunk of {group}/{name} is missing")
 
 
 def _require_zarr() -> None:

@@ -70,6 +70,18 @@ def test_damaged_stores_are_refused(tmp_path):
         sa.load(tmp_path)
 
 
+def test_a_store_that_lost_a_chunk_is_refused(tmp_path):
+    """Else zarr reads fill values: also where every value is one, in a statistic of zeros."""
+    fit = fits_for_csv.fit(stats=("lp", "diverging"))
+    fit.sample_stats["diverging"][:] = False
+    for lost in ("posterior/mu", "sample_stats/diverging"):
+        path = sa.save(fit, tmp_path / "s", format="zarr")
+        assert "every_chunk" not in sa.load(path).attrs
+        (path / lost / "0.0").unlink()
+        with raises("not_a_result", lost):
+            sa.load(path)
+
+
 def test_without_zarr(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "zarr", None)  # importing it fails
     with raises("zarr_missing", "pip install zarr"):
