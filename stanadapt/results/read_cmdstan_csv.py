@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -80,8 +80,11 @@ def _read(path: Path) -> Chain:
     names = lines[rows[0]].strip().split(",")
     ends = [number for number, line in enumerate(lines) if line.startswith(ADAPTED)]
     # the sampler for fixed parameters neither warms up nor adapts
-    end = ends[0] if ends else 0
-    warmup = sum(number < end for number in rows[1:])
+    warmup = sum(number < ends[0] for number in rows[1:]) if ends else 0
+    if not ends and entries.get("save_warmup") == "1" and entries.get("algorithm") != FIXED:
+        # without adaptation, nothing marks the end of warm-up
+        samples, thin = (_whole(path, entries, name) for name in ("num_samples", "thin"))
+        warmup = max(len(rows) - 1 - -(-samples // thin), 0)
     values = _numbers(path, [lines[number] for number in rows[1:]], len(names))
     seconds = {phase: float(time) for time, phase in SECONDS.findall("\n".join(comments))}
     if not seconds:
@@ -131,12 +134,15 @@ def _require_same_run(first: Chain, other: Chain) -> None:
 
 
 def _number(chain: Chain, name: str, default: int = 0) -> int:
+    return _whole(chain.path, chain.entries, name, default)
+
+
+def _whole(path: Path, entries: Mapping[str, str], name: str, default: int = 1) -> int:
     try:
-        return int(chain.entries.get(name, default))
+        return int(entries.get(name, default))
     except ValueError:
-        raise _error(
-            chain.path, f"is damaged: {name} is {chain.entries[name]!r}, not a whole number"
-        ) from None
+        reason = f"is damaged: {name} is {entries[name]!r}, not a whole number"
+        raise _error(path, reason) from None
 
 
 def _phase(prefix: str, chains: Sequence[Chain], parameters: Sequence[str]) -> Groups:

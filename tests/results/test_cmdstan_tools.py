@@ -101,6 +101,25 @@ def test_the_files_of_other_programs_are_read(tmp_path):
     assert cmdstan_like.draws().shape == (2, 1, 10)
 
 
+def test_the_first_draw_counts_and_warm_up_may_be_missing(tmp_path):
+    path = tmp_path / "output.csv"
+    path.write_text(CMDSTAN.replace(",2,3,0,", ",2,3,1,"))
+    assert cmdstanpy.from_csv(str(path), method="sample").divergences.tolist() == [1]
+    assert int(sa.load(path).sample_stats["diverging"].sum()) == 2
+    adaptation = CMDSTAN[CMDSTAN.index("# Adaptation") : CMDSTAN.index("-1.07")]
+    without = CMDSTAN.replace(adaptation, "").replace("num_warmup = 200", "num_warmup = 0")
+    path.write_text(without.replace("engaged = 1 (Default)", "engaged = 0"))
+    with pytest.raises(ValueError, match="corrupt"):
+        cmdstanpy.from_csv(str(path), method="sample")
+    assert sa.load(path).posterior["x"].shape == (1, 2, 3)
+    saved = without.replace("num_samples = 2", "num_samples = 1").replace(
+        "save_warmup = 0", "save_warmup = 1"
+    )
+    path.write_text(saved.replace("engaged = 1 (Default)", "engaged = 0"))  # no end is marked
+    fit = sa.load(path)
+    assert (fit.posterior["x"].shape, fit.warmup_posterior["x"].shape) == ((1, 1, 3), (1, 1, 3))
+
+
 def test_the_layout_is_cmdstans(tmp_path):
     """Every line of CmdStan's file is in ours, in the same order and with the same spaces."""
     file = paths(fits_for_csv.fit(chains=1, length=2, **LIKE_CMDSTAN), tmp_path)[0]
