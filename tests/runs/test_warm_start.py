@@ -9,6 +9,7 @@ from stanadapt.samplers import find, registered
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution, weighted_summary
 from tests.helpers.codes import raises, raises_in
 from tests.helpers.seldom_parameters import slow_except
+from workflows.benchmarks.known_posteriors import KNOWN
 
 CODE = """
 data { int n; int k; vector[n] y; }
@@ -230,15 +231,14 @@ def test_a_doubtful_fit_is_noted_and_one_that_is_not_finite_refused(target):
 
 
 @pytest.mark.slow
-def test_a_warm_up_after_a_fit_with_heavy_tails_costs_less():
-    """By bounds for a Gaussian, every second one begins again, and all cost 1.1 of cold ones."""
-    tails = sa.Target(
-        "parameters { vector[2] x; } model { x ~ cauchy(5, 1); }", backend="stanli", **QUIET
-    )
-    earlier = sa.sample(tails, seed=1, **QUIET)
+@pytest.mark.parametrize(("name", "most"), [("cauchy", 14), ("rates", 14), ("volatility", 6)])
+def test_a_warm_up_after_an_earlier_fit_costs_less(name, most):
+    """Else heavy tails let every second one begin again, pilots go on, or blocks are not seen."""
+    known = sa.Target(KNOWN[name].program, KNOWN[name].data, backend="stanli", **QUIET)
+    earlier = sa.sample(known, seed=1, **QUIET)
 
     def cost(**start):
-        fits = (sa.sample(tails, iter_sampling=9, seed=s, **start, **QUIET) for s in range(2, 14))
+        fits = (sa.sample(known, iter_sampling=9, seed=s, **start, **QUIET) for s in range(2, most))
         return sum(int(fit.attrs["n_gradients_warmup"]) for fit in fits)
 
     assert cost(warm_start=earlier) < 0.8 * cost()

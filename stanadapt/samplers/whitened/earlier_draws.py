@@ -20,9 +20,11 @@ from stanadapt.engine.warmup import Progress, Result, States
 from stanadapt.samplers.whitened import arriving, map_stages, transitions
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.block import LOG_DENSITY, Window, make_room, make_window
+from stanadapt.samplers.whitened.block_structure import MOST_COORDINATES
 from stanadapt.samplers.whitened.choice import ASKED_FOR, Trajectory
 from stanadapt.samplers.whitened.fixed_stages import NEARLY_GAUSSIAN
-from stanadapt.samplers.whitened.straighten import LEAST_DRAWS, UNCHANGED
+from stanadapt.samplers.whitened.gaussian_block import in_block
+from stanadapt.samplers.whitened.straighten import LEAST_DRAWS, SETTLED, UNCHANGED, distance_of
 
 # draws of each chain, and the length of the window that judges what was learned from them
 DRAWS, LENGTH = parts.METRIC_WINDOWS[-1], 15
@@ -55,12 +57,32 @@ def begin_with_draws(settings: Any, progress: Progress, states: States) -> Resul
         progress = transitions.learn_metric(settings, progress, window)
     progress = map_stages.straighten_if(settings, progress, states, map_stages.FAR_FROM_GAUSSIAN)
     if progress.learned.straightened.map_is_used:
-        progress = map_stages.with_metric_of_map(settings, progress, states)
+        exact = _exact_block(settings, progress, states)
+        progress = exact or map_stages.with_metric_of_map(settings, progress, states)
     levels = parts.window_of(progress, states).log_density
     level = np.full(len(states), levels.mean())
     progress = progress._replace(chains=progress.chains._replace(level=level))
     earlier = parts.Levels(*(float(of(levels)) for of in (np.mean, np.min, np.max)))
     return progress.to(parts.EARLIER, earlier=earlier), states
+
+
+def _exact_block(settings: Any, progress: Progress, states: States) -> Progress | None:
+    """Return a warm-up in a Gaussian block that leaves nearly nothing, where a map leaves more.
+
+    Other warm-ups find it on their way, before there are draws from which a map is learned.
+    """
+    found, rows = progress.learned.straightened, make_window(states).pooled
+    if found.distance < SETTLED:
+        return None
+    if rows[0].shape[1] > MOST_COORDINATES:
+        return None
+    inside = in_block(settings, progress, np.stack(rows, axis=1), found.distance_before, found.part)
+    if inside is None:
+        return None
+    window = parts.window_of(inside, states)
+    if distance_of(*window.pooled)[0] > map_stages.STRAIGHT_ENOUGH:
+        return None
+    return transitions.learn_metric(settings, inside, window)
 
 
 def judge_earlier(settings: Any, progress: Progress, states: States) -> Result:

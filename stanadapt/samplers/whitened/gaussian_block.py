@@ -109,23 +109,35 @@ def _judge(settings: Any, progress: Progress, states: States, probes: np.ndarray
         if not _is_far(before, part):
             return progress, states
     progress = progress.learning(block_sought=True)
-    try:
-        block = find_block(probes[:, 0], probes[:, 1], hints_of(progress.bounds))
-    except np.linalg.LinAlgError:  # no convergence
-        block = None
-    if block is None:
+    found = in_block(settings, progress, probes, before, part)
+    if found is None:
         return progress, states
-    straightened = Straightened(no_map(pack(block.map)), (), before, np.inf, part=part)
-    scales = probes[:, 0].std(axis=0)
-    scales[block.map.block] = 1.0
-    scales[~(scales > 0.0)] = 1.0
-    learned = parts.anew(
-        settings, learned, metric=scales_alone(scales), straightened=straightened,
-        attempts=0, block_sought=True,
-    )  # fmt: skip
-    progress = progress._replace(learned=learned)
-    window = parts.window_of(progress, states)
-    progress = parts.learn_metric(settings, progress, window, WHILE_TRAVELING)
+    window = parts.window_of(found, states)
+    progress = parts.learn_metric(settings, found, window, WHILE_TRAVELING)
     level = window.log_density.mean(axis=1)
     progress = progress._replace(chains=progress.chains._replace(level=level))
     return progress.to(parts.TRAVEL), states
+
+
+def in_block(
+    settings: Any, progress: Progress, rows: np.ndarray, before: float, part: float
+) -> Progress | None:
+    """Return a warm-up that begins anew in the coordinates of the block that rows show, if any.
+
+    Rows of positions and gradients have shape (row, 2, dim).
+    """
+    try:
+        block = find_block(rows[:, 0], rows[:, 1], hints_of(progress.bounds))
+    except np.linalg.LinAlgError:  # no convergence
+        block = None
+    if block is None:
+        return None
+    straightened = Straightened(no_map(pack(block.map)), (), before, np.inf, part=part)
+    scales = rows[:, 0].std(axis=0)
+    scales[block.map.block] = 1.0
+    scales[~(scales > 0.0)] = 1.0
+    learned = parts.anew(
+        settings, progress.learned, metric=scales_alone(scales), straightened=straightened,
+        attempts=0, block_sought=True,
+    )  # fmt: skip
+    return progress._replace(learned=learned)
