@@ -53,7 +53,7 @@ class Slice(NamedTuple):
     rows: dict[str, dict[str, np.ndarray]]
 
 
-# runs of which a worker keeps the chains
+# runs for which a worker keeps the chains
 KEPT = 4
 
 

@@ -209,7 +209,7 @@ def learn_from_pilot(settings: Any, progress: Progress, states: States) -> Resul
     acceptance = np.append(fixed.piloted, window.acceptance)
     divergences, continued = learned.divergences + window.divergences, fixed.piloted.size > 0
     bent = fixed.n_steps == 2 and learned.straightened.distance_before > DOUBTFUL_FOR_TWO
-    bent &= learned.earlier is None  # whose draws were in a neck, if there is one
+    bent &= learned.earlier is None  # earlier draws were in a neck, if there is one
     many = fixed.n_steps > 1 and window.positions.shape[2] > MANY
     progress = progress.learning(divergences=divergences)
     choice = pilots.choose(

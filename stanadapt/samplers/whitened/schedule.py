@@ -17,7 +17,7 @@ FIND_STEP, METRIC   twice: a few trajectories of one two-stage step to find its 
 STRAIGHTEN      if draws of METRIC or NUTS_METRIC show that a map straightens the posterior: windows
                 of NUTS on the map, in which it is learned again
 JUDGE_MAP       one more, which judges it; then TUNE_STEP and PILOT on it
-TUNE_STEP       the final step size, from eight short blocks in each of which it is fixed; if one
+TUNE_STEP       the final step size, from eight short blocks, fixed within each of them; if one
                 step per trajectory has too low an acceptance rate half way, a lower target is tried
                 in the second half, before several steps, and with them NUTS, are considered
 TWO_STEPS       if one step does not suffice, but two may: their size, from four such blocks
