@@ -9,7 +9,8 @@ References
 Titsias and Dellaportas (2019), Gradient-based Adaptive Markov Chain Monte Carlo, NeurIPS:
 section 3.2; the fast form drops the Hessian (gadMALAf), `exact` keeps it (gadMALAe). The defaults
 and the factor of low rank, `proposal_factor`, are ours. The Hessian-vector product is a central
-difference of two gradients.
+difference of two gradients. A bounded drift (`largest_drift`): Roberts and Tweedie (1996),
+Bernoulli 2(4), the truncated algorithm, here entry by entry; L climbs as if none was cut off.
 
 """
 
@@ -17,14 +18,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import Density, value_and_gradient
 from stanadapt.engine.numerics.vectors import fill_normal, squared_norm
 from stanadapt.engine.points import LANGEVIN_SCALE, acceptance_probability, start_at
 from stanadapt.engine.protocol import Memory, Preset
 from stanadapt.engine.registry import register
-from stanadapt.engine.settings import CountOrZero, Positive, Probability, setting_error
+from stanadapt.engine.settings import (
+    CountOrZero,
+    NotNegative,
+    Positive,
+    Probability,
+    setting_error,
+)
 from stanadapt.samplers.gad import proposal_factor as factors
 from stanadapt.samplers.gad import speed_measure
 
@@ -52,11 +59,15 @@ class Settings(NamedTuple):
     # Keep the Hessian term of the derivative, which takes two more gradients in about half of
     # the iterations of warm-up. Rarely better; see the paper's tables.
     exact: bool = False
+    # Largest entry of the drift L^T g / 2, in standard deviations of the noise; 0: no bound. In a
+    # steep tail moves overshoot without a bound, and a chain may stay for hundreds of iterations.
+    # Default in standardized coordinates: 2.5, which draws of a normal posterior hardly reach.
+    largest_drift: NotNegative = 0.0
     save_factor: speed_measure.SaveFactor = False
 
 
 class Point(NamedTuple):
-    """A position, its log density, gradient g, and L^T g; arrays of shape (dim,)."""
+    """A position, its log density, gradient g, and L^T g, bounded; arrays of shape (dim,)."""
 
     position: np.ndarray
     log_density: float
@@ -100,8 +111,10 @@ def init(
     """Start at position, shape (dim,); not compiled, since it makes one evaluation."""
     n, point = density.dim, start_at(density, position)
     tuning = speed_measure.start(n, settings.initial_scale, settings.diagonal, 3, settings.rank)
+    scaled = tuning.factor[0, 0] * point.gradient  # L is a multiple of I
+    as_python(_bound)(settings, scaled)
     return State(
-        current=Point(*point, tuning.factor[0, 0] * point.gradient),  # L is a multiple of I
+        current=Point(*point, scaled),
         scratch=Point(np.empty(n), -np.inf, np.empty(n), np.empty(n)),
         noise=np.empty(n),
         drift_and_noise=np.empty(n),
@@ -109,6 +122,15 @@ def init(
         tuning=tuning,
         work=np.empty((3, n)),
     )
+
+
+@jit
+def _bound(settings, scaled_gradient):
+    """Bound the entries of L^T g, in place."""
+    largest = 2.0 * settings.largest_drift
+    if largest > 0.0:
+        for i in range(scaled_gradient.shape[0]):
+            scaled_gradient[i] = min(max(scaled_gradient[i], -largest), largest)
 
 
 @jit
@@ -125,6 +147,7 @@ def step(density, settings, state, rng):
         y.position[i] += x.position[i]
     log_density = value_and_gradient(density, y.position, y.gradient)
     factors.transposed_times(tuning.factor, y.gradient, v)
+    _bound(settings, v)
 
     # the reverse move needs the noise -m, m = (u + v) / 2 + eps
     m = state.work[0]
@@ -198,6 +221,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
     if t % settings.adapt_every == 0:
         _climb(density, settings, state, info)
         factors.transposed_times(tuning.factor, current.gradient, current.scaled_gradient)
+        _bound(settings, current.scaled_gradient)
     tuning = speed_measure.after_step(tuning, info.accepted, settings.target_accept)
     return replace(state, tuning=tuning)
 
@@ -212,13 +236,13 @@ register(
     ),
     when_standardized={
         "initial_scale": lambda dim: LANGEVIN_SCALE * dim ** (1.0 / 3.0),
-        "adapt_every": lambda dim: 4,
+        "adapt_every": lambda dim: 4, "largest_drift": lambda dim: 2.5,
     },
     # gadMALAf; exact=true is gadMALAe
     presets={
         "titsias2019": Preset({
             "target_accept": 0.55, "learning_rate": 1.5e-4, "initial_scale": 0.1,
-            "adapt_every": 1, "diagonal": False, "rank": 0, "exact": False,
+            "adapt_every": 1, "diagonal": False, "rank": 0, "exact": False, "largest_drift": 0.0,
         }),
     },
 )  # fmt: skip
