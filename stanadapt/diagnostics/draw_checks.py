@@ -33,6 +33,9 @@ from stanadapt.diagnostics.screening import Screened, is_constant, screen
 from stanadapt.results import Fit
 
 LONGEST_STAY = 0.5  # share of its length for which a chain may repeat one draw
+# a stay deserves a remark from this number of repetitions on, if it is this number of times as long
+# as rejections at the chain's own rate explain
+REMARKABLE_STAY, TIMES_EXPLAINED = 100, 5.0
 FIXED_PARAM = "fixed_param"  # of fits without chains, CmdStan's and ours: draws are independent
 # a run may be advised to be so many times as long; chains that need more hardly move between
 # regions, for whatever reason
@@ -70,8 +73,8 @@ class Drawn(reasons.Judged):
         same = first[:, 1:] == first[:, :-1]
         for x in others:
             # further parameters can only shorten a stay
-            longest = max(map(_longest_run, same))
-            if longest < min(LONGEST_STAY * self.draws, self.draws - 1):
+            longest = max(map(longest_run, same))
+            if longest < min(LONGEST_STAY * self.draws, self.draws - 1, REMARKABLE_STAY):
                 break
             same &= x[:, 1:] == x[:, :-1]
         return same
@@ -117,7 +120,7 @@ def _frozen(fit: Drawn) -> Found:
     return {"value": frozen.any(), "chains": reasons.numbers_of(frozen)}
 
 
-def _longest_run(same: np.ndarray) -> int:
+def longest_run(same: np.ndarray) -> int:
     """Return the length of the longest run of True."""
     ends = np.flatnonzero(np.diff(np.concatenate([[0], same.astype(np.int8), [0]])))
     return int(np.max(ends[1::2] - ends[::2], initial=0))
@@ -126,8 +129,26 @@ def _longest_run(same: np.ndarray) -> int:
 def _stuck(fit: Drawn) -> Found:
     if not fit.columns or fit.draws < 10:
         return {}
-    stays = [_longest_run(row) / fit.draws for row in fit.same]
+    stays = [longest_run(row) / fit.draws for row in fit.same]
     return {"value": max(stays), "chain": int(np.argmax(stays)) + 1}
+
+
+def _sticking(fit: Drawn) -> Found:
+    """Compare the longest stay of each chain with that of independent rejections.
+
+    In n steps, each accepted with probability a, it is about log(n a) / -log(1 - a).
+    """
+    if not fit.columns or fit.draws <= REMARKABLE_STAY:
+        return {}
+    stays = np.array([longest_run(row) for row in fit.same])
+    moves = np.clip(1.0 - fit.same.mean(axis=1), 1.0 / fit.draws, 1.0 - 1e-9)
+    explained = np.maximum(np.log(fit.draws * moves) / -np.log1p(-moves), 1.0)
+    times = np.where(stays < REMARKABLE_STAY, 0.0, stays / explained)
+    chain = int(np.argmax(times))
+    return {
+        "value": times[chain], "chain": chain + 1, "stay": stays[chain],
+        "explained": round(explained[chain]),
+    }  # fmt: skip
 
 
 def _not_finite(fit: Drawn) -> Found:
@@ -300,6 +321,14 @@ CONVERGENCE = (
     ),
     Check(
         "low_ess", _lacking_draws, TOO_SHORT, "{problem} {remedy}",
+    ),
+    Check(
+        "sticking_chain", _sticking, FINE,
+        "Chain {chain} repeats one draw {stay} times, where its other moves lead one to expect at "
+        "most about {explained}: from a region, such as a steep or a narrow tail, it hardly moves, "
+        "and few visits represent that region. Use standardized coordinates if they are off, "
+        "shorter steps, or {other}.",
+        above=TIMES_EXPLAINED,
     ),
     Check(
         "chains_differ", _chains_differ, FINE,

@@ -89,6 +89,7 @@ DIVERGED[2, 5:8] = True
 OFTEN = np.arange(DRAWS) % 400 == np.zeros((CHAINS, 1))
 APART = np.repeat(np.arange(4.0)[:, None], DRAWS, axis=1)
 MISSING = np.where(np.arange(DRAWS) == 7, np.nan, normal())
+HELD = stuck(np.repeat(normal(), 2, axis=1)[:, :DRAWS], 120)
 REFUSED = np.vstack([np.zeros(DRAWS), np.full((3, DRAWS), 0.8)])
 
 
@@ -103,6 +104,7 @@ FAULTS = {
     "stuck for most of a chain": (
         {"mu": stuck(normal(), 700)}, {}, "do not use", "stuck_chain", ["Chain 2", "70%"],
     ),
+    "sticking": ({"mu": HELD}, {}, "fine", "sticking_chain", ["Chain 2", "119 times", "about 10:"]),
     "chains disagree": ({"sigma": shifted(1.0)}, {}, "do not use", "high_r_hat", ["sigma is 1."]),
     "chains disagree slightly": (
         {"sigma": shifted(0.13)}, {}, "too short", "high_r_hat", ["sigma", "1.01"],

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from stanadapt import results
+from stanadapt.diagnostics.draw_checks import longest_run
 from stanadapt.diagnostics.importance import GOOD, HIGHEST
 from stanadapt.engine.after_run import Findings, RunView, reports_for
 from stanadapt.engine.chain import Chain
@@ -90,9 +91,7 @@ def _largest_share(log_weights: np.ndarray) -> float:
 def _longest_stay(chain: Chain, length: int) -> int:
     """Return the largest number of equal draws in a row."""
     draws = chain.sampling.constrained[:length]
-    moved = np.flatnonzero(np.any(draws[1:] != draws[:-1], axis=1)) + 1
-    ends = np.concatenate([[0], moved, [len(draws)]])
-    return int(np.diff(ends).max())
+    return 1 + longest_run((draws[1:] == draws[:-1]).all(axis=1))
 
 
 def _note_weights(
