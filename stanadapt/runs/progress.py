@@ -44,6 +44,8 @@ class RunProgress:
     processor_seconds
         Processor time of all chains so far, including the pre-run that learns scales; it does not
         depend on the load of the machine.
+    calls
+        Number of gradients and densities that all chains have evaluated so far.
 
     """
 
@@ -52,6 +54,7 @@ class RunProgress:
         self.processor_seconds = sum(
             chain.warmup_processor_seconds + chain.sampling_processor_seconds for chain in chains
         )
+        self.calls = sum(c.calls["values"] + c.calls["gradients"] for c in chains)
         self.chains = [_progress_of(chain) for chain in chains]
         self._summary: Efficiency | None = None
 

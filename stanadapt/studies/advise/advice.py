@@ -201,7 +201,11 @@ def _prefer(ranked: list[Trial], ess: float) -> Trial:
 
 def _fallback(trials: list[Trial]) -> Candidate:
     """Return the last follow-up to failed trials, or the first candidate if there was none."""
-    follow_ups = [trial.candidate for trial in trials if is_follow_up(trial.candidate)]
+    follow_ups = [
+        t.candidate
+        for t in trials
+        if is_follow_up(t.candidate) and "pseudo_samples" not in t.candidate.settings
+    ]
     return follow_ups[-1] if follow_ups else trials[0].candidate
 
 

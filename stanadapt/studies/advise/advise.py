@@ -18,6 +18,7 @@ from stanadapt.errors import Message, StanadaptError, is_real, require_flag, req
 from stanadapt.runs.choose_sampler import without_gradient
 from stanadapt.studies.advise.advice import Advice
 from stanadapt.studies.advise.trials import (
+    PSEUDO,
     Candidate,
     Trial,
     careful_candidates,
@@ -46,9 +47,11 @@ def advise(
     """Try several samplers on a target, and recommend one with its settings and its length.
 
     The default sampler is tried first, then others that may be faster. If chains end in separate
-    modes, tempering samplers are tried next; if trajectories diverge, shorter steps are tried. Each
-    trial is a run with the sampler's defaults that stops at the end of its share of the time.
-    Trials are compared by processor time, which depends little on other programs on the machine.
+    modes, tempering samplers are tried next, and `pseudo_extended` with 2, 5 and 10 pseudo-samples
+    at about the same number of gradients if there are three modes or more. If trajectories diverge,
+    shorter steps are tried. Each trial is a run with the sampler's defaults that stops at the end
+    of its share of the time. Trials are compared by processor time, which depends little on other
+    programs on the machine.
 
     Parameters
     ----------
@@ -129,19 +132,19 @@ class _TrialSeries:
     def run(self) -> None:
         """Run the trials; the first ones decide which follow."""
         waiting = first_candidates(self.target, self.gradient_problem)
-        tempering, careful = tempering_candidates(self.gradient_problem), careful_candidates()
+        careful = careful_candidates()
         while waiting and (not self.trials or self.seconds_left > SHORTEST_TRIAL):
             trial = self._try(waiting.pop(0), len(waiting) + 1)
-            if tempering and self._has_separate_modes(trial):
-                waiting, tempering = self._add_tempering(tempering, waiting), []
+            if self.modes == 1 and self._has_separate_modes(trial):
+                waiting = self._add_tempering(waiting)
             elif careful and self._diverged(trial):
                 waiting, careful = [*waiting, *careful], []
 
-    def _add_tempering(
-        self, tempering: list[Candidate], waiting: list[Candidate]
-    ) -> list[Candidate]:
+    def _add_tempering(self, waiting: list[Candidate]) -> list[Candidate]:
         """Return the candidates to try next if chains stay in separate modes."""
-        if any(trial.usable for trial in self.trials):  # the modes may have negligible weight
+        tempering = tempering_candidates(self.gradient_problem, self.modes)
+        # the modes may have negligible weight
+        if not tempering or any(trial.usable for trial in self.trials):
             return [*waiting, *tempering]
         # chains of other samplers for one mode would lie apart too
         return tempering
@@ -152,10 +155,18 @@ class _TrialSeries:
             Console(stderr=True).print(
                 f"Trial of {candidate.name}, up to {share:.3g} s", highlight=False
             )
-        trial = run_trial(self.target, candidate, share, **self.options)
+        trial = run_trial(
+            self.target, candidate, share, calls=self._calls_of_default(candidate), **self.options
+        )
         self.seconds_left -= trial.seconds
         self.trials.append(trial)
         return trial
+
+    def _calls_of_default(self, candidate: Candidate) -> int:
+        """Return the calls of the trial with two pseudo-samples, for one with more; 0: no limit."""
+        if "pseudo_samples" not in candidate.settings:
+            return 0
+        return max((t.calls for t in self.trials if t.candidate.sampler == PSEUDO), default=0)
 
     def _has_separate_modes(self, trial: Trial) -> bool:
         if trial.fit is None or self.target.noise:
@@ -221,6 +232,7 @@ class _TrialSeries:
                 "them: there are several modes. `stanadapt modes` estimates their weights."
             )
             messages.append(Message("several_modes", text))
+        messages += self._numbers_of_pseudo_samples()
         shape = self._shape()
         if shape:
             messages.append(shape)
@@ -231,6 +243,22 @@ class _TrialSeries:
             )
             messages.append(Message("divergent_trials", text))
         return messages
+
+    def _numbers_of_pseudo_samples(self) -> list[Message]:
+        """Compare numbers of pseudo-samples, tried at about the same cost, if any were usable."""
+        tried = [t for t in self.trials if t.candidate.sampler == PSEUDO]
+        if len(tried) < 2 or not any(t.usable for t in tried):
+            return []
+        sizes = [
+            f"{t.candidate.settings.get('pseudo_samples', 2)}: "
+            + (f"{1e5 * t.ess / t.calls:.3g}" if t.usable else t.verdict.verdict)
+            for t in tried
+        ]
+        text = (
+            "Effective draws of pseudo_extended per 100,000 gradients or densities, warm-up "
+            f"included, by the number of its pseudo-samples, {', '.join(sizes)}."
+        )
+        return [Message("numbers_of_pseudo_samples", text)]
 
     def _shape(self) -> Message | None:
         """Return what scales or moves with other parameters, if a trial shows that any do.

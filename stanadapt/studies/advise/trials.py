@@ -28,7 +28,10 @@ FAILED = "failed"  # the verdict of a trial without draws
 # --- candidates ----------------------------------------------------------------------------------
 
 MOST_FOR_GAD = 500  # parameters; samplers with a dense matrix are too slow above it
-TEMPERING = "simulated_tempering", "parallel_tempering", "pseudo_extended"
+PSEUDO = "pseudo_extended"
+TEMPERING = "simulated_tempering", "parallel_tempering", PSEUDO
+# from this number of modes on, these numbers of pseudo-samples are tried besides the default, 2
+MANY_MODES, MORE_PSEUDO_SAMPLES = 3, (5, 10)
 CAREFUL = 0.95  # target acceptance rate after divergences
 
 
@@ -66,10 +69,14 @@ def _registered(candidates: Iterable[Candidate]) -> list[Candidate]:
     return [candidate for candidate in candidates if candidate.sampler in registered()]
 
 
-def tempering_candidates(gradient_problem: str) -> list[Candidate]:
-    """List samplers to try if chains stay in separate regions."""
+def tempering_candidates(gradient_problem: str, modes: int = 2) -> list[Candidate]:
+    """List samplers to try if chains stay in separate regions, of which `modes` were found."""
     settings = {"kernel": "random_walk"} if gradient_problem else {}
-    return _registered(Candidate(name, dict(settings)) for name in TEMPERING)
+    more = MORE_PSEUDO_SAMPLES if modes >= MANY_MODES else ()
+    return _registered([
+        *(Candidate(name, dict(settings)) for name in TEMPERING),
+        *(Candidate(PSEUDO, {**settings, "pseudo_samples": n}) for n in more),
+    ])  # fmt: skip
 
 
 def careful_candidates() -> list[Candidate]:
@@ -159,6 +166,12 @@ class Trial(NamedTuple):
         return self.verdict.verdict != DO_NOT_USE and self.ess > 0.0
 
     @property
+    def calls(self) -> int:
+        """Number of gradients and densities; 0 without a fit."""
+        names = ("n_gradients", "n_density") if self.fit is not None else ()
+        return sum(int(results.attribute(self.fit, name, 0)) for name in names)
+
+    @property
     def divergent(self) -> float:
         """Share of draws from divergent trajectories; 0 if they are few, NaN if not recorded."""
         share = np.nan if self.fit is None else divergent_share(self.fit)
@@ -183,11 +196,13 @@ def run_trial(
     chains: int,
     seed: int,
     show_progress: bool,
+    calls: int = 0,
 ) -> Trial:
     """Run a sampler with its default lengths, and stop it after a time.
 
     Seconds are processor time over the number of cores in use; by wall time it is at most BUSY
-    times as long. KeyboardInterrupt is raised after Ctrl-C, with or without draws.
+    times as long. It also stops after `calls` gradients or densities, unless that is 0.
+    KeyboardInterrupt is raised after Ctrl-C, with or without draws.
     """
     took, stopped, cores = 0.0, False, min(chains, usable_cores())
 
@@ -195,6 +210,7 @@ def run_trial(
         nonlocal took, stopped
         took = progress.processor_seconds / cores
         stopped = took > seconds or progress.seconds > BUSY * seconds
+        stopped |= 0 < calls <= progress.calls
         return stopped
 
     with warnings.catch_warnings():

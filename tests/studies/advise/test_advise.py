@@ -57,13 +57,22 @@ def test_a_tempering_sampler_for_twenty_modes():
     assert advice.sampler in TEMPERING
     assert "several_modes" in codes_of(advice.messages)
     assert "nuts" not in advice.table.index
+    # 2, 5 and 10 pseudo-samples had about as many gradients
+    (numbers,) = (m for m in advice.messages if m.code == "numbers_of_pseudo_samples")
+    assert all(f" {n}: " in numbers for n in (2, 5, 10))
+    calls = [f.attrs["n_gradients"] for n, f in advice.fits.items() if n.startswith("pseudo")]
+    assert max(calls) < 1.3 * min(calls)
 
 
 @pytest.mark.parametrize("gradient_problem", ["", "it jumps"])
 def test_candidates_for_many_modes_have_settings_that_exist(gradient_problem):
-    for candidate in tempering_candidates(gradient_problem):
-        sampler, _ = find(candidate.sampler, **candidate.settings)
+    numbers = []
+    for candidate in tempering_candidates(gradient_problem, modes=3):
+        sampler, settings = find(candidate.sampler, **candidate.settings)
         assert sampler.uses_gradient == (not gradient_problem)
+        numbers += [settings.pseudo_samples] if candidate.sampler == "pseudo_extended" else []
+    assert numbers == [2, 5, 10]
+    assert len(tempering_candidates(gradient_problem, modes=2)) == len(TEMPERING)
 
 
 @pytest.mark.slow
@@ -110,27 +119,30 @@ def fail_with(error, monkeypatch, seconds=0.0):
     """Let a sampler fail after this processor time."""
 
     def sample(*arguments, show_progress, **options):
-        show_progress(SimpleNamespace(processor_seconds=seconds, seconds=0.0))
+        show_progress(SimpleNamespace(processor_seconds=seconds, seconds=0.0, calls=50))
         raise error
 
     monkeypatch.setattr(trials, "sample", sample)
 
 
-def run(target):
-    return run_trial(target, Candidate("rwm", {}), 1.0, chains=2, seed=1, show_progress=False)
+def run(target, calls=0):
+    plan = {"chains": 2, "seed": 1, "show_progress": False, "calls": calls}
+    return run_trial(target, Candidate("rwm", {}), 1.0, **plan)
 
 
 @pytest.mark.parametrize(
-    ("code", "seconds", "reason"),
+    ("code", "seconds", "calls", "reason"),
     [
-        ("no_draws", 1e9, "unfinished_trial"),
-        ("no_draws", 0.0, "no_draws"),  # every chain failed before the time was up
-        ("out_of_memory", 0.0, "out_of_memory"),
+        ("no_draws", 1e9, 0, "unfinished_trial"),
+        ("no_draws", 0.0, 50, "unfinished_trial"),  # of the gradients that it may take
+        ("no_draws", 0.0, 51, "no_draws"),
+        ("no_draws", 0.0, 0, "no_draws"),  # every chain failed before the time was up
+        ("out_of_memory", 0.0, 0, "out_of_memory"),
     ],
 )
-def test_a_trial_without_draws_has_a_reason(normal, monkeypatch, code, seconds, reason):
+def test_a_trial_without_draws_has_a_reason(normal, monkeypatch, code, seconds, calls, reason):
     fail_with(StanadaptError(code, "Why."), monkeypatch, seconds)
-    trial = run(normal)
+    trial = run(normal, calls)
     verdict, reasons = trial.verdict
     assert (trial.fit, verdict, codes_of(reasons)) == (None, "failed", [reason])
     assert not trial.usable
