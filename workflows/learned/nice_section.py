@@ -188,12 +188,12 @@ def _sizes(found: list[Run]) -> TableOfResults:
         "from_noise": PAPER_SIZES["from_noise"], "rehearsal_chains": PAPER_SIZES["chains"],
         "rehearsal_draws": PAPER_SIZES["draws"], "iterations": "up to 100,000",
     }  # fmt: skip
-    cells = [
-        [f"`--{name.replace('_', '-')}`", str(run.made["settings"][name]), str(paper[name])]
+    cells = dict.fromkeys(
+        (f"`--{name.replace('_', '-')}`", str(run.made["settings"][name]), str(paper[name]))
         for run in found
         for name in SIZES
-    ]
-    text = markdown.table(("option", "here", "paper"), cells)
+    )
+    text = markdown.table(("option", "here", "paper"), list(map(list, cells)))
     return TableOfResults("Sizes of networks and of their training", text, [])
 
 

@@ -66,7 +66,9 @@ class Settings(NamedTuple):
     bandwidth: NotNegative = 0.0
     # A learned bandwidth is this factor times the median distance divided by sqrt(2). The
     # median heuristic, 1, is the safe choice. With 0.5, proposals follow a closed ridge better
-    # (the flower), but cover regions that warm-up rarely visited less well (Glass).
+    # (the flower), but cover regions that warm-up rarely visited less well (Glass). Chains that
+    # start in a tail of the strongly bent banana, 2.8 standard deviations out, return after 291
+    # iterations (the median), with 0.5 after 2345, and with 2 after 153.
     bandwidth_factor: Positive = 1.0
     # Keep proposals as wide as the nearest part of the past, no matter how far they are from
     # it. Otherwise they shrink to gamma, as in the paper (see `kernel_proposal`).
