@@ -112,7 +112,7 @@ def draw_figure_2(traces: pd.DataFrame, factors: pd.DataFrame, folder: Path) -> 
 def draw_log_densities(traces: pd.DataFrame, title: str, path: Path, tail: float = 0.9) -> Path:
     """Draw the log density along all iterations, a panel per method, on one scale.
 
-    The scale is that of the last iterations of all methods, of which it holds a share `tail`.
+    The scale is that of the last iterations of all methods, and holds a share `tail` of them.
     """
     methods = list(traces["method"].unique())
     rows = -(-len(methods) // COLUMNS)

@@ -71,7 +71,7 @@ PUBLISHED = {
         "NUTS": Row(41.3, np.nan, 2995.2, 20000.0, 20000.0, 72.86, 7.31),
     },
 }
-REPEATS = 10  # of which the published numbers are averages
+REPEATS = 10  # the published numbers are averages over these
 
 MEASURED = {
     "neal": {"gadMALAf": Measured(1394, 2010, 2753, 0.54)},

@@ -15,7 +15,7 @@ import stanadapt as sa
 from stanadapt import results
 
 POINTS = 250
-# data of which a figure shows traces, and those of which it shows the last coordinate
+# data with traces in a figure, and those with traces of the last coordinate
 DRAWN, LAST = ("neal", "german", "caravan", "digits"), ("neal",)
 
 

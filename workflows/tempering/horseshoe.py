@@ -6,7 +6,7 @@
 
 The methods are judged by how well they predict the held-out rows of 38 patients with leukaemia. The
 paper uses three other data sets, so that none of its numbers can be compared; who has them gives
-them as a file, with all their columns, of which a fifth of the rows is held out. Its program
+them as a file, with all their columns; a fifth of the rows is held out. Its program
 tempers the likelihood alone. So does "two rows": there the hot end is the same program with two of
 the 30 rows, one of each label. The prior itself, with no rows, cannot be had: the program
 standardizes the columns of its data. But any proper distribution will do, and this one is close to

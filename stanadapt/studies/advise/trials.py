@@ -70,7 +70,7 @@ def _registered(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 
 def tempering_candidates(gradient_problem: str, modes: int = 2) -> list[Candidate]:
-    """List samplers to try if chains stay in separate regions, of which `modes` were found."""
+    """List samplers to try if chains stay in separate regions; `modes` is their number."""
     settings = {"kernel": "random_walk"} if gradient_problem else {}
     more = MORE_PSEUDO_SAMPLES if modes >= MANY_MODES else ()
     return _registered([
