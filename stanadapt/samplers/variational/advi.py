@@ -269,7 +269,7 @@ def _shorten(climber, weight, t):
     """Shorten slopes that are far larger than those before them, as beyond a steep wall.
 
     After the full square of such a slope no step would be long enough to be seen. Apart from the
-    steps, whose loop is vectorized only without this branch.
+    steps: their loop is vectorized only without this branch.
     """
     n, rows = climber.location.shape[0], climber.factor.shape[0]
     for row in range(1 + rows):
