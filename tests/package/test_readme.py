@@ -19,28 +19,22 @@ README = (ROOT / "README.md").read_text()
 COMMANDS = commands_of(README)
 
 
-@pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "stan_models").symlink_to(ROOT / "stan_models")
-    return tmp_path
-
-
 @pytest.mark.cmdstan
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("stanadapt")])
-def test_command(folder, command):
+def test_command(tmp_path, command):
     for each in with_earlier(command, COMMANDS):
-        run_stanadapt(each, folder)
-    fits = written_fits(command, folder)
+        run_stanadapt(each, tmp_path)
+    fits = written_fits(command, tmp_path)
     verdicts = {path.stem: sa.load(path).attrs["verdict"] for path in fits}
     assert set(verdicts.values()) <= {"fine"}, verdicts
 
 
 @pytest.mark.cmdstan
-def test_python_example(folder):
+def test_python_example(tmp_path):
     (example,) = blocks(README, "python")
-    printed = run([sys.executable, "-c", example], folder)
+    printed = run([sys.executable, "-c", example], tmp_path)
     assert "ESS/s" in printed
-    assert (folder / "output" / "pima.nc").is_file()
+    assert (tmp_path / "output" / "pima.nc").is_file()
 
 
 def test_every_other_command_is_run_by_ci():
