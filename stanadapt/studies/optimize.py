@@ -119,7 +119,7 @@ def optimize(
         A pandas.DataFrame by element, with the columns `mode` and `sd`, of parameters, and then of
         transformed parameters and generated quantities. `sd` is the standard deviation that the
         curvature at the mode implies, by the delta method; NaN where that is not known, and where
-        the curvature depends on the distance in which it is measured, as at a kink. Of random
+        the curvature depends on the distance in which it is measured, as at a corner. Of random
         quantities, both are NaN. Messages say whether starts disagree, and whether there is a mode
         at all.
 
@@ -359,7 +359,7 @@ def _messages(target: Target, best: _Climb, ends: list[_Climb], jacobian: bool) 
         named = ", ".join(target.coordinate_names[i] for i in best.unsure[:NAMED])
         text = (
             f"no standard deviations: the curvature by {named} depends on the distance in which it "
-            "is measured. The density has a kink or is flat there. Use sample."
+            "is measured. There, the density is not smooth, nearly flat, or fails. Use sample."
         )
         messages.append(Message("no_curvature", text))
     lower = [end for end in ends if end is not best and end.found]
