@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import os
 import subprocess
 import sys
 import time
@@ -115,6 +116,8 @@ def _catalogue(package: Path = PACKAGE) -> Any:
         )
     if str(root) not in sys.path:
         sys.path.insert(0, str(root))
+        for_children = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
+        os.environ["PYTHONPATH"] = os.pathsep.join(for_children)
     return importlib.import_module(f"{ALL}.catalogue").EXPERIMENTS
 
 

@@ -20,8 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt import results
-
 EXTRA = "pip install 'stanadapt[bench]'"
 
 
@@ -56,19 +54,12 @@ class Peer(NamedTuple):
 
 def run_nutpie(target, low_rank, *, seed, chains, iter_warmup, iter_sampling):
     """Draw with nutpie, with a diagonal metric or that of low rank."""
-    import nutpie
-    from nutpie import _lib  # the public function compiles the program again
-    from nutpie.compile_stan import CompiledStanModel
+    from stanadapt import results
 
-    library = _lib.StanLibrary(target.model.lib_path)
-    model = _lib.StanModel(library, {}, {}, {}, seed, target.data, None)
-    compiled = CompiledStanModel(
-        dims={}, _coords={}, code=target.program.code, data=None, library=library, model=model
-    )
-    trace = nutpie.sample(
-        compiled, draws=iter_sampling, tune=iter_warmup, chains=chains, seed=seed,
-        low_rank_modified_mass_matrix=low_rank, store_unconstrained=True, save_warmup=True,
-        progress_bar=False,
+    trace = nutpie_trace(
+        target.model.lib_path, target.data, target.program.code, seed=seed, chains=chains,
+        draws=iter_sampling, tune=iter_warmup, low_rank_modified_mass_matrix=low_rank,
+        store_unconstrained=True, save_warmup=True,
     )  # fmt: skip
     kept = results.dataset(trace, "sample_stats")
     warmup = int(results.dataset(trace, "warmup_sample_stats")["n_steps"].sum())
@@ -78,6 +69,20 @@ def run_nutpie(target, low_rank, *, seed, chains, iter_warmup, iter_sampling):
         gradients_warmup=warmup,
         divergences=int(kept["diverging"].sum()),
     )
+
+
+def nutpie_trace(path, data, code, *, seed, **options):
+    """Draw with nutpie from a compiled library; `options` are those of `nutpie.sample`."""
+    import nutpie
+    from nutpie import _lib  # the public function compiles the program again
+    from nutpie.compile_stan import CompiledStanModel
+
+    library = _lib.StanLibrary(path)
+    model = _lib.StanModel(library, {}, {}, {}, seed, data, None)
+    compiled = CompiledStanModel(
+        dims={}, _coords={}, code=code, data=None, library=library, model=model
+    )
+    return nutpie.sample(compiled, seed=seed, progress_bar=False, **options)
 
 
 PEERS = {
@@ -122,6 +127,8 @@ def peer_fit(target: Any, name: str, **lengths: Any) -> Any:
         Its attributes are those of `sample` that the benchmarks read.
 
     """
+    from stanadapt import results
+
     drawn = PEERS[name].run(target, **lengths)
     chains, draws, _ = drawn.positions.shape
     columns = np.empty((chains, draws, len(target.column_names)))

@@ -8,12 +8,14 @@ Each run is a new process, whose clocks start before Python does. It imports its
 what is to be compiled, draws four chains, and stops its clocks when the draws are in memory. If
 R-hat is not below 1.01 or the bulk or tail effective sample size of a parameter not above 400,
 which is computed off the clock, it draws twice as many, on the clock, up to eight times as many.
-The first run begins with empty caches, the second with those that the first has filled.
 
-What programs share is compiled before, by each package's own installation: CmdStan's main program
-and precompiled header, and ours, which take about a minute of one core. nutpie loads the library
-that our native backend compiles, as in `peers.py`: its own compilation, by BridgeStan, is of the
-same kind.
+The first run of a program begins with empty caches; the second with samplers that are compiled, but
+not the program; the third with all that the others have left. Peers come with compiled samplers, so
+that their first run is their second. What programs share is compiled before, by each package's
+installation: CmdStan's main program and precompiled header, and ours, which take about a minute of
+one core. nutpie loads the library that our native backend compiles, as in `peers.py`: its own
+compilation, by BridgeStan, is of the same kind. Where the library is there, it imports nothing of
+ours.
 """
 
 import argparse
@@ -27,22 +29,15 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
-
-from stanadapt.engine.compiled.cache_folder import cache_root
-from stanadapt.targets.stan.bundled import find
-from workflows import record, terminal
-from workflows.benchmarks.against_nuts import measured
-from workflows.benchmarks.samplers import show
-from workflows.conclude import markdown_table
+import numpy as np  # of all candidates; others are imported where they are used, on the clock
 
 PROGRAMS = (
     "logistic/pima", "linear", "student_t", "eight_schools_noncentered", "negative_binomial",
     "ordered_logistic", "weibull", "varying_intercepts", "gaussian_process", "garch",
 )  # fmt: skip
 CANDIDATES = ("embedded", "native", "cmdstanpy", "nutpie")
-STATES = ("empty", "warm")
+EMPTY, NEW_PROGRAM, WARM = STATES = ("empty", "new program", "warm")
+OURS = CANDIDATES[:2]
 DRAWS, TIMES = 1000, (1, 2, 4, 8)  # per chain, and how many times as many are tried
 BUILDS = "builds"  # of the cache, in which the shared parts are those named parts
 
@@ -78,14 +73,20 @@ def cmdstanpy(program, data):
 
 
 def nutpie(program, data):
-    import stanadapt as sa
+    compiled = program.with_suffix(".json")
+    if not compiled.exists():
+        import stanadapt as sa
+
+        target = sa.Target(program, data, backend="cmdstan", show_progress=False)
+        compiled.write_text(json.dumps([str(target.model.lib_path), target.data]))
     from workflows.benchmarks import peers
 
-    target = sa.Target(program, data, backend="cmdstan", show_progress=False)
+    library, text = json.loads(compiled.read_text())
 
     def draw(seed, times):
-        lengths = {"iter_warmup": 1000, "iter_sampling": times * DRAWS}
-        return peers.peer_fit(target, "nutpie", seed=seed, chains=4, **lengths)
+        return peers.nutpie_trace(
+            library, text, program.read_text(), seed=seed, chains=4, tune=1000, draws=times * DRAWS
+        )
 
     return draw
 
@@ -97,12 +98,13 @@ PREPARE = {
 
 def is_usable(fit, program, data):
     import stanadapt as sa
+    from workflows.benchmarks.against_nuts import measured
 
-    if hasattr(fit, "runset"):  # of CmdStanPy
+    names = None
+    if "parameters" not in getattr(fit, "attrs", {}):  # of a peer
         names = sa.Target(program, data, backend="stanli", show_progress=False).recorded_parameters
-        fit = sa.load(fit.runset.csv_files)
-        return measured(fit, names)["usable"]
-    return measured(fit)["usable"]
+    fit = sa.load(fit.runset.csv_files) if hasattr(fit, "runset") else fit  # of CmdStanPy
+    return measured(fit, names)["usable"]
 
 
 def run_here(prepare, program, data, seed, began, usable=is_usable):
@@ -126,7 +128,10 @@ def run_here(prepare, program, data, seed, began, usable=is_usable):
 
 
 def runs_of(name, candidate, seed):
-    """Run a candidate on a program with empty caches and with warm ones; return two rows."""
+    """Run a candidate on a program in each state of the caches; return the rows."""
+    from stanadapt.engine.compiled.cache_folder import cache_root
+    from stanadapt.targets.stan.bundled import find
+
     program, data = find(*name.split("/"))
     rows = []
     with tempfile.TemporaryDirectory() as folder:
@@ -137,7 +142,10 @@ def runs_of(name, candidate, seed):
         for part in (cache_root() / BUILDS).glob("parts-*"):
             (builds / part.name).symlink_to(part)
         environment = os.environ | {"STANADAPT_CACHE": str(Path(folder, "cache"))}
-        for state in STATES:
+        for state in STATES[candidate not in OURS :]:
+            if state == NEW_PROGRAM:
+                for build in builds.glob(f"{program.stem}-*"):
+                    shutil.rmtree(build) if build.is_dir() else build.unlink()
             words = [candidate, str(own), str(data), str(seed), str(time.time())]
             done = subprocess.run(
                 [sys.executable, "-m", "workflows.benchmarks.time_to_answer", "--here", *words],
@@ -169,6 +177,12 @@ def main():
         found = run_here(PREPARE[candidate], Path(program), Path(data), int(seed), float(began))
         print(json.dumps(found))
         return
+    import pandas as pd
+
+    from workflows import record, terminal
+    from workflows.benchmarks.samplers import show
+    from workflows.conclude import markdown_table
+
     parser = terminal.usual_parser(__doc__, "benchmarks/time_to_answer", "one program, embedded")
     parser.add_argument("--programs", default=",".join(PROGRAMS), help="names, with commas")
     parser.add_argument("--candidates", default=",".join(CANDIDATES), help=argparse.SUPPRESS)
