@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.diagnostics.mixing import mixing
 from stanadapt.diagnostics.screening import worst_columns
-from stanadapt.results import arviz_module
 
 DRAWS = 2000  # per fit, evenly thinned: at most a second per pair of fits
 # if much seems to be missed: factor by which more draws of the fit are used, and how many of these
@@ -133,7 +133,6 @@ def _are_separate(one: "_Described", other: "_Described", draws: int) -> bool:
 
 def is_stationary(columns: Columns, largest_r_hat: float) -> bool:
     """Whether chains, or the halves of a single chain, agree: no R-hat above `largest_r_hat`."""
-    arviz = arviz_module()
     for values in _worst(columns).values():
         halves = values
         if len(values) == 1:
@@ -141,7 +140,7 @@ def is_stationary(columns: Columns, largest_r_hat: float) -> bool:
             halves = values[0, : 2 * half].reshape(2, half)
         if halves.shape[1] < 4 or not np.isfinite(halves).all():
             return False
-        if np.ptp(halves) > 0 and not float(arviz.rhat(halves)) <= largest_r_hat:
+        if np.ptp(halves) > 0 and not mixing(halves).r_hat <= largest_r_hat:
             return False
     return True
 

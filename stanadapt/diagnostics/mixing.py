@@ -1,6 +1,6 @@
 """Measure mixing: R-hat, effective sample sizes and Monte Carlo errors of columns of draws.
 
-A fast screening finds the columns that mix worst, so that ArviZ's diagnostics are computed only for
+A fast screening finds the columns that mix worst, so that exact diagnostics are computed only for
 these. A run checks whether it has enough draws, the verdict judges them, and tables show them:
 ranks and Fourier transforms of the same draws take 0.1 s per column of 4 x 80,000. Results are
 therefore cached by the contents of a column.
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.diagnostics.ranked import SHORTEST, SUPERCHAINS, Ranked
+from stanadapt.diagnostics.ranked import SHORTEST, SUPERCHAINS, Ranked, size_of_mean
 from stanadapt.diagnostics.screening import MEASURES, WORST, Screened, is_constant, screen
 from stanadapt.results import Fit, arviz_module, attribute, dataset
 
@@ -255,7 +255,6 @@ def efficiency(
 
 @np.errstate(all="ignore")  # called in threads: draws may be too large for their squares
 def _row(draws: np.ndarray, measure: Callable[[np.ndarray], Mixing]) -> tuple[float, ...]:
-    arviz = arviz_module()
     draws = np.asarray(draws, dtype=float)
     if not np.isfinite(draws).all():
         return (np.nan,) * 7  # a failed quantity shows as NaN
@@ -267,8 +266,8 @@ def _row(draws: np.ndarray, measure: Callable[[np.ndarray], Mixing]) -> tuple[fl
         return (
             mean,
             sd,
-            sd / np.sqrt(float(arviz.ess(draws, method="mean"))),
-            _error_of_sd(draws, float(arviz.ess((draws - mean) ** 2, method="mean"))),
+            sd / np.sqrt(size_of_mean(draws)),
+            _error_of_sd(draws, size_of_mean((draws - mean) ** 2)),
             mixed.ess_bulk,
             mixed.ess_tail,
             mixed.r_hat,

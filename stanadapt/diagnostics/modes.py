@@ -10,8 +10,9 @@ from stanadapt import results
 from stanadapt.diagnostics import printed_tables
 from stanadapt.diagnostics.hill_climb import Ends, climb, group_ends, make_frame
 from stanadapt.diagnostics.mixing import ess_of_chain
+from stanadapt.diagnostics.ranked import size_of_mean
 from stanadapt.errors import Message, StanadaptError, require_whole
-from stanadapt.results import Fit, arviz_module
+from stanadapt.results import Fit
 from stanadapt.targets.target import (
     Target,
     check_same_target,
@@ -244,7 +245,7 @@ def _error(visits: np.ndarray) -> float:
     visits = np.nan_to_num(visits)
     if np.ptp(visits) == 0:
         return 0.0
-    ess = float(arviz_module().ess(visits, method="mean"))
+    ess = size_of_mean(visits)
     within = visits.std() / np.sqrt(ess if ess >= 1 else 1.0)  # NaN for fewer than four draws
     between = visits.mean(axis=1).std(ddof=1) / np.sqrt(len(visits)) if len(visits) > 1 else 0.0
     return float(max(within, between))

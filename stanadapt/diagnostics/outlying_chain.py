@@ -6,8 +6,7 @@ A file of its own, since `draw_checks` would hold two ideas with it.
 import numpy as np
 
 from stanadapt.diagnostics.mixing import mixing
-from stanadapt.diagnostics.ranked import MANY_CHAINS, lone_chain
-from stanadapt.results import arviz_module
+from stanadapt.diagnostics.ranked import MANY_CHAINS, lone_chain, size_of_mean
 
 # a chain stands out if its mean differs from that of the others by more than FEWEST_ERRORS joint
 # Monte Carlo errors, and that of no other chain by more than SECOND times as many
@@ -69,7 +68,7 @@ def _outlier_by_mean(draws: np.ndarray) -> int | None:
 
 
 def _error(draws: np.ndarray) -> float:
-    return draws.std(ddof=1) / np.sqrt(float(arviz_module().ess(draws, method="mean")))
+    return draws.std(ddof=1) / np.sqrt(size_of_mean(draws))
 
 
 def _outlier_by_r_hat(draws: np.ndarray, r_hat: float) -> int | None:

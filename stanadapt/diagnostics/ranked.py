@@ -1,17 +1,17 @@
-"""Rank a column of draws once, and hand its scores to ArviZ's estimators.
+"""R-hat and effective sample sizes of a column of draws, which is ranked once.
 
 ArviZ sorts a column seven times for R-hat and the two effective sample sizes. Here it is sorted
 once: the distances from the median of sorted draws fall and then rise, so that they are merged, and
-scores of ranks without ties are looked up. The results equal ArviZ's.
-
-A file of its own, so that nothing else depends on how ArviZ ranks.
+scores of ranks without ties are looked up. The results equal ArviZ's, whose import would take
+longer than most runs.
 
 References
 ----------
 Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Rank-normalization, folding, and
 localization: an improved R-hat, Bayesian Analysis 16. Margossian, Hoffman, Sountsov, Riou-Durand,
 Vehtari and Gelman (2024), Nested R-hat: assessing the convergence of Markov chain Monte Carlo when
-running many short chains, Bayesian Analysis.
+running many short chains, Bayesian Analysis. Geyer (1992), Practical Markov chain Monte Carlo,
+Statistical Science 7, section 3.3: the initial monotone sequence.
 
 """
 
@@ -20,7 +20,7 @@ import functools
 import numpy as np
 from scipy.special import ndtri
 
-from stanadapt.results import arviz_module, quantile
+from stanadapt.results import quantile
 
 SHORTEST = 8  # draws per chain: ArviZ refuses to estimate from halves of fewer than four
 # Parts of chains with fewer draws than this vary more than R-hat allows, although nothing is wrong.
@@ -28,6 +28,7 @@ SHORTEST = 8  # draws per chain: ArviZ refuses to estimate from halves of fewer 
 # instead that consist of the chains with the same start: superchains
 MANY_CHAINS, FEW_DRAWS, SUPERCHAINS = 32, 100, 16
 LONE = 8.0  # distance of a chain from the others, in robust sds of their means, that is no chance
+NO_SPREAD = 1e-15  # a range of draws below which ArviZ takes them for equal
 CHANCE = 4.5  # sds of a correlation of chains' beginnings and ends that is none, in all columns
 
 
@@ -72,14 +73,14 @@ class Ranked:
 
     def ess_bulk(self) -> float:
         """Return the effective sample size of the scores."""
-        return float(arviz_module().ess(self._scores, method="identity"))
+        return effective_size(self._scores)
 
     def ess_tail(self, tails: tuple[float, float]) -> float:
         """Return the smaller effective sample size of the two quantiles."""
         odd = self._draws.shape[1] % 2  # halves lack the middle draw
         ordered = np.sort(self._draws, axis=None) if odd else self._sorted
         below = [self._halves <= quantile(ordered, p) for p in tails]
-        return float(min(arviz_module().ess(x, method="identity") for x in below))
+        return min(effective_size(x) for x in below)
 
 
 def is_nested(chains: int, draws: int) -> bool:
@@ -88,7 +89,45 @@ def is_nested(chains: int, draws: int) -> bool:
 
 
 def _plain_r_hat(halves: np.ndarray) -> float:
-    return float(arviz_module().rhat(halves, method="identity"))
+    length = halves.shape[1]
+    between = halves.mean(axis=1).var(ddof=1)
+    within = halves.var(axis=1, ddof=1).mean()
+    return float(np.sqrt(between / within + (length - 1.0) / length))
+
+
+def effective_size(chains: np.ndarray) -> float:
+    """Return the effective sample size of chains, shape (chain, draw), neither split nor ranked.
+
+    By Geyer's initial monotone sequence of their common autocorrelations. NaN if draws are not
+    finite, or fewer than four per chain.
+    """
+    chains, (number, n) = np.asarray(chains, dtype=float), np.shape(chains)
+    if n < 4 or not np.isfinite(chains).all():
+        return np.nan
+    if np.ptp(chains) < NO_SPREAD:
+        return float(chains.size)
+    means = chains.mean(axis=1)
+    spectrum = np.fft.rfft(chains - means[:, None], 1 << (2 * n - 1).bit_length())
+    power = (spectrum.real**2 + spectrum.imag**2).mean(axis=0)
+    covariance = np.fft.irfft(power)[:n] / n
+    within = covariance[0] * n / (n - 1.0)
+    total = covariance[0] + (means.var(ddof=1) if number > 1 else 0.0)
+    correlations = 1.0 - (within - covariance) / total
+    correlations[0] = 1.0
+    last = (n - 3) // 2
+    pairs = correlations[: 2 * last + 2].reshape(-1, 2).sum(axis=1)
+    ended = np.flatnonzero(~(pairs > 0.0))
+    last = ended[0] if ended.size else last
+    time = 2.0 * np.minimum.accumulate(pairs[:last]).sum() - 1.0
+    time += max(correlations[2 * last], 0.0)
+    # limited as in Stan, since the value for antithetic chains has no upper bound
+    return float(chains.size / max(time, 1.0 / np.log10(chains.size)))
+
+
+def size_of_mean(draws: np.ndarray) -> float:
+    """Return the effective sample size for the mean of draws, shape (chain, draw): of halves."""
+    half = draws.shape[1] // 2
+    return effective_size(np.concatenate([draws[:, :half], draws[:, -half:]]))
 
 
 def nested_r_hat(halves: np.ndarray) -> float:

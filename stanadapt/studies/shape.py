@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt import results
+from stanadapt.diagnostics.mixing import mixing
 from stanadapt.diagnostics.modes import parameter_rows, require_fit_of
 from stanadapt.engine.triangular_map import place, with_memory
 from stanadapt.errors import Message
-from stanadapt.results import Fit, arviz_module
+from stanadapt.results import Fit
 from stanadapt.samplers.whitened.findings import dependencies
 from stanadapt.samplers.whitened.straighten import UNCHANGED, Straightened, apply_map, straighten
 from stanadapt.studies.noncentered import noncentered_lines
@@ -128,7 +129,7 @@ def _tails(
     low, high = y[:, scale].min(), y[:, scale].max()
     grid = np.linspace(low - REACH * (high - low), high + REACH * (high - low), POINTS)
     density = _marginal(target, found, y, scale, grid)
-    size = float(arviz_module().ess(y[:, scale].reshape(chains, -1)))
+    size = mixing(y[:, scale].reshape(chains, -1)).ess_bulk
     limit = max(LARGEST_MISSED, BY_CHANCE / size) if size > 0.0 else np.inf
     name = target.coordinate_names[scale]
     if scale in found.straightening.coordinate:  # then this is its standardized residual

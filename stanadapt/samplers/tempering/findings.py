@@ -20,9 +20,10 @@ import xarray as xr
 from scipy.linalg import solve_triangular
 
 from stanadapt.diagnostics.hill_climb import Evaluate, climb, make_frame
+from stanadapt.diagnostics.mixing import mixing
 from stanadapt.engine.after_run import Findings, RunView, reports_for
 from stanadapt.engine.chain import Chain
-from stanadapt.results import PSEUDO, arviz_module
+from stanadapt.results import PSEUDO
 from stanadapt.samplers.tempering import (
     continuous_tempering,
     equi_energy,
@@ -226,7 +227,7 @@ def _largest_r_hat(chains: list[Chain], length: int) -> float:
     draws = np.stack([chain.sampling.constrained[:length] for chain in chains])
     columns = [*np.moveaxis(draws, 2, 0), np.stack([c.sampling.stats[:length, 0] for c in chains])]
     moving = [x for x in columns if np.isfinite(x).all() and np.ptp(x) > 0]
-    return max((float(arviz_module().rhat(x)) for x in moving), default=1.0)
+    return max((mixing(x).r_hat for x in moving), default=1.0)
 
 
 def _modes(target: Target, chains: list[Chain], group: xr.Dataset) -> dict[str, Any]:

@@ -23,8 +23,9 @@ import numpy as np
 import pandas as pd
 
 from stanadapt import results
+from stanadapt.diagnostics.ranked import size_of_mean
 from stanadapt.errors import StanadaptError
-from stanadapt.results import PSEUDO, arviz_module
+from stanadapt.results import PSEUDO
 from stanadapt.targets.pseudo_samples import TEMPERATURE, WEIGHT
 
 Function = Callable[[Mapping[str, np.ndarray]], Any]
@@ -117,7 +118,7 @@ def _error(draws: np.ndarray) -> float:
     draws = np.asarray(draws, dtype=float)
     if not np.isfinite(draws).all() or np.all(draws == draws.flat[0]):
         return np.nan
-    return float(draws.std(ddof=1) / np.sqrt(float(arviz_module().ess(draws, method="mean"))))
+    return float(draws.std(ddof=1) / np.sqrt(size_of_mean(draws)))
 
 
 def _variables(fit: Any, group: str) -> dict[str, np.ndarray]:

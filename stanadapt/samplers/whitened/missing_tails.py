@@ -25,12 +25,13 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.diagnostics import reasons
+from stanadapt.diagnostics.mixing import mixing
 from stanadapt.diagnostics.modes import parameter_rows
 from stanadapt.diagnostics.verdict import BY_DENSITY
 from stanadapt.engine.block_map import BlockMap, unpacked
 from stanadapt.engine.compiled.jit import as_python
 from stanadapt.errors import Message
-from stanadapt.results import Fit, arviz_module
+from stanadapt.results import Fit
 from stanadapt.samplers.whitened.block_structure import (
     MOST_COORDINATES,
     apply_block,
@@ -156,7 +157,7 @@ def _ramps(draws: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
 
 def _z(values: np.ndarray) -> float:
     """Return the mean in units of its Monte Carlo error."""
-    size, sd = float(arviz_module().ess(values)), float(values.std())
+    size, sd = mixing(values).ess_bulk, float(values.std())
     return float(values.mean()) * np.sqrt(size) / sd if size > 0.0 and sd > 0.0 else 0.0
 
 

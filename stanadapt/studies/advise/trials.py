@@ -10,6 +10,7 @@ from stanadapt import results
 from stanadapt.diagnostics.missed_modes import is_stationary, separate_regions
 from stanadapt.diagnostics.mixing import R_HAT_UNUSABLE, mixing
 from stanadapt.diagnostics.modes import FEWEST, modes
+from stanadapt.diagnostics.ranked import size_of_mean
 from stanadapt.diagnostics.reasons import DO_NOT_USE
 from stanadapt.diagnostics.sampler_checks import FEW_DIVERGENCES, divergent_share
 from stanadapt.diagnostics.screening import worst_columns
@@ -247,7 +248,6 @@ def _judge_failure(error: StanadaptError, stopped: bool) -> Verdict:
 
 def smallest_ess(fit: Any) -> float:
     """Return the smallest ESS of bulk, tails and squares over parameters; 0 if one has none."""
-    arviz = results.arviz_module()
     columns = results.columns(fit, wanted=results.parameters(fit))
     columns = {name: x.astype(float) for name, x in columns.items() if np.ptp(x) > 0.0}
     smallest = np.inf
@@ -256,7 +256,7 @@ def smallest_ess(fit: Any) -> float:
         if x.shape[1] < 4 or not np.isfinite(x).all():
             return 0.0
         squares = (x - x.mean()) ** 2
-        bulk_and_tail, ess_squares = mixing(x), arviz.ess(squares, method="mean")
+        bulk_and_tail, ess_squares = mixing(x), size_of_mean(squares)
         for ess in (bulk_and_tail.ess_bulk, bulk_and_tail.ess_tail, ess_squares):
             smallest = min(smallest, float(ess) if np.isfinite(ess) else 0.0)
     return smallest if np.isfinite(smallest) else 0.0
