@@ -1,13 +1,9 @@
-"""Fits as ArviZ objects that answer methods of other packages with what does the same here.
+"""What fits answer where methods of other packages are asked of them: what does the same here.
 
-A file of its own, since its classes need ArviZ at import.
+A file of its own, since the classes of fits need it, and one of them ArviZ.
 """
 
-from typing import TYPE_CHECKING, Any
-
-import xarray as xr
-
-from stanadapt.results.arviz_module import arviz_module, is_tree
+from typing import Any
 
 SUMMARY, DRAWS = "stanadapt.summary(fit)", 'fit["posterior"], or arviz.extract(fit)'
 SAVE, PREDICT = 'stanadapt.save(fit, "fit.nc")', "stanadapt.generate(fit, target, data)"
@@ -39,20 +35,3 @@ class Answers:
                 ) from error
             text = f"A fit is an ArviZ object, and has no {name}. Use {same}."
             raise AttributeError(text) from None
-
-
-# under the names of their parents, which are shown
-if TYPE_CHECKING or is_tree():
-
-    class DataTree(Answers, xr.DataTree):
-        """A fit in ArviZ 1.x."""
-
-        __slots__ = ()
-
-    FitObject: Any = DataTree
-else:
-
-    class InferenceData(Answers, arviz_module().InferenceData):
-        """A fit in ArviZ 0.23."""
-
-    FitObject = InferenceData

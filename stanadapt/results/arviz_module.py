@@ -3,6 +3,7 @@
 import functools
 import tempfile
 import warnings
+from importlib.metadata import version
 from typing import Any
 
 from stanadapt.engine.compiled.cache_folder import environment
@@ -27,5 +28,7 @@ def arviz_module() -> Any:
     return arviz
 
 
+@functools.cache
 def is_tree() -> bool:
-    return int(arviz_module().__version__.split(".")[0]) >= 1
+    """Whether fits are trees of xarray, as in ArviZ 1.x, which then need not be imported."""
+    return int(version("arviz").split(".")[0]) >= 1

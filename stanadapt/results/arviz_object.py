@@ -17,6 +17,7 @@ from stanadapt.errors import Message, StanadaptError, codes_of
 from stanadapt.results.arviz_module import arviz_module, is_tree
 from stanadapt.results.coordinates import storable_text
 from stanadapt.results.datasets import draws_dataset
+from stanadapt.results.fit_objects import fit_object
 
 # the group of pseudo-samples; its arrays have a third leading dimension of this name
 PSEUDO = "pseudo"
@@ -53,7 +54,7 @@ def read_groups(path: Path, engine: str) -> Any:
         for node in tree.subtree:
             # the tree's own `load` leaves a variable in the file that has the name of its group
             node.to_dataset(inherit=False).load()
-    return _fit(tree.to_dict(), tree.attrs)
+    return fit_object(tree.to_dict(), tree.attrs, is_tree())
 
 
 def variables(
@@ -101,16 +102,7 @@ def build(groups: Groups, attributes: Mapping[str, Any]) -> Fit:
     if isinstance(attributes.get("notes"), list | tuple):
         attrs["note_codes"] = storable(codes_of(attributes["notes"]))
     attrs["created_at"] = datetime.datetime.now(datetime.UTC).isoformat()
-    return _fit({"/": xr.Dataset(attrs=attrs), **ready}, attrs)
-
-
-def _fit(groups: Mapping[str, xr.Dataset], attrs: Mapping[Any, Any]) -> Any:
-    from stanadapt.results.answers import FitObject  # which imports ArviZ
-
-    if is_tree():
-        return FitObject.from_dict(groups)
-    named = {path.strip("/"): group for path, group in groups.items() if path != "/"}
-    return FitObject(attrs=dict(attrs), **{n: x for n, x in named.items() if n and "/" not in n})
+    return fit_object({"/": xr.Dataset(attrs=attrs), **ready}, attrs, is_tree())
 
 
 def _datasets(groups: Groups) -> dict[str, xr.Dataset]:

@@ -3,15 +3,16 @@
 What can fail after the last draw is rehearsed here: the datasets, the ArviZ object, and the names,
 labels and attributes in a file, which is written and read back in memory. Draws themselves cannot
 fail: they are numbers, and `datasets` gives their dimensions names. The file is HDF5, on which
-netCDF is built: a netCDF file of the same contents takes ten times as long.
+netCDF is built: a netCDF file of the same contents takes ten times as long. Short texts and numbers
+under plain names need no file.
 """
 
+import re
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-import h5py
 import numpy as np
 import xarray as xr
 
@@ -29,6 +30,8 @@ from stanadapt.results.labels import phase_groups
 
 # kinds of numbers, text and dates that netCDF holds
 STORED = "biufUmM"
+# names that HDF5 takes, and characters of a text that it takes as an attribute
+PLAIN, SHORT = re.compile(r"\w+(\.\w+)*", re.ASCII), 16_000
 # names of attributes that netCDF writes by itself
 OF_NETCDF = frozenset({
     "CLASS", "DIMENSION_LIST", "NAME", "REFERENCE_LIST", "_NCProperties", "_Netcdf4Coordinates",
@@ -114,6 +117,11 @@ def _lost(groups: Mapping[str, xr.Dataset], attributes: Mapping[Any, Any]) -> li
         for name, x in group.coords.items()
         if x.dtype.kind == "U"
     }
+    short = (isinstance(x, int | float) or len(x) < SHORT for x in attributes.values())
+    if not texts and all(short) and all(map(PLAIN.fullmatch, (*names, *map(str, attributes)))):
+        return []
+    import h5py  # takes a tenth of a second
+
     # of this thread alone: HDF5 opens no two files in memory under one name
     own = f"rehearsal {threading.get_ident()}"
     with h5py.File(own, "w", driver="core", backing_store=False) as file:

@@ -21,7 +21,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import filelock
 import numpy as np
 
 from stanadapt.engine.chain import Chain
@@ -46,6 +45,8 @@ class RunFolder:
 
     def __init__(self, path: Path, manifest: dict[str, Any]) -> None:
         self.path, self.manifest = path, manifest
+        import filelock  # with it come asyncio and ssl
+
         self._lock = filelock.FileLock(path / "lock")
 
     @classmethod
@@ -116,7 +117,7 @@ class RunFolder:
         """Return a context that excludes other writers; StanadaptError if there is one already."""
         try:
             return self._lock.acquire(timeout=0)
-        except filelock.Timeout:
+        except TimeoutError:
             raise StanadaptError(
                 "run_in_use",
                 f"another process is writing the run in {self.path}: wait for it, or stop it. "
