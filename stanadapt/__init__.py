@@ -6,6 +6,8 @@ A name is imported where it is first used: importing all of them takes seconds.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from stanadapt.engine.compiled.garbage import not_collected
+
 if TYPE_CHECKING:
     from stanadapt import samplers
     from stanadapt.diagnostics.compare import compare
@@ -66,7 +68,8 @@ _PLACES = {
 def __getattr__(name: str) -> Any:
     """Import a name at its first use: a function, a class, or a module of the package."""
     if name in _PLACES:
-        return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+        with not_collected():
+            return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
     try:
         return import_module(f"{__name__}.{name}")
     except ModuleNotFoundError as error:

@@ -14,6 +14,8 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from stanadapt.engine.compiled.garbage import not_collected
+
 HERE = Path(__file__).resolve().parent
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
@@ -45,7 +47,8 @@ class LazyCommand(TyperCommand):
         """Import the command."""
         entry = entries()[str(self.name)]
         module, _, name = entry.place.partition(":")
-        run = getattr(import_module(module), name)
+        with not_collected():
+            run = getattr(import_module(module), name)
         if not callable(run):
             from stanadapt.cli.family_commands import as_function
 

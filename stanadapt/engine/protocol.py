@@ -22,7 +22,7 @@
    sampler that leaves this to the user has a setting of that name.
 9. The last line of the file is `register(__name__)`, with what differs from the defaults of
    `Sampler`: functions and classes are found by their names. Samplers of the package are imported
-   by `samplers/__init__.py`; import the file of your own sampler yourself.
+   when they are looked up; import the file of your own sampler yourself.
 
 `authoring` offers all of this in one import, with a worked example.
 

@@ -1,12 +1,15 @@
 """Samplers by name, with their settings.
 
-`register` adds a sampler and `find` looks one up. A setting that a user chose holds before that of
-a preset, and this one before a default.
+`register` adds a sampler and `find` looks one up. A family of the package is imported when one of
+its samplers is looked up, or all are listed. A setting that a user chose holds before that of a
+preset, and this one before a default.
 """
 
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
 from typing import Any
 
 from stanadapt.engine.breaches import breaches
@@ -50,17 +53,35 @@ def register(sampler: Sampler | str, **options: Any) -> None:
             found.pop("warmup", None)
         sampler = Sampler(**{**found, **options})
     if not str(getattr(sampler.settings, "__module__", "")).startswith(f"{SAMPLERS}."):
-        import_module(SAMPLERS)  # their names are taken, whether or not they were needed so far
-    problems = breaches(sampler, registered())
-    if problems:
-        code = problems[0].code if len(problems) == 1 else "invalid_sampler"
-        raise StanadaptError(code, "\n".join(problems))
+        # a test checks those of the package: their names are taken, whether or not they are loaded
+        problems = breaches(sampler, registered())
+        if problems:
+            code = problems[0].code if len(problems) == 1 else "invalid_sampler"
+            raise StanadaptError(code, "\n".join(problems))
     REGISTRY[sampler.settings] = sampler
 
 
 def registered() -> dict[str, Sampler]:
     """Return all samplers by name, in alphabetical order."""
+    load_all()
+    return _loaded()
+
+
+def _loaded() -> dict[str, Sampler]:
     return {s.name: s for s in sorted(REGISTRY.values(), key=lambda s: s.name)}
+
+
+def load_all() -> None:
+    """Import all families, which registers their samplers and keywords of `sample`."""
+    for module in iter_modules(import_module(SAMPLERS).__path__):
+        import_module(f"{SAMPLERS}.{module.name}")
+
+
+def _load(name: str) -> None:
+    """Import the family of a sampler of the package, whose file has its name."""
+    for folder in map(Path, import_module(SAMPLERS).__path__ if name.isidentifier() else ()):
+        for file in (*folder.glob(f"{name}.py"), *folder.glob(f"*/{name}.py")):
+            import_module(f"{SAMPLERS}.{file.relative_to(folder).with_suffix('').parts[0]}")
 
 
 def names_of(condition: Callable[[Sampler], Any]) -> str:
@@ -128,8 +149,11 @@ def resolve(
 
 def _look_up(sampler: str | tuple) -> tuple[Sampler, Any]:
     if isinstance(sampler, str):
-        samplers = registered()
+        if sampler not in _loaded():
+            _load(sampler)
+        samplers = _loaded()
         if sampler not in samplers:
+            samplers = registered()
             raise StanadaptError(
                 "unknown_sampler",
                 f"sampler must be one of {', '.join(samplers)}, got {sampler!r}."

@@ -60,7 +60,7 @@ class StartOption(NamedTuple):
 
 
 # options by their keyword
-START_OPTIONS: dict[str, StartOption] = {}
+START_OPTIONS: dict[str, StartOption] = {}  # of the families that are imported
 
 # classes of a state that hold the handle of the program under `ChainInit.prior_data`, and the name
 # of the field; a process that reads the state puts its own handle there

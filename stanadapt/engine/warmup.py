@@ -224,6 +224,8 @@ def _is_alike(old: Any, new: Any) -> bool:
     """Whether Numba has one type for both, for certain: to ask it takes long for many chains."""
     if old is new:
         return True
+    if isinstance(old, float) and isinstance(new, float):
+        return True  # NumPy's too
     if type(old) is not type(new):
         return False
     if isinstance(old, np.ndarray):
@@ -231,7 +233,7 @@ def _is_alike(old: Any, new: Any) -> bool:
         return flags and old.ndim == new.ndim and old.dtype == new.dtype
     if hasattr(old, "_fields"):
         return all(map(_is_alike, old, new))
-    return isinstance(old, bool | int | float | np.generic)
+    return isinstance(old, bool | int | np.generic)
 
 
 def _shape(state: Any) -> tuple:

@@ -8,10 +8,11 @@ from stanadapt.engine import chain
 from stanadapt.engine.chain import ChainDesign, Keeper
 from stanadapt.engine.plan import make_plan
 from stanadapt.engine.protocol import PRESET
+from stanadapt.engine.registry import load_all
 from stanadapt.engine.starts import START_OPTIONS, ChainInit
 from stanadapt.engine.warmup import NO_BOUNDS
 from stanadapt.errors import StanadaptError, did_you_mean, in_our_words, require_flag, require_names
-from stanadapt.results import arviz_module, as_path
+from stanadapt.results import as_path
 from stanadapt.runs.chains import bounds_for, require_memory
 from stanadapt.runs.checkpoint import WriteCheckpoints
 from stanadapt.runs.choose_sampler import (
@@ -90,7 +91,8 @@ def prepare(
     saved = _saved_groups(save)
     if until_mcse is not None:
         saved = saved._replace(gradient=True)
-    own_options = {name: settings[name] for name in family_options() if name in settings}
+    families = family_options() if settings else []
+    own_options = {name: settings[name] for name in families if name in settings}
     chosen = {name: value for name, value in settings.items() if name not in own_options}
     threads = own_options.pop("threads_per_chain", 1)
     choice = choose_sampler(target, sampler)
@@ -122,7 +124,6 @@ def prepare(
         bounds_for(target, found) if coordinates.kind == NO else NO_BOUNDS,
     )  # fmt: skip
     require_memory(design, program.dim, on_disk=folder is not None)
-    arviz_module()  # its import takes seconds, for which Ctrl-C is not to wait after the last draw
     rehearse_result(target, design, saved)
     attributes = {"sampler_reason": choice.reason}
     if chosen.get(PRESET) is not None:
@@ -158,6 +159,7 @@ def _saved_groups(save: Any) -> SavedGroups:
 
 def family_options() -> list[str]:
     """Return the keywords that some families of samplers take in addition to their settings."""
+    load_all()
     return [*START_OPTIONS, "threads_per_chain"]
 
 

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from stanadapt.engine.plan import LARGEST_SEED
+from stanadapt.engine.registry import load_all
 from stanadapt.engine.starts import START_OPTIONS
 from stanadapt.errors import StanadaptError, is_real, require_between, require_whole
 from stanadapt.runs.load import load
@@ -74,6 +75,7 @@ def fit_reference(
         inflation = require_between("inflation", inflation, 0.0, 1e6)
     if seed is not None:
         seed = require_whole("seed", seed, 0, LARGEST_SEED)
+    load_all()
     option = START_OPTIONS.get("reference_distribution")
     if option is None or option.make is None:
         raise StanadaptError("option_not_used", "no sampler takes a reference_distribution.")

@@ -1,7 +1,6 @@
-"""Families of samplers, a folder each; importing this package registers all samplers.
+"""Families of samplers, a folder each, imported when they are needed: `engine/registry.py`.
 
-Every folder and every module here is imported, so that a family can be added or deleted as a whole.
-`check_sampler` is offered here, where all samplers are known.
+Every folder and every module here is one, so that a family can be added or deleted as a whole.
 """
 
 from importlib import import_module
@@ -15,12 +14,11 @@ if TYPE_CHECKING:
 
 __all__ = ["check_sampler", "find", "registered", "resolve"]
 
-for _module in iter_modules(__path__, f"{__name__}."):
-    import_module(_module.name)
-
 
 def __getattr__(name: str) -> Any:
-    """Import `check_sampler` at its first use: it takes half a second."""
+    """Import a family, or `check_sampler`, which takes half a second, at its first use."""
     if name == "check_sampler":
         return import_module("stanadapt.engine.checks").check_sampler
+    if name in {module.name for module in iter_modules(__path__)}:
+        return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+from stanadapt.engine.breaches import breaches
 from stanadapt.engine.chain import FAILURES_BEFORE_STOP, run
 from stanadapt.engine.checks import CHECKS, INVARIANCE, Case, checks_of, tuning
 from stanadapt.engine.density import (
@@ -56,13 +57,16 @@ def case(request):
 
 
 def test_all_sampler_files_are_registered():
-    """Importing `stanadapt.samplers` registers every file that calls `register`."""
+    """Every file that calls `register` is found, and keeps to the protocol."""
     files = {
         path.stem
         for path in (PACKAGE / "samplers").rglob("*.py")
         if re.search(r"^(\w+\.)?register\(\s*__name__", path.read_text(), re.M)
     }
     assert set(registered()) == files
+    for name, sampler in registered().items():
+        others = {other: one for other, one in registered().items() if other != name}
+        assert breaches(sampler, others) == []
 
 
 def test_gradient_is_the_derivative_of_the_value():

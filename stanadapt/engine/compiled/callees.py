@@ -12,10 +12,8 @@ Code that Numba adds for them (array indexing, generators) is not emitted either
 This changes parts of Numba that are not public: see `own_way`.
 """
 
-import contextlib
-import gc
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,6 +29,7 @@ from numba.core.serialize import dumps
 from numba.extending import overload
 
 from stanadapt.engine.compiled.compilations import HISTORY
+from stanadapt.engine.compiled.garbage import not_collected
 from stanadapt.engine.compiled.machine_code import MachineCode
 from stanadapt.engine.compiled.own_way import own_way_works
 
@@ -129,27 +128,11 @@ class Entry(Compiler):
         self.state.library = self.library(codegen, func.__qualname__)
         self.state.library.enable_object_caching()
         self.state.flags.no_cfunc_wrapper = True
-        with _no_garbage_collected():
+        with not_collected():  # Numba compiles under its lock
             result = super().compile_extra(func)
         for environment in result._find_referenced_environments():
             result.library.codegen.set_env(environment.env_name, environment)
         return result
-
-
-@contextlib.contextmanager
-def _no_garbage_collected() -> Iterator[None]:
-    """Collect no garbage in the body, in which Numba compiles under its lock.
-
-    It makes some million objects for a sampler and keeps most of them. To look through these, again
-    and again, took a sixth of the time.
-    """
-    collected = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collected:
-            gc.enable()
 
 
 class UnoptimizedLibrary(JITCodeLibrary):

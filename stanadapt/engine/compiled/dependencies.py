@@ -13,6 +13,7 @@ import contextlib
 import dis
 import functools
 import inspect
+import os
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum, EnumType
@@ -42,8 +43,10 @@ _FIRST: WeakKeyDictionary[Callable, str] = WeakKeyDictionary()
 def _hash_of_package() -> str:
     digest = sha256()
     for room in ("engine", "samplers"):
-        for path in sorted((PACKAGE / room).rglob("*.py")):
-            digest.update(path.relative_to(PACKAGE).as_posix().encode() + path.read_bytes())
+        files = [(at, name) for at, _, names in os.walk(PACKAGE / room) for name in names]
+        for at, name in sorted(each for each in files if each[1].endswith(".py")):
+            with open(os.path.join(at, name), "rb") as file:
+                digest.update(os.path.relpath(at, PACKAGE).encode() + name.encode() + file.read())
     return digest.hexdigest()[:12]
 
 

@@ -29,6 +29,7 @@ from numba.core.sigutils import normalize_signature
 
 from stanadapt.engine.compiled.cache_folder import cache_root, writable_folder
 from stanadapt.engine.compiled.dependencies import PACKAGE_KEY, hash_of_code
+from stanadapt.engine.compiled.garbage import not_collected
 from stanadapt.engine.compiled.shared_cache import read_trusted, shared_folder
 from stanadapt.errors import Message, warn
 
@@ -71,13 +72,14 @@ class MachineCode:
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         """Return what an earlier process compiled; None if it has to be compiled."""
-        target_context.refresh()
-        name = self._name(signature, target_context)
-        content = None if name is None else _find(name)
-        if content is None:
-            return None
         try:
-            made = self._rebuild(target_context, *pickle.loads(content))
+            with not_collected():  # the first refresh makes all that Numba knows of NumPy
+                target_context.refresh()
+                name = self._name(signature, target_context)
+                content = None if name is None else _find(name)
+                if content is None:
+                    return None
+                made = self._rebuild(target_context, *pickle.loads(content))
         except Exception:  # such as a class that is not where it was
             return None
         arguments, _ = normalize_signature(signature)
