@@ -78,7 +78,7 @@ def load_all() -> None:
 
 
 def _load(name: str) -> None:
-    """Import the family of a sampler of the package, whose file has its name."""
+    """Import the family of a sampler of the package, which has a file of that name."""
     for folder in map(Path, import_module(SAMPLERS).__path__ if name.isidentifier() else ()):
         for file in (*folder.glob(f"{name}.py"), *folder.glob(f"*/{name}.py")):
             import_module(f"{SAMPLERS}.{file.relative_to(folder).with_suffix('').parts[0]}")

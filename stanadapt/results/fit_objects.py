@@ -16,7 +16,7 @@ class DataTree(Answers, xr.DataTree):  # under the name of its parent, which is 
 
 
 class LateInferenceData(Answers, Mapping[str, xr.Dataset]):  # as InferenceData is
-    """A fit in ArviZ 0.23, whose import takes longer than most runs: it waits until it is needed.
+    """A fit in ArviZ 0.23, which takes longer to import than most runs: it waits until needed.
 
     Groups and attributes can be read. Whatever else is asked of the fit makes it an InferenceData,
     and so does ArviZ, which asks for its class.
