@@ -66,6 +66,10 @@ def curved(precision, x, y):
     return x, y + 0.01 * np.exp(x)
 
 
+def curved_alone(precision, x, y):
+    return x, x + 0.01 * np.exp(x)
+
+
 def flat(precision, x, y):
     y[:, 100] = 0.0
     return x, y
@@ -79,7 +83,9 @@ def dense(precision, x, y):
     return x, x @ (np.eye(350) + 0.01)
 
 
-@pytest.mark.parametrize("spoil", [wrong_row, wrong_side, noise, curved, flat, few, dense])
+@pytest.mark.parametrize(
+    "spoil", [wrong_row, wrong_side, noise, curved, curved_alone, flat, few, dense]
+)
 def test_nothing_else_is_taken(spoil):
     assert find_precision(*spoil(*shown(level_and_season(350)))) is None
 
