@@ -1,7 +1,7 @@
 """Whether chains agree after control variates: a sharper test than R-hat.
 
-Residuals of a function, whose means estimate its expectation, have a much smaller variance than the
-function; chains that have converged have the same mean of them. The sum of squared differences of
+Residuals of a function, with means that estimate its expectation, have a much smaller variance than
+the function; chains that have converged have the same mean of them. The sum of squared differences of
 the chains' means from their common mean, in standard errors, is about chi-squared distributed, with
 one degree of freedom less than there are chains. What gradients correct, such as a chain that has
 not quite reached its mode, is not seen; other weights of modes are.
@@ -23,7 +23,7 @@ MOST = 100  # quantities that are examined
 def disagreement(
     positions: np.ndarray, gradients: np.ndarray, columns: Mapping[str, np.ndarray]
 ) -> tuple[str, float, float]:
-    """Return the quantity whose chains differ most, by how many errors, and the p-value.
+    """Return the quantity in which chains differ most, by how many errors, and the p-value.
 
     The p-value is that of the worst of all quantities that control variates help. Without one, it
     is 1.

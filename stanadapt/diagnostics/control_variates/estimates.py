@@ -207,7 +207,7 @@ class Batch:
         return self._weighted(found, functions)
 
     def _weighted(self, found: Controlled, functions: np.ndarray) -> Controlled:
-        """Return weighted means of draws that are not exact, of which some may be repeated."""
+        """Return weighted means of draws that are not exact; some may be repeated."""
         draws = self._draws
         if draws.weights is None:
             return found

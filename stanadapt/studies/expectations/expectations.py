@@ -54,9 +54,9 @@ def expectations(
     ----------
     fit : ArviZ object
         A fit of the target, by any sampler: ours, Stan's NUTS, or one of another library; or a
-        result of `approximate`, whose means and standard deviations are corrected, with importance
-        weights, if it is close to the posterior; otherwise it is refused. Those of `ula` and `sgld`
-        are corrected too.
+        result of `approximate`, which is refused unless it is close to the posterior. Means and
+        standard deviations of these, with importance weights, and of fits by `ula` and `sgld` are
+        corrected.
     target : Target
         The target of the fit.
     of

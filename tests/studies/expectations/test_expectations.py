@@ -330,7 +330,7 @@ def test_approximations_with_lighter_tails_are_refused(method):
 
 
 def test_errors_of_quantiles_of_skewed_quantities():
-    """Exponential and beta variables, whose secants may be noise: errors against exact values."""
+    """Exponential and beta variables, with secants that may be noise: against exact values."""
     program = """
     parameters { real<lower=0> e; real<lower=0, upper=1> b; real x; }
     model { e ~ exponential(2); b ~ beta(2, 5); x ~ normal(3, 2); }
