@@ -1,8 +1,8 @@
 """Whether chains agree after control variates: a sharper test than R-hat.
 
-Residuals of a function, with means that estimate its expectation, have a much smaller variance than
-the function; chains that have converged have the same mean of them. The sum of squared differences of
-the chains' means from their common mean, in standard errors, is about chi-squared distributed, with
+The mean of the residuals of a function estimates its expectation, with a much smaller variance;
+chains that have converged have the same mean of them. The sum of squared differences of the
+chains' means from their common mean, in standard errors, is about chi-squared distributed, with
 one degree of freedom less than there are chains. What gradients correct, such as a chain that has
 not quite reached its mode, is not seen; other weights of modes are.
 
