@@ -2,7 +2,7 @@
 
 A hierarchy of growth curves (30 rats with five weights each, simulated), a regression with a
 horseshoe prior, a Cauchy distribution, two modes, a Gaussian of 100 dimensions with unequal scales,
-and posteriors with densities that do not vanish at a declared bound.
+posteriors with densities that do not vanish at a declared bound, and a t and a gamma variable.
 """
 
 import numpy as np
@@ -49,6 +49,10 @@ AT_A_BOUND = """
 parameters { vector<lower=0>[2] e; real<lower=0, upper=1> u; real<lower=1> h; }
 model { e ~ exponential([0.01, 30]'); h ~ normal(0, 1); }
 """
+T_AND_GAMMA = """
+parameters { real x; real<lower=0> s; }
+model { x ~ student_t(9, 3, 2); s ~ gamma(9, 3); }
+"""
 
 
 def _rats():
@@ -72,6 +76,7 @@ PROGRAMS = {
     "two_modes": (TWO_MODES, dict),
     "gaussian_100": (GAUSSIAN, lambda: {"d": 100}),
     "at_a_bound": (AT_A_BOUND, dict),
+    "t_and_gamma": (T_AND_GAMMA, dict),
 }
 
 

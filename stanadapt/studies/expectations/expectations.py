@@ -150,7 +150,8 @@ def _weights_of_inexact(
                 f"{weights.size:,}.",
             )
     elif results.attribute(fit, "sampler") in UNADJUSTED and not target.in_batches:
-        weights = stats.get("weight", np.ones_like(stats["lp"]))
+        sizes = results.dataset(fit, "posterior").sizes
+        weights = stats.get("weight", np.ones((sizes["chain"], sizes["draw"])))
     else:
         raise StanadaptError(
             "unusable_fit",
