@@ -144,9 +144,8 @@ FAULTS = {
     "infinite throughout": (
         {"sigma": np.full((CHAINS, DRAWS), np.inf)}, {}, "do not use", "not_finite", ["sigma"],
     ),
-    "one infinite draw in each chain": (
-        {"sigma": np.where(np.isnan(MISSING), np.inf, MISSING)}, {}, "do not use", "not_finite",
-        ["sigma", "4 of 4000"],
+    "infinite": (
+        {"mu": np.nan_to_num(MISSING, nan=np.inf)}, {}, "do not use", "not_finite", ["4 of 4000"],
     ),
     "acceptance is not a number": (
         {}, {"acceptance_rate": np.where(DIVERGED, np.nan, 0.8)}, "do not use", "not_finite",
@@ -322,8 +321,6 @@ def test_advice_does_not_contradict_itself(columns):
 
 
 def test_chains_that_do_not_overlap_have_an_infinite_r_hat():
-    with np.errstate(all="ignore"):
-        assert not float(results.arviz_module().rhat(APART)) < 1e6  # of rounding errors, or NaN
     assert measure_mixing({"mu": APART})["mu"].r_hat == np.inf
     assert "R-hat of sigma is inf" in message(made(sigma=APART), "high_r_hat")
 
