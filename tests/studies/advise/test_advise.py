@@ -57,11 +57,6 @@ def test_a_tempering_sampler_for_twenty_modes():
     assert advice.sampler in TEMPERING
     assert "several_modes" in codes_of(advice.messages)
     assert "nuts" not in advice.table.index
-    # 2, 5 and 10 pseudo-samples had about as many gradients
-    (numbers,) = (m for m in advice.messages if m.code == "numbers_of_pseudo_samples")
-    assert all(f" {n}: " in numbers for n in (2, 5, 10))
-    calls = [f.attrs["n_gradients"] for n, f in advice.fits.items() if n.startswith("pseudo")]
-    assert max(calls) < 1.3 * min(calls)
 
 
 @pytest.mark.parametrize("gradient_problem", ["", "it jumps"])
