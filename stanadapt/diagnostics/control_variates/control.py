@@ -390,4 +390,4 @@ def _initial_monotone(covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     positive = np.logical_and.accumulate(pairs > 0.0, axis=1)
     pairs = np.minimum.accumulate(pairs, axis=1)
     total = 2.0 * (pairs * positive).sum(axis=1, dtype=float) - covariance[:, 0]
-    return total, np.logical_not(positive[:, -1])
+    return total, np.logical_not(positive[:, -1:].all(axis=1))
