@@ -257,6 +257,8 @@ def test_the_asymptotic_variance_of_an_autoregression():
     assert asymptotic_variance(x)[0] == pytest.approx(exact, rel=0.15)
     apart = x + np.array([0.0, 0, 0, 5])[:, None, None]
     assert asymptotic_variance(apart)[0] > 100 * exact
+    # of a single draw per chain, only that between chains is known
+    assert asymptotic_variance(x[:, :1])[0] > 0.0
 
 
 @pytest.mark.parametrize(
