@@ -50,10 +50,13 @@ def join(fits: Mapping[str, Fit]) -> Fit:
     )
     every = list(fits.values())
     chains = sum(dataset(fit, "posterior").sizes["chain"] for fit in every)
+    shared = [name for name in group_names(one) if all(name in group_names(f) for f in every)]
+    parts = {group: [dataset(fit, group) for fit in every] for group in shared}
+    # those of warm-ups that ended after different numbers of iterations are left out
     groups: Groups = {
-        group: _joined([dataset(fit, group) for fit in every])
-        for group in group_names(one)
-        if all(group in group_names(fit) for fit in every)
+        group: _joined(found)
+        for group, found in parts.items()
+        if len({part.sizes.get("draw") for part in found}) == 1
     }
     return build(groups, _attributes(every, chains))
 

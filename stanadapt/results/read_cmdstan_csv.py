@@ -20,8 +20,8 @@ ADAPTED = "# Adaptation terminated"
 SECONDS = re.compile(r"([\d.]+) seconds \((Warm-up|Sampling)\)")
 # entries in which the files of one run agree
 FIXED = "fixed_param"
-SHARED = ("model", "num_samples", "num_warmup", "save_warmup", "thin", "program_hash", "data_hash",
-          "sampler", "stan_engine", "settings")  # fmt: skip
+SHARED = ("model", "num_samples", "save_warmup", "thin", "program_hash", "data_hash", "sampler",
+          "stan_engine", "settings")  # fmt: skip
 
 
 class Chain(NamedTuple):
@@ -55,7 +55,8 @@ def load_csv(paths: Sequence[Any]) -> Fit:
     require_different(dict(zip(paths, [chain.draws for chain in chains], strict=True)))
     parameters = first.entries.get("parameters", "").split()
     groups = _phase("", chains, parameters)
-    if len(first.warmup):
+    # a warm-up ends when it has learned enough: those of several jobs may differ in length
+    if {len(chain.warmup) for chain in chains} == {len(first.warmup) or -1}:
         groups |= _phase("warmup_", chains, parameters)
     return build(groups, _attributes(chains, parameters))
 
@@ -127,7 +128,7 @@ def _require_same_run(first: Chain, other: Chain) -> None:
             )
     if first.names != other.names:
         raise _error(other.path, f"has other columns than {first.path}")
-    if first.draws.shape != other.draws.shape or first.warmup.shape != other.warmup.shape:
+    if first.draws.shape != other.draws.shape:
         raise _error(
             other.path, f"has {len(other.draws)} draws, and {first.path} {len(first.draws)}"
         )

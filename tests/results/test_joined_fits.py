@@ -11,7 +11,7 @@ from stanadapt import results
 from stanadapt.diagnostics.verdict import verdict
 from stanadapt.results.arviz_object import arviz_module, is_tree
 from stanadapt.results.join import join
-from tests.helpers import made_up_fits
+from tests.helpers import fits_for_csv, made_up_fits
 from tests.helpers.codes import raises
 
 PROGRAM = """
@@ -78,6 +78,19 @@ def test_a_folder_of_a_run_and_csv_files_of_jobs(jobs, target, tmp_path):
     x = results.dataset(joined, "posterior")["x"].values
     whole = np.concatenate([results.dataset(fit, "posterior")["x"].values for fit in fits])
     assert sorted(map(tuple, x)) == sorted(map(tuple, whole))
+
+
+@pytest.mark.parametrize("form", ["netcdf", "cmdstan"])
+def test_warm_ups_that_ended_at_different_times_are_left_out(tmp_path, form):
+    paths = []
+    for length in (20, 30):
+        fit = fits_for_csv.fit(chains=1, warmup=length)
+        fit.posterior["mu"][:] += length
+        paths.append(sa.save(fit, tmp_path / f"{length}", format=form))
+    files = [file for path in paths for file in path.glob("*.csv")] or paths
+    joined = sa.load(files)
+    assert results.dataset(joined, "posterior").sizes["chain"] == 2
+    assert "warmup_posterior" not in results.group_names(joined)
 
 
 def test_what_does_not_belong_together_is_refused(jobs, target, tmp_path):
