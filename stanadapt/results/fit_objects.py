@@ -23,7 +23,7 @@ class LateInferenceData(Answers, Mapping[str, xr.Dataset]):  # as InferenceData 
     """
 
     def __init__(self, attrs: Mapping[Any, Any], groups: Mapping[str, xr.Dataset]) -> None:
-        self.attrs, self._named = dict(attrs), dict(groups)
+        vars(self).update(attrs=dict(attrs), _named=dict(groups))
 
     def groups(self) -> list[str]:
         """Return the names of the groups."""
@@ -66,7 +66,9 @@ def _then(name: str) -> Any:
     return lambda fit, *given: getattr(_inference_data(fit), name)(*given)
 
 
-for _name in ("__repr__", "__add__", "__setitem__", "__delitem__"):
+for _name in (
+    "__repr__", "__dir__", "__add__", "__setitem__", "__delitem__", "__setattr__", "__delattr__",
+):  # fmt: skip
     setattr(LateInferenceData, _name, _then(_name))
 
 

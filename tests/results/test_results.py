@@ -21,6 +21,7 @@ from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.results import files
 from stanadapt.results.arviz_object import arviz_module, is_tree
+from stanadapt.results.fit_objects import LateInferenceData
 from tests.helpers.codes import raises
 from tests.helpers.repository import ROOT
 
@@ -458,3 +459,15 @@ def test_methods_of_other_packages_are_answered(tmp_path):
             one.nonsense  # noqa: B018
         assert one.posterior["x"].shape == (2, 5)
     assert isinstance(fit, arviz_module().InferenceData if not is_tree() else xr.DataTree)
+
+
+@pytest.mark.skipif(is_tree(), reason="ArviZ 1.x does not need it")
+def test_a_fit_that_arviz_has_not_seen_changes_as_inference_data_does():
+    group = xr.Dataset({"x": (("chain", "draw"), np.zeros((2, 3)))})
+    late = LateInferenceData({"verdict": "fine"}, {"posterior": group, "other": group})
+    del late.other
+    late.extra = group
+    assert late.groups() == ["posterior"]
+    assert late.extra is group
+    assert "posterior" in dir(LateInferenceData({}, {"posterior": group}))
+    assert type(late) is not LateInferenceData
