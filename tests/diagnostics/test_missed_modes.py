@@ -110,7 +110,7 @@ def test_twenty_modes_miss_nothing_of_one_of_them(seed, draws):
     assert missed_share(one, columns(all_but_it)).share > 0.8
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_shares_of_equal_fits_are_centered():
     """Mean over 20 pairs with one slow fit: far below SMALLEST."""
     rng = np.random.default_rng(5)

@@ -15,6 +15,7 @@ from stanadapt.engine.registry import find, register
 from stanadapt.runs.spec import RunSpec, source_hash
 from tests.helpers.chains import finish, make_chains
 from tests.helpers.codes import raises
+from tests.helpers.seldom_parameters import soak_except
 from tests.helpers.targets import Awkward
 
 
@@ -163,7 +164,7 @@ def test_an_edited_sampler_is_recompiled(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("edited", ["helper.py", "changing.py"])
+@pytest.mark.parametrize("edited", soak_except({"changing.py"}, ["helper.py", "changing.py"]))
 def test_an_edit_between_import_and_run_does_not_reach_later_processes(tmp_path, edited):
     """The first process runs what it imported, and keeps no code of it under the new text."""
     (tmp_path / "helper.py").write_text(HELPER)
@@ -177,7 +178,7 @@ def test_an_edit_between_import_and_run_does_not_reach_later_processes(tmp_path,
     require_printed(tmp_path, PROGRAM, "31 31 31 31")
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_constant_that_is_in_no_file_is_that_of_each_process(tmp_path):
     """A number from an environment variable, below the function that it is in, or set later."""
     factor = "import os\nFACTOR = int(os.environ['FACTOR'])\n"

@@ -12,7 +12,7 @@ from tests.helpers.seldom_parameters import soak_except
 
 # program, data, and the number of seeds that reduces the error of the ratio to 5 %
 CASES = soak_except(
-    {("neal", "neal", 8)},
+    {("logistic", "pima", 6)},
     [
         ("neal", "neal", 8),
         ("eight_schools_noncentered", "eight_schools", 32),

@@ -80,6 +80,7 @@ def test_killing_a_worker_loses_no_draw(client):
     assert_same_draws(draw(**length), there)
 
 
+@pytest.mark.soak
 def test_calibration_on_two_workers(client):
     program = (
         "data { real y; } parameters { real mu; } model { mu ~ std_normal(); y ~ normal(mu, 1); }"

@@ -184,7 +184,7 @@ def test_bad_input_is_refused(mog2):
         train_nice(3, **QUICK)
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_fit_of_another_program_is_refused(mog2):
     other = bundled_target("ring", "nice")
     with warnings.catch_warnings():

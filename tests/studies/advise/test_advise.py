@@ -86,7 +86,7 @@ def test_a_sampler_that_stays_exact_for_a_noisy_density():
     assert "gradient" in advice.facts
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_shorter_steps_after_divergences():
     schools = bundled.find("eight_schools_centered")
     target = sa.Target(*schools, backend="stanli", show_progress=False)
