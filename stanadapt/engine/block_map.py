@@ -4,7 +4,8 @@ The block x_B of a conditionally Gaussian model has, given the hubs p and the fr
 the precision Q and the mean m of
 
     Q = sum_k f_k(p) A_k,     Q m = sum_k f_k(p) (h_k - R_k x_F),     k = 1, ..., K
-    f_k = prod_h exp(E_kh p_h) or v_h, v_h^2, 1 / (1 - v_h^2), v_h / (1 - v_h^2)
+    f_k = prod_h exp(E_kh p_h), or v_h, v_h^2, 1 / v_h, 1 / v_h^2, or of a correlation
+          1 / (1 - v_h^2), v_h / (1 - v_h^2)
 
 v_h being the value of a hub that is declared with two bounds. A local level, effects of a hierarchy
 with their mean, a Gaussian process with an unknown amplitude, and slopes with an unknown
@@ -36,7 +37,7 @@ from stanadapt.engine.numerics.vectors import copy
 from stanadapt.engine.wrapped_density import Integers, Matrix, Vector
 
 # functions of the value v of a hub with two bounds, in BlockMap.powers; 0 for none
-LINEAR, SQUARE, INVERSE, RATIO = 1, 2, 3, 4
+LINEAR, SQUARE, INVERSE, RATIO, RECIPROCAL, PRECISION = 1, 2, 3, 4, 5, 6
 # columns of BlockMap.bounds: v = LOWER + WIDTH / (1 + exp(-SLOPE p))
 SLOPE, LOWER, WIDTH = 0, 1, 2
 # Q is not positive definite if this share of a diagonal element, or less, is left
@@ -154,6 +155,10 @@ def _power(code, v, by):
         return v, by
     if code == SQUARE:
         return v * v, 2.0 * v * by
+    if code == RECIPROCAL:
+        return 1.0 / v, -by / (v * v)
+    if code == PRECISION:
+        return 1.0 / (v * v), -2.0 * by / (v * v * v)
     inverse = 1.0 / max(1.0 - v * v, 1e-14)
     if code == INVERSE:
         return inverse, 2.0 * v * inverse * inverse * by

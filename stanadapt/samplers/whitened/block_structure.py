@@ -15,7 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from stanadapt.engine import block_map
-from stanadapt.engine.block_map import BlockMap, size_of_work
+from stanadapt.engine.block_map import PRECISION, SQUARE, BlockMap, size_of_work
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.sparse_factor import narrow_order
 from stanadapt.samplers.whitened.block_terms import (
@@ -150,7 +150,7 @@ def _symmetric(precisions: np.ndarray, functions: list[Function]) -> np.ndarray 
                    & (near != 0.0), near, out)  # fmt: skip
     for matrix, function in zip(out, functions, strict=True):
         on = np.flatnonzero(matrix.any(axis=1))
-        if len(on) and all(exponential for _, exponential, _ in function):
+        if len(on) and all(e or number in (SQUARE, PRECISION) for _, e, number in function):
             values = np.linalg.eigvalsh(matrix[np.ix_(on, on)])
             if NEGATIVE[0] * values[-1] < values[0] < NEGATIVE[1] * values[-1]:
                 matrix[on, on] -= values[0]

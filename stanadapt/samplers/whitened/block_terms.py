@@ -21,7 +21,9 @@ from stanadapt.engine.block_map import (
     INVERSE,
     LINEAR,
     LOWER,
+    PRECISION,
     RATIO,
+    RECIPROCAL,
     SLOPE,
     SQUARE,
     WIDTH,
@@ -40,7 +42,9 @@ def hints_of(bounds: np.ndarray) -> Hints:
     return {int(i): (a, b, width) if width else None for i, a, b, width in bounds.tolist()}
 
 
-EXPONENTS, POWERS = (-2, -1, 1, 2), (LINEAR, SQUARE, INVERSE, RATIO)
+# exponents of the logarithm of a scale, and powers of a scale with an upper bound, and of others
+EXPONENTS = (-2, -1, 1, 2)
+SCALES, CORRELATIONS = (PRECISION, RECIPROCAL, LINEAR, SQUARE), (LINEAR, SQUARE, INVERSE, RATIO)
 MOST_FUNCTIONS = 9
 # coordinates tried as hubs: declared with bounds, others, and scales that a correlation may join
 MOST_DECLARED, MOST_OTHERS, MOST_PAIRED = 8, 3, 5
@@ -96,6 +100,8 @@ def _power(
 ) -> np.ndarray:
     assert bounds is not None
     v = bounds[LOWER] + bounds[WIDTH] / (1.0 + np.exp(-bounds[SLOPE] * position))
+    if code in (RECIPROCAL, PRECISION):
+        return 1.0 / v if code == RECIPROCAL else 1.0 / v**2
     inverse = 1.0 / np.maximum(1.0 - v * v, 1e-14)
     return {LINEAR: v, SQUARE: v * v, INVERSE: inverse, RATIO: v * inverse}[code]
 
@@ -210,13 +216,19 @@ def _candidates(rows: Rows, now: _Regression) -> list[Function]:
     others = [k for k in order if k not in rows.hints][:MOST_OTHERS]
     tried: dict[Function, None] = {}
     for hub in dict.fromkeys([*hubs_of(now.functions), *declared, *others]):
-        exponential = rows.hints.get(hub) is None
-        for number in EXPONENTS if exponential else POWERS:
+        for factor in _factors(rows.hints.get(hub), hub):
             for function in now.functions:
-                product = _times(function, (hub, exponential, number))
+                product = _times(function, factor)
                 if product is not None and product not in now.functions:
                     tried[product] = None
     return list(tried)
+
+
+def _factors(bounds: tuple[float, float, float] | None, hub: int) -> list[Factor]:
+    if bounds is None:
+        return [(hub, True, exponent) for exponent in EXPONENTS]
+    positive = bounds[LOWER] > -SMALLEST_SHARE * bounds[WIDTH]
+    return [(hub, False, power) for power in (SCALES if positive else CORRELATIONS)]
 
 
 def _times(function: Function, factor: Factor) -> Function | None:
@@ -251,8 +263,7 @@ def _with_common_factor(rows: Rows, now: _Regression) -> _Regression:
     """
     tried = [now]
     for hub, bounds in rows.hints.items():
-        for number in EXPONENTS if bounds is None else POWERS:
-            factor = hub, bounds is None, number
+        for factor in _factors(bounds, hub):
             others = [[x for x in function if x[0] != hub] for function in now.functions]
             functions = dict.fromkeys([(), *(tuple(sorted([*f, factor])) for f in others)])
             tried.append(_Regression(rows, list(functions)))

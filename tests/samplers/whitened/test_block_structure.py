@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from stanadapt.engine.block_map import INVERSE, RATIO
+from stanadapt.engine.block_map import INVERSE, PRECISION, RATIO
 from stanadapt.samplers.whitened.block_structure import apply_block, find_block
 from stanadapt.samplers.whitened.block_terms import Rows, search_functions
 from stanadapt.targets.declared_bounds import CORRELATION
@@ -55,6 +55,21 @@ def test_the_local_level_is_read_from_few_rows_far_from_the_posterior():
 def test_scales_without_declared_bounds_are_found_too():
     block = find_block(*rows(400), {})
     assert block.map.hubs.tolist() == [LEVELS, LEVELS + 1]
+
+
+def test_scales_with_an_upper_bound_are_found_too():
+    x, g = rows()
+    upper = np.array([50.0, 9.0])
+    hubs = np.log(np.exp(x[:, LEVELS:]) / (upper - np.exp(x[:, LEVELS:])))
+    bounded = np.column_stack([x[:, :LEVELS], hubs])
+    block = find_block(
+        bounded, g, {LEVELS + i: (1.0, 0.0, float(high)) for i, high in enumerate(upper)}
+    )
+    u, s = ((LEVELS, False, PRECISION),), ((LEVELS + 1, False, PRECISION),)
+    assert sorted(block.functions) == [(), u, s]
+    np.testing.assert_array_equal(dense(block.map, block.functions.index(u)), STEP.T @ STEP)
+    y, slopes, _ = apply_block(block.map, bounded, g)
+    np.testing.assert_allclose(slopes[:, :LEVELS], -y[:, :LEVELS], atol=1e-9)
 
 
 def test_the_marginal_score_is_that_of_the_scales():
