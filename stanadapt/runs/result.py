@@ -111,7 +111,7 @@ def _report_map(view: RunView) -> Findings:
         view.target.map_block,
         view.positions(MOST_POINTS),
     )
-    pair = straightened_pair(rows, block, positions, names)
+    pair = straightened_pair(rows, block, positions, names, len(view.chains))
     return Findings(groups=pair)
 
 

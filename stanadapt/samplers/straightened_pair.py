@@ -43,14 +43,20 @@ MOST_POINTS = 400
 
 
 def straightened_pair(
-    rows: np.ndarray, block: np.ndarray, positions: np.ndarray, names: Sequence[str]
+    rows: np.ndarray,
+    block: np.ndarray,
+    positions: np.ndarray,
+    names: Sequence[str],
+    chains: int = 1,
 ) -> dict[str, xr.Dataset]:
     """Return the group, or nothing if no coordinate is mapped.
 
     rows and block are those of a `TriangularMap`; positions are draws on the program's
-    unconstrained scale, shape (m, dim).
+    unconstrained scale, shape (m, dim), equally many of each chain. Those that are not finite are
+    NaN in the group.
     """
-    x = np.ascontiguousarray(positions[np.isfinite(positions).all(axis=1)], dtype=float)
+    finite = np.isfinite(positions).all(axis=1)
+    x = np.ascontiguousarray(positions[finite], dtype=float)
     if not len(rows) + len(block) or len(x) < 2:
         return {}
     straightening = no_map(block)._replace(rows=np.ascontiguousarray(rows))
@@ -58,8 +64,11 @@ def straightened_pair(
     residuals(with_memory(straightening, x.shape[1]), x, y)
     # the pair is one of the block, if there is one: its hubs are on the program's scale
     member, driver = _most_dependent_in(block, x, y) if len(block) else _most_dependent(rows, x)
-    values = {DRIVER: x[:, driver], MEMBER: x[:, member], RESIDUAL: y[:, member]}
-    group = draws_dataset(values, leading=(POINT,))
+    every = np.full((3, len(positions)), np.nan)
+    every[:, finite] = x[:, driver], x[:, member], y[:, member]
+    # with chains, since ArviZ concatenates no group without them
+    values = zip((DRIVER, MEMBER, RESIDUAL), every.reshape(3, chains, -1), strict=True)
+    group = draws_dataset(dict(values), leading=("chain", POINT))
     for variable, number in ((DRIVER, driver), (MEMBER, member), (RESIDUAL, member)):
         group[variable].attrs["name"] = names[number]
     return {STRAIGHTENED: group}

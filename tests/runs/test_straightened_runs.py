@@ -8,6 +8,7 @@ from scipy.stats import norm
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.results.arviz_object import arviz_module, is_tree
 from tests.helpers.codes import raises
 from tests.helpers.short_runs import assert_same_draws, values
 
@@ -60,7 +61,7 @@ def test_a_pair_is_shown_before_and_after(target, fit, default):
     if default:
         fit = sa.sample(target, seed=2, show_progress=False)
     pair = results.dataset(fit, "straightened")
-    driver, residual = (np.asarray(pair[name]) for name in ("driver", "residual"))
+    driver, residual = (np.ravel(pair[name]) for name in ("driver", "residual"))
     v, x = values(fit, "v"), values(fit, "x")
     assert pair["driver"].attrs["name"] == "v"
     assert np.isin(driver, v).all()
@@ -69,10 +70,17 @@ def test_a_pair_is_shown_before_and_after(target, fit, default):
     # log |residual| has variance pi^2 / 8, whatever the driver is; before, it has slope 1/2
     slopes = [
         np.polyfit(driver - 20.0, np.log(np.abs(value)), 1)[0]
-        for value in (np.asarray(pair["coordinate"]) + 5.0, residual)
+        for value in (np.ravel(pair["coordinate"]) + 5.0, residual)
     ]
     error = np.pi / np.sqrt(8.0) / (driver.std() * np.sqrt(len(driver)))
     assert np.all(np.abs(np.array(slopes) - [0.5, 0.0]) < 5.0 * error)
+
+
+@pytest.mark.skipif(is_tree(), reason="ArviZ 1.x has no concat of its own")
+def test_arviz_concatenates_straightened_fits(target):
+    fits = [sa.sample(target, seed=seed, iter_sampling=60, show_progress=False) for seed in (2, 3)]
+    joined = arviz_module().concat(*fits, dim="chain")
+    assert joined.posterior.sizes["chain"] == joined.straightened.sizes["chain"] == 8
 
 
 @pytest.mark.parametrize("error", [ValueError("planted"), KeyboardInterrupt()])

@@ -43,7 +43,8 @@ def report(view: RunView) -> Findings:
     groups = {}
     if learned.straightened.map_is_used or learned.straightened.block_is_used:
         rows, _, block = learned.straightened.straightening
-        groups = straightened_pair(rows, block, view.positions(MOST_POINTS), names)
+        draws = view.positions(MOST_POINTS)
+        groups = straightened_pair(rows, block, draws, names, len(view.chains))
     return Findings(found, find_improper(learned, names, view.with_edges), groups)
 
 

@@ -25,9 +25,9 @@ def draw(runs: list[ReportedFit], places: dict[str, int]) -> canvas.Picture | No
         group = results.dataset(run.fit, STRAIGHTENED)
         driver, member = (canvas.shorten(str(group[v].attrs["name"])) for v in (DRIVER, MEMBER))
         for axes, variable in ((left, MEMBER), (right, RESIDUAL)):
-            values = np.asarray(group[variable])
+            values = np.ravel(group[variable])
             color = canvas.hue(places[run.name])
-            axes.plot(group[DRIVER], values, ".", ms=3.5, color=color, alpha=0.6, mew=0)
+            axes.plot(np.ravel(group[DRIVER]), values, ".", ms=3.5, color=color, alpha=0.6, mew=0)
             _cut(axes, values)
             axes.set_xlabel(driver)
         left.set_ylabel(member)
@@ -55,7 +55,7 @@ def _has_pair(fit: results.Fit) -> bool:
 
 
 def _cut(axes: Any, values: np.ndarray) -> None:
-    low, high = np.quantile(values, [CUT, 1.0 - CUT])
+    low, high = np.nanquantile(values, [CUT, 1.0 - CUT])
     margin = 0.1 * (high - low)
     if margin > 0.0:
         axes.set_ylim(low - margin, high + margin)
