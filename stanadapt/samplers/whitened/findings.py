@@ -38,7 +38,9 @@ def report(view: RunView) -> Findings:
     names, learned = view.target.coordinate_names, view.progress.learned
     found = attributes(view.settings, view.progress)
     found.update(straightening(learned.straightened, names))
-    if learned.metric.kind == "sparse" and not len(view.progress.bounds):
+    # long trajectories succeed where nothing is left that the matrix does not have
+    whole = learned.choice.two_stage and not len(view.progress.bounds)
+    if learned.metric.kind == "sparse" and whole:
         found["metric"] += f": {listed(names)} Gaussian with a sparse precision, whitened exactly"
     groups = {}
     if learned.straightened.map_is_used or learned.straightened.block_is_used:
