@@ -90,7 +90,8 @@ def _program_path(program: str | PathLike) -> Path:
             "not_a_stan_file",
             "A Stan program must be the path of a .stan file or a string of Stan code, "
             f"got {type(program).__name__}."
-            + " A log density in Python is a Density(function, dim)." * callable(program),
+            + " A log density in Python is a Density(function, dim)."
+            * callable(program),
         )
     path = user_path(program)
     if path.suffix != ".stan" and not os.path.isdir(path):  # also False for names that are too long
