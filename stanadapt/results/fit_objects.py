@@ -70,6 +70,7 @@ for _name in (
     "__repr__", "__dir__", "__add__", "__setitem__", "__delitem__", "__setattr__", "__delattr__",
 ):  # fmt: skip
     setattr(LateInferenceData, _name, _then(_name))
+LateInferenceData.__name__ = "InferenceData"  # which messages show
 
 
 def fit_object(groups: Mapping[str, xr.Dataset], attrs: Mapping[Any, Any], tree: bool) -> Any:
