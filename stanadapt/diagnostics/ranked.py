@@ -2,8 +2,8 @@
 
 ArviZ sorts a column seven times for R-hat and the two effective sample sizes. Here it is sorted
 once: the distances from the median of sorted draws fall and then rise, so that they are merged, and
-scores of ranks without ties are looked up. The results equal ArviZ's. To import it
-would take longer than most runs.
+scores of ranks without ties are looked up. The results equal those of ArviZ, and tests compare
+both; its import alone takes longer than most runs.
 
 References
 ----------

@@ -55,10 +55,12 @@ def _inference_data(fit: Any) -> Any:
     from stanadapt.results.inference_data import InferenceData  # which imports ArviZ
 
     if type(fit) is LateInferenceData:
-        attrs, groups = fit.attrs, fit._named
+        kept = vars(fit)
+        made = InferenceData(attrs=kept["attrs"], **kept["_named"])  # type: ignore[call-arg]
+        kept.update(vars(made))  # whole before its class changes, for other threads
         object.__dict__["__class__"].__set__(fit, InferenceData)
-        vars(fit).clear()
-        InferenceData.__init__(fit, attrs=attrs, **groups)  # type: ignore[call-arg]
+        for name in ("attrs", "_named"):
+            kept.pop(name, None)
     return fit
 
 

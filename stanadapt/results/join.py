@@ -113,11 +113,16 @@ def _require_alike(first: str, one: Fit, name: str, other: Fit) -> None:
         )
 
 
+def _is_same(one: xr.DataArray, other: xr.DataArray) -> bool:
+    """Whether variables have the same dimensions, and the `name`, if any, of what they show."""
+    return one.dims == other.dims and one.attrs.get("name") == other.attrs.get("name")
+
+
 def _joined(parts: Sequence[xr.Dataset]) -> xr.Dataset:
     """Return the chains of all parts in one dataset; the rest is that of the first."""
     variables = {}
     for name, variable in parts[0].data_vars.items():
-        if all(name in part and part[name].dims == variable.dims for part in parts):
+        if all(name in part and _is_same(part[name], variable) for part in parts):
             if "chain" in variable.dims:
                 same = [part[name].drop_vars("chain", errors="ignore") for part in parts]
                 variables[name] = xr.concat(same, "chain", join="override", coords="minimal",

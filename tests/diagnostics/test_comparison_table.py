@@ -135,6 +135,10 @@ def test_the_number_of_draws_and_equal_cost_are_shown(width):
 
 def test_a_part_of_a_table_is_an_ordinary_frame(table):
     assert type(table[table["chains"] > 1]).__name__ == "DataFrame"
+    cut = sa.compare({"a": made_up_fits.fit(1)})
+    del cut["draws"]  # in place
+    assert repr(cut) == repr(pd.DataFrame(cut))
+    assert cut._repr_html_() == pd.DataFrame(cut)._repr_html_()
 
 
 def test_three_or_more_reasons_point_to_all_of_them():

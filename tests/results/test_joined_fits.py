@@ -131,6 +131,17 @@ def test_arviz_and_xarray_join_fits_of_samplers(target, sampler, tmp_path):
         assert combined.sizes["chain"] == 4
 
 
+@pytest.mark.parametrize(("names", "shown"), [(("v", "v"), True), (("v", "w"), False)])
+def test_a_picture_of_other_coordinates_is_left_out(names, shown):
+    fits = {}
+    for number, name in enumerate(names):
+        pair = xr.Dataset({"driver": (("chain", "point"), np.zeros((4, 9)), {"name": name})})
+        fit = made_up_fits.fit(number)
+        groups = {group: results.dataset(fit, group) for group in results.group_names(fit)}
+        fits[str(number)] = results.build({**groups, "straightened": pair}, fit.attrs)
+    assert ("straightened" in results.group_names(join(fits))) is shown
+
+
 def test_the_whole_is_judged():
     """Two jobs that found different modes are each fine, and together are not."""
     fits = [made_up_fits.fit(seed) for seed in (1, 2)]

@@ -181,17 +181,9 @@ def step(density, settings, state, rng):
     leapfrog, tree, tuning = state.leapfrog, state.tree, state.tuning
     if tuning.two_stage:
         made, info = _fixed(
-            straightened,
-            settings,
-            leapfrog,
-            tree,
-            state.force,
-            state.around,
-            tuning,
-            x,
-            scratch,
+            straightened, settings, leapfrog, tree, state.force, state.around, tuning, x, scratch,
             rng,
-        )
+        )  # fmt: skip
     else:
         made, info = _nuts(straightened, leapfrog, tree, tuning, x, scratch, rng)
     if made.moved:
