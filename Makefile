@@ -14,8 +14,9 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(READY)
 	$(BIN)/python -m workflows.quickstart
 
-# every feature, every sampler and bad input on the embedded backend: no compiler, six minutes from an
-# empty home on two idle cores, fifteen on busy ones. `pytest` alone leaves out tests that take a second or more
+# every feature, every sampler and bad input on the embedded backend: no compiler, less than seven
+# minutes from an empty home on two idle cores, fifteen on busy ones. `pytest` alone leaves out tests
+# that take a second or more
 test: $(READY)
 	sh .ci/tests "not cmdstan and not slow and not soak"
 

@@ -56,7 +56,8 @@ def _inference_data(fit: Any) -> Any:
 
     if type(fit) is LateInferenceData:
         kept = vars(fit)
-        made = InferenceData(attrs=kept["attrs"], **kept["_named"])  # type: ignore[call-arg]
+        constructor: Any = InferenceData  # whose types change with mypy's cache
+        made = constructor(attrs=kept["attrs"], **kept["_named"])
         kept.update(vars(made))  # whole before its class changes, for other threads
         object.__dict__["__class__"].__set__(fit, InferenceData)
         for name in ("attrs", "_named"):
