@@ -135,15 +135,18 @@ def test_errors_times_cost_by_number_of_pseudo_samples():
 
 
 def test_kameleon_rows_have_a_reason_if_they_differ_and_their_repeats():
-    (run,) = [run for run in runs("kameleon") if run.name.endswith("synthetic")]
-    rows, differing = run.table("synthetic_chains"), set()
+    found = [run for run in runs("kameleon") if run.table("synthetic_chains") is not None]
+    rows, differing = joined(found, "synthetic_chains"), set()
     for target in kameleon.TARGETS:
         for method in rows["method"].unique():
             if kameleon.norm_of(rows, target, method).verdict == "differs":
                 differing.add((target, method))
     assert differing == set(kameleon.REASONS)
-    counts = rows.groupby(["target", "method"])["chain"].nunique()
-    assert {job["chains"] for job in run.made["settings"]["jobs"].values()} == set(counts)
+    counts = rows.groupby(["source", "target", "method"])["chain"].nunique()
+    for run in found:
+        chains = {job["chains"] for job in run.made["settings"]["jobs"].values()}
+        assert chains == set(counts[run.name])
+    assert len({run.made["settings"]["seed"] for run in found}) == len(found)
 
 
 def test_claims_of_kameleon_have_joint_standard_errors():

@@ -25,8 +25,8 @@ INTRODUCTION = (
     "the paper's are. Seconds are those of different machines, ours busy with other programs: "
     "they, and what is per second, are shown and not judged; the paper's standard deviation "
     "follows ±. The class of a row is that of its three effective sample sizes; the column "
-    "'allowed' says how far they may be from the paper's, as a share of these. AM has the rates of "
-    "the authors' programs, which differ from those of their text."
+    "'allowed' says how far they may be from the paper's, as a share of these. AM has the rates "
+    "and the start of the authors' programs, which differ from those of their text."
 )
 # data sets in the order of the paper, with the title of the table
 TABLES = {

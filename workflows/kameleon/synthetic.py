@@ -117,8 +117,9 @@ def sample(job: Job, seed: int) -> Any:
         "standardize": False,
     }  # fmt: skip
     sampler, settings = settings_of(job)
-    # compile now, so that the first timed warm-up does not
-    sa.sample(target, sampler, chains=1, iter_warmup=1, iter_sampling=1, **plan, **settings)
+    # compile now, so that the first timed warm-up does not, and without remarks on one draw
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        sa.sample(target, sampler, chains=1, iter_warmup=1, iter_sampling=1, **plan, **settings)
     return sa.sample(
         target, sampler, chains=job.chains, iter_warmup=job.experiment.warmup,
         iter_sampling=job.experiment.draws, **plan, **settings,

@@ -29,9 +29,8 @@ WARMUP, REPEATS = 5_000, 20
 QUICK, QUICK_REPEATS, QUICK_COUNTS = Length(50, 50), 2, (2, 5)
 CAPTION = (
     "A repeat is one chain. In brackets: the standard deviation over repeats. 'paper': table 1, "
-    f"{ITERATIONS:,} draws after warm-up. Differences from the authors' programs: no box around "
-    "the target, whose tails do not need one, and a normalized density, so that the law of the "
-    "inverse temperatures is another."
+    f"{ITERATIONS:,} draws after warm-up. Unlike the authors' programs, ours have no box around "
+    "the target, whose tails do not need one."
 )
 
 

@@ -191,11 +191,10 @@ def _machine(by_name: dict[str, Run], tables: list[TableOfResults], figures: lis
 def _horseshoe(
     by_name: dict[str, Run], tables: list[TableOfResults], figures: list[Drawing]
 ) -> None:
-    found = list(by_name.values())
-    rows = joined(found, "horseshoe")
-    if rows.empty:
+    run = by_name.get("horseshoe")
+    if run is None:
         return
-    tables.append(section_tables.horseshoe(rows))
+    tables.append(section_tables.horseshoe(joined(list(by_name.values()), "horseshoe")))
     drawn = (
         ("quantiles", "Figure 6: log predictive density of the test rows",
          "At each draw, all repeats of a method together: median, 50 % and 90 %.",
@@ -205,7 +204,7 @@ def _horseshoe(
          horseshoe_figures.draw_marginals, "tempering_figure_9.png"),
     )  # fmt: skip
     for suffix, title, caption, draw, name in drawn:
-        table = joined(found, suffix).drop(columns="source")
+        table = run.table(suffix)
         figures.append(
             Drawing(name, title, caption, lambda folder, d=draw, n=name, t=table: d(folder / n, t))
         )
