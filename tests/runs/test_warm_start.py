@@ -158,6 +158,7 @@ def test_a_reference_from_pathfinder_is_recorded_resumed_and_kept(target, name, 
     group = results.dataset(whole, "tempering")
     assert group["reference_covariance"].shape == (2, 3, 3)
     for other in (resumed, warm):
+        assert "tempering" in results.group_names(other), results.notes(other)
         for variable in ("reference_mean", "reference_covariance", "reference_degrees"):
             np.testing.assert_allclose(
                 results.dataset(other, "tempering")[variable], group[variable], rtol=1e-12
