@@ -167,9 +167,8 @@ def _claim(rows: pd.DataFrame) -> TableOfResults:
         by_method = part.set_index(rows.loc[part.index, "method"])
         for rival in ("HMC as published", "hmc, tuned"):
             ratios = by_method.loc["nice as published"] / by_method.loc[rival]
-            holds = ["yes" if ratio > 1 else "no" for ratio in ratios]
-            shown = map(markdown.number, ratios)
-            cells.append([data, rival, *(x for pair in zip(shown, holds, strict=True) for x in pair)])
+            shown = [[markdown.number(ratio), "yes" if ratio > 1 else "no"] for ratio in ratios]
+            cells.append([data, rival, *shown[0], *shown[1]])
     header = ("data", "against", "ratio", "holds", "with training", "holds")
     note = (
         "Effective draws per second of 'nice as published' over those of HMC, by the paper's "
