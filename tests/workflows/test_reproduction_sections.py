@@ -195,10 +195,10 @@ def test_no_row_of_the_lecture_differs(sections):
 
 
 def test_shares_of_published_effective_draws(sections):
-    """Each published method of German and Heart has a ratio on the page."""
+    """Each published method of the three data sets has a ratio on the page."""
     rows = joined(runs("nice"), "nice_logistic")
     text = page.text()
-    for data in ("german", "heart"):
+    for data in REGRESSIONS:
         for method, name in nice_section.PUBLISHED.items():
             (line,) = rows[(rows["data"] == data) & (rows["method"] == method)].to_dict("records")
             share = line["paper_ess_per_1000"] / REGRESSIONS[data][name][0]

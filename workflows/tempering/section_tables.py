@@ -238,10 +238,9 @@ def horseshoe(rows: pd.DataFrame) -> TableOfResults:
     )  # fmt: skip
     text = markdown.table(header, cells)
     note = (
-        "The paper's three data sets are in no package registry that we searched; these are "
-        "Golub's leukaemia data, the 200 most variable genes and, in `tempering/horseshoe_genes`, "
-        "all 3,051, read from a file, so that no row can be judged. The log predictive density of "
-        "8 test rows: of their mean probability over draws, and its mean."
+        "The paper's three data sets are in no package registry that we searched; these are the "
+        "200 most variable genes of Golub's leukaemia data, so that no row can be judged. The log "
+        "predictive density of 8 test rows: of their mean probability over draws, and its mean."
     )
     return TableOfResults("Figure 6, horseshoe regression", f"{note}\n\n{text}", [])
 
