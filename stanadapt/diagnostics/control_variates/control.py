@@ -69,6 +69,7 @@ class Own(NamedTuple):
 
     single: np.ndarray  # one for each function, shape (draw, function)
     shared: list[Reduced]  # further ones, which other functions of the same quantities use as well
+    among: list[list[np.ndarray]]  # products of these with each other, shape (function,) each
 
 
 # (fold) -> own columns of the functions
@@ -142,11 +143,19 @@ class Controls:
 
     def reduced(self, fold: int, values: np.ndarray) -> Reduced:
         """Return columns with their means and products over the draws that a fold learns from."""
-        parts, count = self.others(fold), self.count(fold)
+        parts, count, factor = self.others(fold), self.count(fold), self._factors[fold]
         mean = sum(values[part].sum(axis=0) for part in parts) / count
-        exact = self.values.dtype
-        cross = sum(self.values[p].T @ (values[p] - mean).astype(exact, copy=False) for p in parts)
-        return Reduced(values, mean, self._factors[fold].reduce(cross / count))
+        # means of columns are close to zero: products need not be centered first
+        cross = sum(self.values[part].T @ values[part] for part in parts) / count
+        return Reduced(values, mean, factor.reduce(cross - np.outer(factor.mean, mean)))
+
+    def shared(
+        self, fold: int, columns: list[np.ndarray]
+    ) -> tuple[list[Reduced], list[list[np.ndarray]]]:
+        """Return columns that several functions of the same quantities use, and their products."""
+        found = [self.reduced(fold, values) for values in columns]
+        parts, count = self.others(fold), self.count(fold)
+        return found, [[_products(a, b, parts, count) for b in found] for a in found]
 
     def control(
         self, functions: np.ndarray, make_own: MakeOwn, smooth: bool, apart: bool = False
@@ -168,47 +177,47 @@ class Controls:
         residuals = [np.empty_like(functions) for _ in self.candidates]
         single = np.zeros((len(self.candidates), len(self.folds), functions.shape[1]))
         sizes = [0.0] * len(self.candidates)
-        center = functions.mean(axis=0)
-        exact = self.values.dtype
-        products = [
-            self.values[fold].T @ (functions[fold] - center).astype(exact, copy=False)
-            for fold in (self.folds if self.candidates else [])
-        ]
-        for fold, held in enumerate(self.folds if self.candidates else []):
+        # coefficients are learned from values of unit variance, of the type of the columns
+        center, scale, kind = functions.mean(axis=0), functions.std(axis=0), self.values.dtype
+        scale = np.where(scale > 0.0, scale, 1.0)
+        scaled = ((functions - center) / scale).astype(kind, copy=False)
+        folds = self.folds if self.candidates else []
+        products = [self.values[fold].T @ scaled[fold] for fold in folds]
+        sums = [scaled[fold].sum(axis=0, dtype=float) for fold in folds]  # of all, zero
+        for fold, held in enumerate(folds):
             factor, own = self._factors[fold], make_own(fold)
             parts, count = self.others(fold), self.count(fold)
-            mean = sum(functions[part].sum(axis=0) for part in parts) / count
-            cross = (sum(products) - products[fold]) / count - np.outer(factor.mean, mean - center)
+            mean = -sums[fold] / count
+            cross = (sum(products) - products[fold]) / count - np.outer(factor.mean, mean)
             reduced = factor.reduce(cross)
             moments = _Moments.of(
-                Reduced(functions, mean, reduced),
-                [self.reduced(fold, own.single), *own.shared], parts, count,
-            )  # fmt: skip
+                Reduced(scaled, mean, reduced), self.reduced(fold, own.single), own, parts, count
+            )
             for at, candidate in enumerate(self.candidates):
-                end, rest = candidate.end, functions[held].copy()
-                left = reduced[:end]
+                end, left = candidate.end, reduced[: candidate.end]
                 sizes[at] = self._size if end == len(factor.scale) else float(end)
+                explained = np.zeros((held.stop - held.start, len(scale)), kind)
                 if candidate.own:
-                    coefficients = moments.solve(end)
-                    single[at, fold] = coefficients[:, 0]
+                    coefficients = moments.solve(end).T.astype(kind)
+                    single[at, fold] = coefficients[0] * scale
                     sizes[at] += len(moments.own)
-                    for column, b in zip(moments.own, coefficients.T, strict=True):
+                    for column, b in zip(moments.own, coefficients, strict=True):
                         left = left - column.products[:end] * b
-                        rest -= column.values[held] * b
-                rest -= self.values[held, :end] @ factor.restore(left)
-                residuals[at][held] = rest
-        return self._choose(functions, residuals, sizes, single, smooth, apart)
+                        explained += column.values[held] * b
+                explained += self.values[held, :end] @ factor.restore(left)
+                residuals[at][held] = functions[held] - explained * scale
+        return self._choose(functions, center, scale, residuals, sizes, single, smooth, apart)
 
     def _choose(
-        self, functions: np.ndarray, residuals: list[np.ndarray], sizes: list[float],
+        self, functions: np.ndarray, center: np.ndarray, scale: np.ndarray,
+        residuals: list[np.ndarray], sizes: list[float],
         single: np.ndarray, smooth: bool, apart: bool,
     ) -> Controlled:  # fmt: skip
         """Choose the candidate with the smallest asymptotic variance, by function."""
         shape, count = (self.chains, -1, functions.shape[1]), functions.shape[1]
         crude = asymptotic_variance(functions.reshape(shape), apart)
-        crude_mean = functions.mean(axis=0)
         # effective draws that learn: the noise of coefficients is shared between chains
-        ess = functions.var(axis=0) / np.maximum(crude, 1e-300)
+        ess = scale**2 / np.maximum(crude, 1e-300)
         ess = np.clip(ess, 1.0, len(functions)) * (1.0 - 1.0 / len(self.folds))
         table = np.empty((1 + len(residuals), count))
         table[0] = crude
@@ -234,11 +243,11 @@ class Controls:
         best = functions.copy()
         along = np.zeros((len(self.folds), count))
         for at in range(1, len(table)):
-            best[:, chosen == at] = residuals[at - 1][:, chosen == at]
+            np.copyto(best, residuals[at - 1], where=chosen == at)
             along[:, chosen == at] = single[at - 1][:, chosen == at]
         variance = np.maximum(table[chosen, every], crude / LARGEST_GAIN)
         order = np.array([0, *(candidate.order for candidate in self.candidates)])[chosen]
-        return Controlled(best.mean(axis=0), variance, crude_mean, crude, order, best, along)
+        return Controlled(best.mean(axis=0), variance, center, crude, order, best, along)
 
 
 def _tails(values: np.ndarray) -> np.ndarray:
@@ -260,18 +269,14 @@ class _Moments(NamedTuple):
 
     @classmethod
     def of(
-        cls, functions: Reduced, own: list[Reduced], parts: list[slice], count: int
+        cls, functions: Reduced, single: Reduced, own: Own, parts: list[slice], count: int
     ) -> "_Moments":
-        def product(a: Reduced, b: Reduced) -> np.ndarray:
-            pairs = [np.einsum("nf,nf->f", a.values[part], b.values[part]) for part in parts]
-            return sum(pairs) / count - a.mean * b.mean
-
-        among = np.empty((len(functions.mean), len(own), len(own)))
-        for i, a in enumerate(own):
-            for j, b in enumerate(own[: i + 1]):
-                among[:, i, j] = among[:, j, i] = product(a, b)
-        along = np.stack([product(a, functions) for a in own], axis=1)
-        return cls(functions, own, among, along)
+        columns = [single, *own.shared]
+        first = [_products(single, column, parts, count) for column in columns]
+        rows = zip(first[1:], own.among, strict=True)
+        among = np.moveaxis(np.array([first, *([new, *row] for new, row in rows)]), 2, 0)
+        along = np.stack([_products(a, functions, parts, count) for a in columns], axis=1)
+        return cls(functions, columns, among, along)
 
     def solve(self, end: int) -> np.ndarray:
         """Return coefficients of own columns, shape (function, column).
@@ -284,6 +289,12 @@ class _Moments(NamedTuple):
         ridge = RIDGE * np.einsum("faa->fa", self.among) + 1e-300
         inner = inner + ridge[:, :, None] * np.eye(len(self.own))
         return np.linalg.solve(inner, outer[:, :, None])[:, :, 0]
+
+
+def _products(a: Reduced, b: Reduced, parts: list[slice], count: int) -> np.ndarray:
+    """Return the covariance of each column of one with that of the other, over some rows."""
+    sums = [np.einsum("nf,nf->f", a.values[part], b.values[part]) for part in parts]
+    return sum(sums) / count - a.mean * b.mean
 
 
 class _Factor(NamedTuple):
@@ -361,8 +372,9 @@ def asymptotic_variance(values: np.ndarray, apart: bool = False) -> np.ndarray:
     """
     chains, draws, _ = values.shape
     centered = values - (values.mean(axis=1, keepdims=True) if apart else values.mean(axis=(0, 1)))
-    square = np.maximum((centered**2).mean(axis=(0, 1)), 1e-300)
-    centered = (centered / np.sqrt(square)).astype(np.float32)
+    square = np.einsum("cnf,cnf->f", centered, centered) / (chains * draws)
+    square = np.maximum(square, 1e-300)
+    centered = np.multiply(centered, square**-0.5, out=np.empty(values.shape, np.float32))
     lags = min(FIRST_LAGS, draws)
     covariance = np.stack([
         np.einsum("cnf,cnf->f", centered[:, : draws - lag], centered[:, lag:])

@@ -16,6 +16,7 @@ Method, Springer, section 2.1. Its use for columns of one quantity is ours.
 
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from scipy.special import erfcx, ndtr, ndtri
 
 # grid on which Stein's equation is solved for a smooth function; beyond FAR psi is constant
 GRID = np.linspace(-9.0, 9.0, 1801)
-SPACING = GRID[1] - GRID[0]
+SPACING = float(GRID[1] - GRID[0])
 DENSITY = np.exp(-0.5 * GRID**2) / np.sqrt(2.0 * np.pi)
 FAR = np.abs(GRID) >= 6.0
 BINS, LINEAR_UP_TO = 60, 5.0  # of h, and where its linear continuation ends
@@ -92,19 +93,18 @@ def along(
     a = np.zeros((positions.shape[1], x.shape[1]))
     simple, coordinate = np.flatnonzero(followed), np.abs(followed[followed != 0]) - 1
     a[coordinate, simple] = np.sign(followed[simple])
+    field, y = np.zeros_like(a), np.empty(x.shape)
+    field[:, simple] = covariance[:, coordinate] * np.sign(followed[simple])
+    y[:, simple] = (positions[:, coordinate] - mean[coordinate]) * a[coordinate, simple]
     rest = np.flatnonzero(followed == 0)
     if len(rest):
         scores = ndtri((scipy.stats.rankdata(x[np.ix_(rows, rest)], axis=0) - 0.5) / len(rows))
         products = positions[rows].T @ scores - np.outer(mean, scores.sum(axis=0))
         a[:, rest] = cho_solve((factor, True), products / len(rows))
-    field = np.empty_like(a)
-    field[:, simple] = covariance[:, coordinate] * np.sign(followed[simple])
-    field[:, rest] = covariance @ a[:, rest]
+        field[:, rest] = covariance @ a[:, rest]
+        y[:, rest] = (positions - mean) @ a[:, rest]
     sd = np.sqrt((a * field).sum(axis=0))
     sd = np.where(sd > 0.0, sd, 1.0)
-    y = np.empty(x.shape)
-    y[:, simple] = (positions[:, coordinate] - mean[coordinate]) * a[coordinate, simple]
-    y[:, rest] = (positions - mean) @ a[:, rest]
     kind = gradients.dtype
     return Along((y / sd).astype(kind, copy=False), gradients @ (field / sd).astype(kind))
 
@@ -123,28 +123,32 @@ class StepParts(NamedTuple):
     """
 
     y: np.ndarray
-    below: np.ndarray  # (y + s) psi / Phi(-t) where y <= t, shape (draw, quantity)
-    above: np.ndarray  # (y + s) psi / Phi(t) where y > t
+    below: np.ndarray  # the column / Phi(-t) where y <= t, shape (draw, quantity)
+    above: np.ndarray  # the column / Phi(t) where y > t
 
     @classmethod
     def of(cls, at: Along) -> "StepParts":
         y = np.clip(at.y, -FARTHEST, FARTHEST)
-        factor = np.sqrt(0.5 * np.pi) * (y + at.s)
-        small = erfcx(np.sqrt(0.5) * np.abs(y))
+        factor = math.sqrt(0.5 * math.pi) * (y + at.s)
+        small = erfcx(math.sqrt(0.5) * np.abs(y))
         large = 2.0 * np.exp(0.5 * y * y) - small  # erfcx of the negative number
         left = y < 0.0
         below, above = np.where(left, small, large), np.where(left, large, small)
-        return cls(at.y, factor * below, factor * above)
+        below *= factor
+        below += 1.0
+        above *= factor
+        above -= 1.0
+        return cls(at.y, below, above)
 
-    def column(self, thresholds: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
-        """Return the columns for indicators of y <= threshold, one for each quantity."""
+    def column(
+        self, thresholds: np.ndarray, rows: slice = slice(None), size: float | np.ndarray = 1.0
+    ) -> np.ndarray:
+        """Return the columns for indicators of y <= threshold, each times its size."""
         kind = self.y.dtype
-        lower, upper = (ndtr(t).astype(kind, copy=False) for t in (thresholds, -thresholds))
+        lower, upper = ((size * ndtr(t)).astype(kind) for t in (thresholds, -thresholds))
+        column = self.above[rows] * lower
         at_most = self.y[rows] <= thresholds.astype(kind, copy=False)
-        column = np.where(at_most, self.below[rows], self.above[rows])
-        column *= np.where(at_most, upper, lower)
-        column += np.where(at_most, upper, -lower)
-        return column
+        return np.multiply(self.below[rows], upper, out=column, where=at_most)
 
 
 class Places(NamedTuple):
@@ -152,16 +156,17 @@ class Places(NamedTuple):
 
     left: np.ndarray  # of the grid of all quantities, shape (draw, quantity)
     part: np.ndarray  # of the way to the next point
-    by_y: np.ndarray  # rows to learn from, in the order of y
+    by_y: np.ndarray  # draws to learn from in the order of y: places in a flat array
     sorted_y: np.ndarray
 
     @classmethod
     def of(cls, y: np.ndarray, by_y: np.ndarray) -> "Places":
-        place = np.clip((y - GRID[0]) / SPACING, 0.0, len(GRID) - 1.0)
+        place = np.clip((y - float(GRID[0])) / SPACING, 0.0, len(GRID) - 1.0)
         left = np.minimum(place.astype(np.int32), len(GRID) - 2)
-        place -= left
+        place -= left.astype(y.dtype)
         left += len(GRID) * np.arange(y.shape[1], dtype=np.int32)
-        return cls(left, place, by_y, np.take_along_axis(y, by_y, axis=0))
+        by_y = y.shape[1] * by_y + np.arange(y.shape[1])
+        return cls(left, place, by_y, y.ravel()[by_y])
 
 
 def smooth_columns(s: np.ndarray, at: Places, functions: np.ndarray) -> np.ndarray:
@@ -177,8 +182,8 @@ def smooth_columns(s: np.ndarray, at: Places, functions: np.ndarray) -> np.ndarr
         One of each quantity, shape (draw, quantity).
 
     """
-    learned = np.take_along_axis(functions, at.by_y, axis=0)
-    slope, psi = (table.ravel() for table in solve_stein(_means_in_bins(at.sorted_y, learned)))
+    h = _means_in_bins(at.sorted_y, functions.ravel()[at.by_y])
+    slope, psi = (table.astype(s.dtype, copy=False).ravel() for table in solve_stein(h))
 
     def read(table: np.ndarray) -> np.ndarray:  # linear between points of the grid
         start = table[at.left]

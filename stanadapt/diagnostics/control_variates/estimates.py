@@ -176,7 +176,8 @@ class Batch:
         powers = [] if controls.wide else direction.power_columns(at)
         # a column that has no variance would look good by chance; those of all folds are alike
         bounded = self._folds[0].bounded if fold else [_bounded(x) for x in (at.s, *powers)]
-        shared = [controls.reduced(fold, x * b) for x, b in zip(powers, bounded[1:], strict=True)]
+        powers = [x * b for x, b in zip(powers, bounded[1:], strict=True)]
+        shared, among = controls.shared(fold, powers)
         outside = (self._order < held.start) | (self._order >= held.stop)
         by_x = self._order.T[outside.T].reshape(self.x.shape[1], -1).T
         by_y, other = by_x.copy(), followed == 0  # y increases with a coordinate that x follows
@@ -187,7 +188,7 @@ class Batch:
         # tails of columns of indicators are no heavier than those of the derivative
         steps = direction.StepParts.of(at)
         places = direction.Places.of(at.y, by_y)
-        return _Fold(at, shared, bounded, places, sorted_x, ~other, steps)
+        return _Fold(at, shared, among, bounded, places, sorted_x, ~other, steps)
 
     def expectations(self, functions: np.ndarray, apart: bool = False) -> Controlled:
         """Estimate the expectation of one function of each quantity, shape (draw, quantity).
@@ -201,7 +202,7 @@ class Batch:
             columns = direction.smooth_columns(seen.at.s, seen.places, functions)
             if not fold:
                 bounded[:] = [_bounded(columns)]
-            return Own(columns * bounded[0], seen.shared)
+            return Own(columns * bounded[0], seen.shared, seen.among)
 
         found = self._draws.controls.control(functions, own, smooth=True, apart=apart)
         return self._weighted(found, functions)
@@ -234,7 +235,9 @@ class Batch:
         def own(fold: int) -> Own:
             seen = self._folds[fold]
             others = below.sum(axis=0) - below[self._draws.controls.folds[fold]].sum(axis=0)
-            return Own(seen.step(thresholds, others.astype(int), slice(None)), seen.shared)
+            return Own(
+                seen.step(thresholds, others.astype(int), slice(None)), seen.shared, seen.among
+            )
 
         below = (self.x <= thresholds).astype(float)
         found = self._draws.controls.control(below, own, smooth=False)
@@ -306,7 +309,8 @@ class _Fold(NamedTuple):
     """What a fold learns of some quantities from the draws of the others."""
 
     at: direction.Along
-    shared: list[Reduced]  # columns of powers
+    shared: list[Reduced]  # columns of powers, and products among them
+    among: list[list[np.ndarray]]
     bounded: list[np.ndarray]  # whether columns made of `at.s`, and of powers, have a variance
     places: direction.Places
     sorted_x: np.ndarray  # values of the quantities in increasing order, of these draws
@@ -324,7 +328,7 @@ class _Fold(NamedTuple):
         low, high = self.sorted_x[left, quantity], self.sorted_x[right, quantity]
         part = np.clip((thresholds - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
         part = np.where(self.follows, part, 1.0)  # y and x have the same order
-        return self.steps.column(start + part * (end - start), rows) * self.bounded[0]
+        return self.steps.column(start + part * (end - start), rows, self.bounded[0])
 
 
 def _bounded(columns: np.ndarray) -> np.ndarray:

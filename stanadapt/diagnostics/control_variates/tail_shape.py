@@ -43,7 +43,7 @@ def tail_shape(columns: np.ndarray) -> np.ndarray:
     quarter = excess[max(int(size / 4 + 0.5) - 1, 0)]
     # theta_j, and the profile likelihood there: equations 11 and 12 of Zhang and Stephens
     theta = (1.0 - np.sqrt(count / (j - 0.5))) / (3.0 * quarter) + 1.0 / excess[-1]
-    shapes = np.stack([np.log1p(-row * excess).mean(axis=0) for row in theta])
+    shapes = np.stack([np.log(1.0 - row * excess).mean(axis=0) for row in theta])
     with np.errstate(all="ignore"):
         likelihood = size * (np.log(-theta / shapes) - shapes - 1.0)
         likelihood = np.where(np.isfinite(likelihood), likelihood, -np.inf)
