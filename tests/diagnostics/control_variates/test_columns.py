@@ -151,14 +151,16 @@ def test_many_parameters_have_squares_and_the_most_useful_pairs():
 def test_a_monotone_function_has_the_same_probabilities():
     u, g = gamma_draws(2000)
     u, g, found = u.reshape(4, 500, 3), g.reshape(4, 500, 3), []
-    for function in (np.array, np.exp):
+    for function in (np.array, np.exp, np.negative):
         ((_, batch),) = Draws(u, g).batches({"x": function(u[..., 0])})
         found.append(batch.probabilities(function(np.array([1.3]))))
     assert found[0].order[0] > 0
     # but for the place of the threshold between two draws
     error = np.sqrt(found[0].variance[0])
     assert abs(found[0].mean[0] - found[1].mean[0]) < 0.02 * error
-    assert found[0].variance[0] == pytest.approx(found[1].variance[0], rel=1e-3)
+    assert abs(found[0].mean[0] + found[2].mean[0] - 1.0) < 0.02 * error
+    for other in found[1:]:
+        assert found[0].variance[0] == pytest.approx(other.variance[0], rel=1e-3)
 
 
 def test_linear_coordinates_do_not_matter():
