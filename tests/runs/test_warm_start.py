@@ -232,11 +232,19 @@ def test_a_doubtful_fit_is_noted_and_one_that_is_not_finite_refused(target):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "most"), [("cauchy", 14), ("rates", 14), ("volatility", 6)])
+@pytest.mark.parametrize(
+    ("name", "most"), [("cauchy", 14), ("rates", 14), ("volatility", 6), ("cut_exponential", 6)]
+)
 def test_a_warm_up_after_an_earlier_fit_costs_less(name, most):
-    """Else heavy tails let every second one begin again, pilots go on, or blocks are not seen."""
+    """Else heavy tails let every second one begin again, pilots go on, or blocks are not seen.
+
+    And at a hard edge, scales of chains that hardly move would replace those of the earlier draws.
+    """
     known = sa.Target(KNOWN[name].program, KNOWN[name].data, backend="stanli", **QUIET)
     earlier = sa.sample(known, seed=1, **QUIET)
+    if name == "cut_exponential":
+        fits = (sa.sample(known, seed=s, warm_start=earlier, **QUIET) for s in (3, 4, 8, 15))
+        assert {fit.attrs["verdict"] for fit in fits} == {"fine"}
 
     def cost(**start):
         fits = (sa.sample(known, iter_sampling=9, seed=s, **start, **QUIET) for s in range(2, most))

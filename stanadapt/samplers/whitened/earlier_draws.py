@@ -59,10 +59,12 @@ def begin_with_draws(settings: Any, progress: Progress, states: States) -> Resul
     if progress.learned.straightened.map_is_used:
         exact = _exact_block(settings, progress, states)
         progress = exact or map_stages.with_metric_of_map(settings, progress, states)
-    levels = parts.window_of(progress, states).log_density
+    window = parts.window_of(progress, states)
+    metric, levels = transitions.for_nuts(progress.learned.metric, window), window.log_density
     level = np.full(len(states), levels.mean())
     progress = progress._replace(chains=progress.chains._replace(level=level))
-    earlier = parts.Levels(*(float(of(levels)) for of in (np.mean, np.min, np.max)))
+    known = None if progress.learned.straightened.map_is_used else metric
+    earlier = parts.Earlier(*(float(of(levels)) for of in (np.mean, np.min, np.max)), known)
     return progress.to(parts.EARLIER, earlier=earlier), states
 
 
@@ -104,7 +106,7 @@ def judge_earlier(settings: Any, progress: Progress, states: States) -> Result:
     return progress.to(parts.FIND_STEP, fixed=fixed), states
 
 
-def _has_level(window: Window, earlier: parts.Levels) -> bool:
+def _has_level(window: Window, earlier: parts.Earlier) -> bool:
     """Whether log densities are those of the earlier draws; margins are those of `settled`."""
     means, margin = window.log_density.mean(axis=1), np.sqrt(window.positions.shape[2] / 2) + 1.0
     inside = (means > earlier.lowest - margin) & (means < earlier.highest + margin)

@@ -39,22 +39,24 @@ MANY_STEEP = 0.03
 def learn_from_nuts(settings: Any, progress: Progress, states: States) -> Result:
     """Lengthen the window until chains agree, or the ceiling of this stage is reached.
 
-    Those that begin at draws of an earlier fit need not: their metric is known, and R-hat of so few
-    draws of heavy tails is large. Chains on different levels of the log density have not all
-    arrived: some may be in a mode that they will leave, and nothing should be learned there. Then
-    iter_warmup is the only ceiling, and each chain has its own scales: scales pooled over several
-    modes are too wide for each of them.
+    Those that begin at draws of an earlier fit need not: R-hat of so few draws of heavy tails is
+    large, and until they agree, they keep the metric of these draws. Chains on different levels of
+    the log density have not all arrived: some may be in a mode that they will leave, and nothing
+    should be learned there. Then iter_warmup is the only ceiling, and each chain has its own
+    scales: scales pooled over several modes are too wide for each of them.
     """
     window = parts.window_of(progress, states)
     progress = short_for_hubs(straighten_if(settings, progress, states))
     if progress.learned.straightened.map_is_used:
         return to_straighten(settings, progress, states), states
-    progress = learn_metric(settings, progress, window)
+    earlier = progress.learned.earlier
+    if earlier is None or earlier.metric is None or window.r_hat < NUTS_R_HAT:
+        progress = learn_metric(settings, progress, window)
     nuts = progress.learned.nuts._replace(steep_share=window.steep_share)
     progress = progress.learning(unbounded=unbounded(window))
     last, used = nuts.windows[-1], sum(nuts.windows)
     agree = last >= 2 * NUTS_WINDOW and window.r_hat < NUTS_R_HAT
-    known = agree or progress.learned.earlier
+    known = agree or earlier is not None
     if not known and used + 2 * last + NUTS_LAST <= NUTS_CEILING:
         return _more_nuts(progress, nuts, 2 * last), states
     apart = not agree and window.levels_differ(window.positions.shape[2])

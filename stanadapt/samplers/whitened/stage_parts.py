@@ -89,12 +89,13 @@ class Nuts(NamedTuple):
     target_accept: float = 0.0  # acceptance rate that it is tuned to, if above that of the settings
 
 
-class Levels(NamedTuple):
-    """Log densities of draws of an earlier fit."""
+class Earlier(NamedTuple):
+    """Log densities of draws of an earlier fit, and their metric for NUTS, if there is no map."""
 
     mean: float
     lowest: float
     highest: float
+    metric: FisherMetric | None
 
 
 class Learned(NamedTuple):
@@ -111,7 +112,7 @@ class Learned(NamedTuple):
     block_sought: bool = False  # whether a Gaussian block was searched for
     settled: bool = False  # whether TRAVEL ended because the log density had settled
     # of the draws of an earlier fit from which metric and map were first learned
-    earlier: Levels | None = None
+    earlier: Earlier | None = None
     divergences: int = 0  # in the last window of METRIC, or while a map was judged
     choice: Choice = UNDECIDED  # the kernel, and the reason for it
     unbounded: np.ndarray = np.empty(0, int)  # coordinates that drifted in the last NUTS_METRIC

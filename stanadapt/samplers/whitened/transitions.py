@@ -9,7 +9,7 @@ from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.block import Window
 from stanadapt.samplers.whitened.choice import Choice
 from stanadapt.samplers.whitened.choose_metric import LATER
-from stanadapt.samplers.whitened.fisher_metric import use_standard_deviations
+from stanadapt.samplers.whitened.fisher_metric import FisherMetric, use_standard_deviations
 
 NUTS_WINDOW = 50
 # Acceptance rate that NUTS is tuned to if trajectories diverged in its pilot, or in warm-up, or if
@@ -23,12 +23,19 @@ SHORTEST, TWO_ARMS = 0.98, 0.15
 def learn_metric(settings: Any, progress: Progress, window: Window) -> Progress:
     """Learn location and metric from a window at the typical set."""
     progress = parts.learn_metric(settings, progress, window, LATER)
-    metric = progress.learned.metric
-    if progress.stage == parts.NUTS_METRIC and metric.kind == "diagonal":
-        # if curvature varies, gradients are large in narrow regions, and scales learned from
-        # them small; NUTS then crosses the wide regions slowly
-        metric = use_standard_deviations(metric, window.pooled[0])
-    return progress.learning(metric=metric)
+    if progress.stage != parts.NUTS_METRIC:
+        return progress
+    return progress.learning(metric=for_nuts(progress.learned.metric, window))
+
+
+def for_nuts(metric: FisherMetric, window: Window) -> FisherMetric:
+    """Return a metric of a window for NUTS.
+
+    If curvature varies, gradients are large in narrow regions, and scales learned from them small;
+    NUTS then crosses the wide regions slowly.
+    """
+    diagonal = metric.kind == "diagonal"
+    return use_standard_deviations(metric, window.pooled[0]) if diagonal else metric
 
 
 def with_fixed(progress: Progress, **changes: Any) -> Progress:
@@ -43,8 +50,10 @@ def to_tune_step(progress: Progress) -> Progress:
 
 def to_nuts(progress: Progress, reason: str) -> Progress:
     """Choose NUTS, and continue with its stages."""
-    first = 2 * NUTS_WINDOW if progress.learned.earlier else NUTS_WINDOW
-    nuts = progress.learned.nuts._replace(windows=(first,))
+    earlier = progress.learned.earlier
+    if earlier is not None and earlier.metric is not None:
+        progress = progress.learning(metric=earlier.metric)
+    nuts = progress.learned.nuts._replace(windows=(NUTS_WINDOW,))
     progress = short_for_hubs(progress.learning(choice=Choice(False, reason), nuts=nuts))
     # a map was learned in long windows of NUTS
     mapped = progress.learned.straightened.map_is_used
