@@ -243,9 +243,9 @@ def _constant(fit: Drawn) -> Found:
     return {"value": len(fit.constant), "names": names}
 
 
-def _missing_quantities(fit: Drawn) -> Found:
-    """Find quantities, apart from parameters, that are not finite at some draws."""
-    parameters = results.parameters(fit.fit)
+def _missing_quantities(fit: reasons.Judged) -> Found:
+    """Find quantities, apart from parameters that move, that are not finite at some draws."""
+    parameters = results.parameters(fit.fit) if isinstance(fit, Drawn) else ()
     if parameters is None or "failed_quantities" in str(fit.attribute("note_codes", "")):
         return {}
     found = {}
@@ -268,12 +268,6 @@ DISAGREE = (
 LONGER = "Run longer (iter_sampling)."
 OTHERWISE = "Lengthen warm-up (iter_warmup), or use {other}."
 BETWEEN = DISAGREE.format(limit=R_HAT, who="the chains", remedy="{remedy}")
-INDEPENDENT = (
-    Check(
-        "independent_draws", lambda fit: {"value": True}, FINE,
-        "Draws are independent, since no parameter moved: there is no chain to judge.",
-    ),
-)  # fmt: skip
 MOVES = (
     Check(
         "too_few_draws", lambda fit: {"value": fit.draws < 2}, TOO_SHORT,
@@ -337,15 +331,23 @@ CONVERGENCE = (
         "started. Lengthen warm-up (iter_warmup){longer}.",
     ),
 )  # fmt: skip
+MISSING = Check(
+    "missing_quantities", _missing_quantities, FINE,
+    "Not finite at some draws, with the number of these: {names}. Their rows in summaries are "
+    "blank; parameters are unaffected. Check the statements that compute them.",
+)  # fmt: skip
 CONSTANT = (
     Check(
         "constant_variable", _constant, FINE,
         "Not judged, since all draws are equal: {names}. If they should vary, check the program, "
         "or give other inits.",
     ),
+    MISSING,
+)  # fmt: skip
+INDEPENDENT = (
     Check(
-        "missing_quantities", _missing_quantities, FINE,
-        "Not finite at some draws, with the number of these: {names}. Their rows in summaries are "
-        "blank; parameters are unaffected. Check the statements that compute them.",
+        "independent_draws", lambda fit: {"value": True}, FINE,
+        "Draws are independent, since no parameter moved: there is no chain to judge.",
     ),
+    MISSING,
 )  # fmt: skip

@@ -202,6 +202,10 @@ def test_a_file_of_fixed_param_is_no_chain(tmp_path):
     )  # fmt: skip
     (reason,) = verdict(through_arviz).reasons
     assert reason.code == "independent_draws"
+    (tmp_path / "coin_1.csv").write_text(FIXED.replace("0,0,0.5,0", "0,0,0.5,nan"))
+    lost = sa.load(tmp_path / "coin_1.csv")
+    assert lost.attrs["verdict"] == "fine"
+    assert [m for m in verdict(lost).reasons if "y (1)" in m and m.code == "missing_quantities"]
 
 
 def names_table():
