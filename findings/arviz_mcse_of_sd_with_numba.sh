@@ -19,7 +19,8 @@ try:
 except TypeError as error:
     print("sd", error)
 PY
-"$folder/env/bin/python" -m pip install --quiet arviz==0.23.4 numpy==2.4.6
+"$folder/env/bin/python" -m pip install --quiet \
+    arviz==0.23.4 xarray==2026.9.0 scipy==1.17.1 numpy==2.4.6
 "$folder/env/bin/python" -W ignore "$folder/mcse.py" | tee "$folder/without"
 grep -q "^sd 0.0154" "$folder/without"
 "$folder/env/bin/python" -m pip install --quiet numba==0.68.1 numpy==2.4.6

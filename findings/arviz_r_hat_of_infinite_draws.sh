@@ -7,7 +7,8 @@ set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3.11}" -m venv "$folder/env"
-"$folder/env/bin/python" -m pip install --quiet arviz==0.23.4 numpy==2.4.6
+"$folder/env/bin/python" -m pip install --quiet \
+    arviz==0.23.4 xarray==2026.9.0 scipy==1.17.1 numpy==2.4.6
 "$folder/env/bin/python" -W ignore - <<'PY'
 import arviz as az
 import numpy as np

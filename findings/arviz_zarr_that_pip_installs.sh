@@ -6,7 +6,8 @@ set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3.11}" -m venv "$folder/env"
-"$folder/env/bin/python" -m pip install --quiet arviz==0.23.4 zarr==3.1.6 xarray==2026.9.0 numpy==2.4.6
+"$folder/env/bin/python" -m pip install --quiet \
+    arviz==0.23.4 zarr==3.1.6 xarray==2026.9.0 scipy==1.17.1 numpy==2.4.6
 "$folder/env/bin/python" -W ignore - <<'PY'
 import tempfile
 from pathlib import Path

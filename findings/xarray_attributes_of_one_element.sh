@@ -8,7 +8,8 @@ set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "${PYTHON:-python3.11}" -m venv "$folder/env"
-"$folder/env/bin/python" -m pip install --quiet xarray==2026.9.0 h5netcdf==1.8.2 h5py==3.16.0 numpy==2.4.6
+"$folder/env/bin/python" -m pip install --quiet \
+    xarray==2026.9.0 h5netcdf==1.8.2 h5py==3.16.0 numpy==2.4.6
 "$folder/env/bin/python" -W ignore - <<'PY'
 import tempfile
 from pathlib import Path
