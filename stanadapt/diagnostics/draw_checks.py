@@ -45,6 +45,7 @@ MOST_TIMES = 5
 TELLING, FEWEST_TELLING, TELLING_LENGTH = 400, 100, 1000
 FAR_APART, OWN_ESS = 1.2, 25  # R-hat, and effective draws around the mean of each chain
 LEAST_P = 1e-3  # of all quantities, below which chains differ after control variates
+IMPROPER = {"flat_direction", "unbounded_direction"}  # codes of notes
 NAMED = 3  # variables that a message lists
 
 Found = Mapping[str, Any]
@@ -102,6 +103,11 @@ class Drawn(reasons.Judged):
         """How many times as many draws should suffice."""
         enough = limits(self.chains, self.draws)[1]
         return int(np.ceil(enough / max(self.smallest[0], 1.0)))
+
+    @property
+    def may_be_improper(self) -> bool:
+        """Whether the run itself says so."""
+        return not IMPROPER.isdisjoint(results.from_json(self.fit, "note_codes", []))
 
     @cached_property
     def hardly_moves(self) -> bool:
@@ -168,7 +174,7 @@ def _r_hat(fit: Drawn) -> Found:
     found = _worst_r_hat(fit, {name: one.r_hat for name, one in fit.mixed.items()}, R_HAT)
     short = fit.draws < TELLING or found["value"] <= R_HAT_UNUSABLE
     remedy = LONGER if short and not fit.hardly_moves else OTHERWISE.format(other=fit.other)
-    return {**found, "remedy": remedy}
+    return {**found, "remedy": BOUND if fit.may_be_improper else remedy}
 
 
 def _worst_r_hat(fit: Drawn, r_hat: dict[str, float], limit: float) -> Found:
@@ -200,7 +206,9 @@ def _lacking_draws(fit: Drawn) -> Found:
     per_chain = "" if enough < ESS_PER_CHAIN * fit.chains else f" ({ESS_PER_CHAIN} per chain)"
     thin = int(fit.attribute("thin", 1))
     problem = f"The {kind} effective sample size of {name} is {ess:.0f}, below {enough}{per_chain}."
-    if fit.draws < FEWEST_TOLD:
+    if fit.may_be_improper:
+        remedy = f"A longer run is no remedy. {BOUND}"
+    elif fit.draws < FEWEST_TOLD:
         problem = (
             f"Effective sample sizes cannot be estimated from {fit.draws} draws per chain, "
             f"fewer than {FEWEST_TOLD}."
@@ -209,8 +217,9 @@ def _lacking_draws(fit: Drawn) -> Found:
     elif fit.hardly_moves:
         remedy = (
             "A longer run is no remedy: the chains hardly move from one region to another, such as "
-            "separate modes, or parameters that can exchange their roles (`stanadapt modes` lists "
-            f"modes). Order or inform these parameters, or use {fit.other}."
+            "separate modes, parameters that can exchange their roles (`stanadapt modes` lists "
+            "modes), or a direction that nothing bounds. Order or inform these parameters, or use "
+            f"{fit.other}."
         )
     elif fit.times > MOST_TIMES:
         remedy = (
@@ -266,6 +275,7 @@ DISAGREE = (
     "{{kind}} of {{name}} is {{r_hat:.3f}}, above {limit:g}: {who} disagree. {{outlier}}{remedy}"
 )
 LONGER = "Run longer (iter_sampling)."
+BOUND = "A note on this fit says that it may be improper: bound all directions by priors or data."
 OTHERWISE = "Lengthen warm-up (iter_warmup), or use {other}."
 BETWEEN = DISAGREE.format(limit=R_HAT, who="the chains", remedy="{remedy}")
 MOVES = (

@@ -64,7 +64,8 @@ def begin_with_draws(settings: Any, progress: Progress, states: States) -> Resul
     level = np.full(len(states), levels.mean())
     progress = progress._replace(chains=progress.chains._replace(level=level))
     known = None if progress.learned.straightened.map_is_used else metric
-    earlier = parts.Earlier(*(float(of(levels)) for of in (np.mean, np.min, np.max)), known)
+    lowest, highest = float(levels.min()), float(levels.max())
+    earlier = parts.Earlier(float(levels.mean()), lowest, highest, known)
     return progress.to(parts.EARLIER, earlier=earlier), states
 
 

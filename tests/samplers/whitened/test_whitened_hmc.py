@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
+from stanadapt import results
 from stanadapt.diagnostics.mixing import TAILS
+from stanadapt.diagnostics.verdict import verdict
 from stanadapt.engine.chain import run
+from stanadapt.errors import Message
 from stanadapt.results import arviz_module, attribute
 from stanadapt.samplers.whitened.block import no_block
 from stanadapt.samplers.whitened.findings import find_improper
@@ -161,6 +164,18 @@ def test_separate_modes_are_not_called_improper(seed):
     """The test configuration turns every warning but those of the verdict into an error."""
     target = sa.Target(*bundled.find("mixture", "twenty"), show_progress=False, backend="stanli")
     sa.sample(target, "whitened_hmc", seed=seed, iter_sampling=50, show_progress=False)
+
+
+@pytest.mark.parametrize("draws", [20, 399, 1000])
+@pytest.mark.parametrize("code", ["flat_direction", "unbounded_direction"])
+def test_the_verdict_advises_bounds_where_a_note_calls_a_posterior_improper(draws, code):
+    x = np.random.default_rng(1).normal(size=(4, draws)) + 9.0 * np.arange(4)[:, None]
+    judged = verdict(results.build({"posterior": {"x": x}}, {"notes": [Message(code, "why")]}))
+    advice = [m for m in judged.reasons if m.code in ("high_r_hat", "low_ess")]
+    assert len(advice) == 2
+    for text in advice:
+        assert "improper: bound all directions" in text
+        assert not any(word in text for word in ("iter_", "modes", "another sampler"))
 
 
 # --- one run, however it is run ------------------------------------------------------------------
