@@ -67,3 +67,22 @@ def test_of_many_chains_a_few_may_be_unsettled():
         assert window_of(levels).far_below(2).sum() == 1
     assert not window_of(np.arange(256.0)).settled(np.arange(256.0), 2)
     assert [stretch_for(chains) for chains in (1, 4, 8, 16, 256)] == [4.0, 1.0, 1.0, 0.25, 0.125]
+
+
+@pytest.mark.parametrize("chains", [16, 32, 64, 256])
+def test_of_many_chains_levels_of_single_draws_are_one_distribution(chains):
+    """Windows of 400 parameters, so short that the mean of a chain is nearly that of one draw."""
+    rng, dim = np.random.default_rng(chains), 400
+    levels = -0.5 * rng.chisquare(dim, (100, 2, chains))
+    sd = np.sqrt(dim / 2)
+    settled = stuck = 0
+    for former, later in levels:
+        settled += window_of(later).settled(former, dim)
+        stuck += window_of(later).stuck(former, dim).sum()
+        assert not window_of(later + 2.0 * sd).settled(former, dim)
+    # a change of the mean is below its bound in 84 windows of 100
+    assert settled > 65
+    assert stuck <= 3
+    former, later = levels[0] - 7.0 * sd * (np.arange(chains) < chains // 4)
+    assert window_of(later).levels_differ(dim)
+    assert (window_of(np.minimum(former, later)).stuck(former, dim)).sum() >= chains // 8
