@@ -79,7 +79,7 @@ def _add_hint(error: Any) -> None:
     word = getattr(error, "option_name", None)
     extra = re.search(r"unexpected extra argument.*\((.*)\)", str(getattr(error, "message", "")))
     if word and (hint := in_our_words(word, shell=True)):
-        error.message, error.possibilities = f"{error.message}{hint}", []
+        error.message, error.possibilities = f"{error.message.rstrip('.')}.{hint}", []
     elif extra:
         error.message += (
             " Names are separated by commas (--sampler auto,nuts), and data follow --data."
@@ -89,14 +89,9 @@ def _add_hint(error: Any) -> None:
 class LazyGroup(TyperGroup):
     """The commands; only the one that is called is imported."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(entries())
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command of a name, or None."""
-        if cmd_name not in entries():
-            return None
-        return LazyCommand(cmd_name, help=entries()[cmd_name].help)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = {name: LazyCommand(name, help=e.help) for name, e in entries().items()}
 
 
 app = typer.Typer(

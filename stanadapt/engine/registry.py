@@ -23,6 +23,7 @@ ABOUT_PRESETS = (
     "and standardize, override them."
 )
 SAMPLERS = "stanadapt.samplers"
+SEVERAL = " A fit has one sampler: draw a fit with each, and `compare` them."
 NO_PRESET = Preset({})
 # a message shows the first and last of more numbers; the dimension of an example
 MOST_SHOWN, SOME = 8, 100
@@ -153,11 +154,11 @@ def _look_up(sampler: str | tuple) -> tuple[Sampler, Any]:
             _load(sampler)
         samplers = _loaded()
         if sampler not in samplers:
-            samplers = registered()
+            samplers, several = registered(), len(sampler.replace(",", " ").split()) > 1
             raise StanadaptError(
                 "unknown_sampler",
                 f"sampler must be one of {', '.join(samplers)}, got {sampler!r}."
-                + did_you_mean(sampler, samplers),
+                + (SEVERAL if several else did_you_mean(sampler, samplers)),
             )
         return samplers[sampler], samplers[sampler].settings()
     if type(sampler) in REGISTRY:

@@ -437,7 +437,8 @@ def require_samplable(target: Any, empty: bool = False) -> Samplable:
     if not isinstance(target, Samplable):
         raise StanadaptError(
             "not_a_target",
-            f"a Target is expected, such as Target(program, data), got {target!r}.",
+            f"a Target is expected, such as Target(program, data), got {target!r}."
+            + " A log density in Python is a Density(function, dim)." * callable(target),
         )
     if not target.dim and not empty:
         raise StanadaptError(

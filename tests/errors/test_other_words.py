@@ -52,9 +52,18 @@ def test_in_the_shell(words, answer):
     assert answer in " ".join(printed.replace("│", " ").split())
 
 
+def test_a_misspelled_command_or_option_gets_the_nearest():
+    assert "'sample'" in call("sampel", status=2)
+    assert "--iter-sampling" in call("sample", "neal", "--iter-samplng", "9", status=2)
+
+
 def test_names_and_settings(target):
     with raises("unknown_sampler", "Did you mean 'nuts'?"):
         sa.sample(target, "NUTS")
+    with raises("unknown_sampler", "draw a fit with each"):
+        sa.sample(target, "auto nuts")
+    with raises("not_a_target", "Density(function, dim)"):
+        sa.sample(lambda x: -x @ x)
     with raises("unknown_setting", "Did you mean 'adapt_delta'?"):
         find("nuts", adapt_delt=0.9)
     with raises("unknown_setting", "target_accept", "preset", "learning_rate"):
