@@ -229,11 +229,16 @@ def _is_alike(old: Any, new: Any) -> bool:
     if type(old) is not type(new):
         return False
     if isinstance(old, np.ndarray):
-        flags = old.flags.num == new.flags.num
-        return flags and old.ndim == new.ndim and old.dtype == new.dtype
+        return old.dtype == new.dtype and _layout(old) == _layout(new)
     if hasattr(old, "_fields"):
         return all(map(_is_alike, old, new))
     return isinstance(old, bool | int | np.generic)
+
+
+def _layout(array: np.ndarray) -> tuple:
+    """What Numba's type of an array depends on beside its numbers: not whether it is a view."""
+    c, f, writeable, aligned = (array.flags[key] for key in "CFWA")
+    return array.ndim, c, c or f, writeable, aligned
 
 
 def _shape(state: Any) -> tuple:
