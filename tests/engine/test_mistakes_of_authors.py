@@ -128,6 +128,7 @@ AS_IT_COMPILES = {
 @pytest.fixture
 def imported(tmp_path, monkeypatch):
     """Import a file as a user does, and forget its sampler after the test."""
+    registered()  # families that are imported later would be forgotten too
     before = dict(protocol.REGISTRY)
 
     def load(source):
