@@ -237,8 +237,9 @@ def _is_alike(old: Any, new: Any) -> bool:
 
 def _layout(array: np.ndarray) -> tuple:
     """What Numba's type of an array depends on beside its numbers: not whether it is a view."""
-    c, f, writeable, aligned = (array.flags[key] for key in "CFWA")
-    return array.ndim, c, c or f, writeable, aligned
+    flags = array.flags
+    order = flags.c_contiguous, flags.c_contiguous or flags.f_contiguous
+    return array.ndim, order, flags.writeable, flags.aligned
 
 
 def _shape(state: Any) -> tuple:
