@@ -376,6 +376,7 @@ def test_approximations_with_lighter_tails_are_refused(method):
             sa.expectations(fit, target, **QUIET)
 
 
+@pytest.mark.slow
 def test_errors_of_quantiles_of_skewed_quantities():
     """Exponential and beta variables, with secants that may be noise: against exact values."""
     program = """
