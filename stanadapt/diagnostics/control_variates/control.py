@@ -64,16 +64,16 @@ class Reduced(NamedTuple):
     products: np.ndarray
 
 
-class Own(NamedTuple):
-    """Columns of posterior mean zero that belong to functions, made for one fold."""
+class Shared(NamedTuple):
+    """Columns of posterior mean zero that all functions of some quantities use, made for a fold."""
 
-    single: np.ndarray  # one for each function, shape (draw, function)
-    shared: list[Reduced]  # further ones, which other functions of the same quantities use as well
-    among: list[list[np.ndarray]]  # products of these with each other, shape (function,) each
+    columns: list[Reduced]  # one for each quantity, each
+    among: list[list[np.ndarray]]  # products of these with each other, shape (quantity,) each
+    noise: np.ndarray  # share of what they leave that is learned from other chains
 
 
-# (fold) -> own columns of the functions
-MakeOwn = Callable[[int], Own]
+# (fold) -> a further column for each function, shape (draw, function), and the shared ones
+MakeOwn = Callable[[int], tuple[np.ndarray, Shared]]
 
 
 class Controls:
@@ -149,13 +149,12 @@ class Controls:
         cross = sum(self.values[part].T @ values[part] for part in parts) / count
         return Reduced(values, mean, factor.reduce(cross - np.outer(factor.mean, mean)))
 
-    def shared(
-        self, fold: int, columns: list[np.ndarray]
-    ) -> tuple[list[Reduced], list[list[np.ndarray]]]:
-        """Return columns that several functions of the same quantities use, and their products."""
+    def shared(self, fold: int, columns: list[np.ndarray], noise: np.ndarray) -> Shared:
+        """Return columns that several functions of the same quantities use."""
         found = [self.reduced(fold, values) for values in columns]
         parts, count = self.others(fold), self.count(fold)
-        return found, [[_products(a, b, parts, count) for b in found] for a in found]
+        among = [[_products(a, b, parts, count) for b in found] for a in found]
+        return Shared(found, among, noise)
 
     def control(
         self, functions: np.ndarray, make_own: MakeOwn, smooth: bool, apart: bool = False
@@ -176,7 +175,7 @@ class Controls:
         """
         residuals = [np.empty_like(functions) for _ in self.candidates]
         single = np.zeros((len(self.candidates), len(self.folds), functions.shape[1]))
-        sizes = [0.0] * len(self.candidates)
+        sizes, noises = [0.0] * len(self.candidates), [np.zeros(1)] * len(self.candidates)
         # coefficients are learned from values of unit variance, of the type of the columns
         center, scale, kind = functions.mean(axis=0), functions.std(axis=0), self.values.dtype
         scale = np.where(scale > 0.0, scale, 1.0)
@@ -185,13 +184,13 @@ class Controls:
         products = [self.values[fold].T @ scaled[fold] for fold in folds]
         sums = [scaled[fold].sum(axis=0, dtype=float) for fold in folds]  # of all, zero
         for fold, held in enumerate(folds):
-            factor, own = self._factors[fold], make_own(fold)
+            factor, (own, further) = self._factors[fold], make_own(fold)
             parts, count = self.others(fold), self.count(fold)
             mean = -sums[fold] / count
             cross = (sum(products) - products[fold]) / count - np.outer(factor.mean, mean)
             reduced = factor.reduce(cross)
             moments = _Moments.of(
-                Reduced(scaled, mean, reduced), self.reduced(fold, own.single), own, parts, count
+                Reduced(scaled, mean, reduced), self.reduced(fold, own), further, parts, count
             )
             for at, candidate in enumerate(self.candidates):
                 end, left = candidate.end, reduced[: candidate.end]
@@ -201,16 +200,19 @@ class Controls:
                     coefficients = moments.solve(end).T.astype(kind)
                     single[at, fold] = coefficients[0] * scale
                     sizes[at] += len(moments.own)
+                    noises[at] = further.noise
                     for column, b in zip(moments.own, coefficients, strict=True):
                         left = left - column.products[:end] * b
                         explained += column.values[held] * b
                 explained += self.values[held, :end] @ factor.restore(left)
                 residuals[at][held] = functions[held] - explained * scale
-        return self._choose(functions, center, scale, residuals, sizes, single, smooth, apart)
+        return self._choose(
+            functions, center, scale, residuals, sizes, noises, single, smooth, apart
+        )
 
     def _choose(
         self, functions: np.ndarray, center: np.ndarray, scale: np.ndarray,
-        residuals: list[np.ndarray], sizes: list[float],
+        residuals: list[np.ndarray], sizes: list[float], noises: list[np.ndarray],
         single: np.ndarray, smooth: bool, apart: bool,
     ) -> Controlled:  # fmt: skip
         """Choose the candidate with the smallest asymptotic variance, by function."""
@@ -222,7 +224,8 @@ class Controls:
         table = np.empty((1 + len(residuals), count))
         table[0] = crude
         for at, (rest, size) in enumerate(zip(residuals, sizes, strict=True), 1):
-            inflation = 1.0 + size / np.maximum(ess, DRAWS_PER_COLUMN * size)
+            # noise that each of two chains has from the other counts twice in their mean
+            inflation = 1.0 + size / np.maximum(ess, DRAWS_PER_COLUMN * size) + noises[at - 1]
             table[at] = asymptotic_variance(rest.reshape(shape), apart) * inflation
         # heavy residuals hide a part of their variance: judge those of the best, until they stay so
         judged, every = np.zeros(table.shape, bool), np.arange(count)
@@ -269,11 +272,11 @@ class _Moments(NamedTuple):
 
     @classmethod
     def of(
-        cls, functions: Reduced, single: Reduced, own: Own, parts: list[slice], count: int
+        cls, functions: Reduced, own: Reduced, further: Shared, parts: list[slice], count: int
     ) -> "_Moments":
-        columns = [single, *own.shared]
-        first = [_products(single, column, parts, count) for column in columns]
-        rows = zip(first[1:], own.among, strict=True)
+        columns = [own, *further.columns]
+        first = [_products(own, column, parts, count) for column in columns]
+        rows = zip(first[1:], further.among, strict=True)
         among = np.moveaxis(np.array([first, *([new, *row] for new, row in rows)]), 2, 0)
         along = np.stack([_products(a, functions, parts, count) for a in columns], axis=1)
         return cls(functions, columns, among, along)

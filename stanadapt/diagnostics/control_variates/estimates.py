@@ -11,8 +11,7 @@ from stanadapt.diagnostics.control_variates.control import (
     PROBES,
     Controlled,
     Controls,
-    Own,
-    Reduced,
+    Shared,
     asymptotic_variance,
     folds_of,
     moments_of_others,
@@ -177,7 +176,6 @@ class Batch:
         # a column that has no variance would look good by chance; those of all folds are alike
         bounded = self._folds[0].bounded if fold else [_bounded(x) for x in (at.s, *powers)]
         powers = [x * b for x, b in zip(powers, bounded[1:], strict=True)]
-        shared, among = controls.shared(fold, powers)
         outside = (self._order < held.start) | (self._order >= held.stop)
         by_x = self._order.T[outside.T].reshape(self.x.shape[1], -1).T
         by_y, other = by_x.copy(), followed == 0  # y increases with a coordinate that x follows
@@ -188,7 +186,13 @@ class Batch:
         # tails of columns of indicators are no heavier than those of the derivative
         steps = direction.StepParts.of(at)
         places = direction.Places.of(at.y, by_y)
-        return _Fold(at, shared, among, bounded, places, sorted_x, ~other, steps)
+        # for a Gaussian, y + s is but the noise of the field, which pairs of order 2 would explain
+        noise = np.zeros(len(followed))
+        if not draws.columns.all_pairs:
+            share = draws.positions.shape[1] / len(learned.rows)
+            noise = np.minimum(share / np.maximum(np.var(at.y + at.s, axis=0), 1e-300), 1.0)
+        shared = controls.shared(fold, powers, noise)
+        return _Fold(at, shared, bounded, places, sorted_x, ~other, steps)
 
     def expectations(self, functions: np.ndarray, apart: bool = False) -> Controlled:
         """Estimate the expectation of one function of each quantity, shape (draw, quantity).
@@ -197,12 +201,12 @@ class Batch:
         """
         bounded: list[np.ndarray] = []
 
-        def own(fold: int) -> Own:
+        def own(fold: int) -> tuple[np.ndarray, Shared]:
             seen = self._folds[fold]
             columns = direction.smooth_columns(seen.at.s, seen.places, functions)
             if not fold:
                 bounded[:] = [_bounded(columns)]
-            return Own(columns * bounded[0], seen.shared, seen.among)
+            return columns * bounded[0], seen.shared
 
         found = self._draws.controls.control(functions, own, smooth=True, apart=apart)
         return self._weighted(found, functions)
@@ -232,12 +236,10 @@ class Batch:
     def probabilities(self, thresholds: np.ndarray) -> Controlled:
         """Estimate P(x <= threshold), for one threshold of each quantity."""
 
-        def own(fold: int) -> Own:
+        def own(fold: int) -> tuple[np.ndarray, Shared]:
             seen = self._folds[fold]
             others = below.sum(axis=0) - below[self._draws.controls.folds[fold]].sum(axis=0)
-            return Own(
-                seen.step(thresholds, others.astype(int), slice(None)), seen.shared, seen.among
-            )
+            return seen.step(thresholds, others.astype(int), slice(None)), seen.shared
 
         below = (self.x <= thresholds).astype(float)
         found = self._draws.controls.control(below, own, smooth=False)
@@ -309,8 +311,7 @@ class _Fold(NamedTuple):
     """What a fold learns of some quantities from the draws of the others."""
 
     at: direction.Along
-    shared: list[Reduced]  # columns of powers, and products among them
-    among: list[list[np.ndarray]]
+    shared: Shared  # columns of powers
     bounded: list[np.ndarray]  # whether columns made of `at.s`, and of powers, have a variance
     places: direction.Places
     sorted_x: np.ndarray  # values of the quantities in increasing order, of these draws

@@ -36,6 +36,7 @@ class Columns(NamedTuple):
 
     values: np.ndarray  # shape (draw, column)
     ends: tuple[int, ...]  # numbers of columns up to order 1, 2, 3, as far as there is room
+    all_pairs: bool = True  # of order 2
 
 
 def stein_columns(z: np.ndarray, s: np.ndarray, learning: int) -> Columns:
@@ -64,7 +65,7 @@ def stein_columns(z: np.ndarray, s: np.ndarray, learning: int) -> Columns:
         parts.append(second_order(z, s, *screened_pairs(z, s, count)))
     kept = [part[tail_shape(part.T) < NO_VARIANCE] for part in parts]
     ends = tuple(int(end) for end in np.cumsum([len(part) for part in kept]))
-    return Columns(np.concatenate(kept).T, ends)
+    return Columns(np.concatenate(kept).T, ends, dim + pairs <= budget)
 
 
 def whitened(positions: np.ndarray, gradients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -172,6 +172,20 @@ def test_noise_is_not_learned_from_the_draws_that_it_is_taken_from():
     assert (found.order == 0).mean() > 0.9
 
 
+def test_noise_that_chains_have_from_each_other_counts_twice():
+    """With 60 parameters there is no room for the pairs that would explain it."""
+    step = np.eye(60) - 0.7 * np.eye(60, k=-1)  # each depends on the one before
+    turn, z = np.linalg.inv(step), []
+    sd = np.sqrt((turn**2).sum(axis=1))
+    for seed in range(4):
+        noise = np.random.default_rng(seed).normal(size=(4, 500, 60))
+        x = noise @ turn.T
+        ((_, batch),) = Draws(x, -noise @ step).batches({str(j): x[..., j] for j in range(60)})
+        sds = batch.means_and_sds()[1]
+        z.append((sds.value - sd) / sds.error)
+    assert 0.5 < np.mean(np.square(z)) < 1.35
+
+
 def funnel(rng):
     """Draws of a funnel: four variables with the standard deviation exp(v); and gradients."""
     v, x = rng.normal(0, 1.5, (4, 250, 1)), rng.normal(size=(4, 250, 4))
