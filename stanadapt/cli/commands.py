@@ -64,7 +64,7 @@ class LazyCommand(TyperCommand):
         return typer.main.get_command(alone)
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """Return the context of the command itself; say what a word of another package is here."""
+        """Return the context of the command itself; translate words of other packages."""
         try:
             return self.load().make_context(*arguments, **options)
         except Exception as error:

@@ -236,7 +236,7 @@ def _is_alike(old: Any, new: Any) -> bool:
 
 
 def _layout(array: np.ndarray) -> tuple:
-    """What Numba's type of an array depends on beside its numbers: not whether it is a view."""
+    """Return all but the numbers that decides on Numba's type: a view has the same."""
     flags = array.flags
     order = flags.c_contiguous, flags.c_contiguous or flags.f_contiguous
     return array.ndim, order, flags.writeable, flags.aligned
