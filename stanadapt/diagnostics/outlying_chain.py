@@ -23,7 +23,9 @@ def outlying_chain(draws: np.ndarray, r_hat: float) -> int | None:
     if len(draws) < 3 or not np.isfinite(r_hat):
         return None
     if len(draws) >= MANY_CHAINS:
-        return lone_chain(draws)
+        lone = lone_chain(draws)
+        several = lone is not None and lone_chain(np.delete(draws, lone, axis=0)) is not None
+        return None if several else lone
     chain = _outlier_by_mean(draws)
     return _outlier_by_r_hat(draws, r_hat) if chain is None else chain
 

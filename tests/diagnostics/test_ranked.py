@@ -118,4 +118,5 @@ def test_nested_r_hat_of_many_short_chains():
         assert nested(planted) > 1.015
     assert nested(lone) > 1.05
     assert outlying_chain(lone, nested(lone)) == 77
-    assert outlying_chain(fine, 1.02) is None
+    several = fine + 6.0 * (np.arange(256) % 9 == 0)[:, None]
+    assert outlying_chain(fine, 1.02) is outlying_chain(several, 1.3) is None
