@@ -16,6 +16,7 @@ from stanadapt.cli import options, terminal
 from stanadapt.cli.options import options_of
 from stanadapt.cli.signature import Given, Option, command
 from stanadapt.diagnostics.compare import compare as compare_fits
+from stanadapt.diagnostics.compare import require_budget
 from stanadapt.diagnostics.summary import summary
 from stanadapt.errors import Message, StanadaptError, require_whole, warn
 from stanadapt.runs.choose_sampler import AUTO, require_sampler
@@ -104,6 +105,7 @@ def compare(
     for name in names:
         require_sampler(name, **chosen[name])
     require_plan(**plan)
+    require_budget(measured["budget"])
     nuts = _name_of_nuts(plan["engine"], names)
     flags = {"float32": float32 or None, "estimates": estimates or None}
     _require_repeatable(repeats, more, budget=measured["budget"], **flags)

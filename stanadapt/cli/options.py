@@ -66,8 +66,8 @@ def load_sampler(path: Path | None) -> Path | None:
     if not path.is_file():
         raise typer.BadParameter(f"there is no file {path}.")
     spec, before = spec_from_file_location(path.stem, path), {*map(id, registered().values())}
-    assert spec is not None
-    assert spec.loader is not None
+    if spec is None or spec.loader is None:
+        raise typer.BadParameter(f"{path} is not a Python file: its name must end in .py.")
     module = sys.modules[path.stem] = module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

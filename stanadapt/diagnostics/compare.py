@@ -180,6 +180,7 @@ def compare(
 
     """
     require_comparable(fits, baseline)
+    require_budget(budget)
     wanted = counted_variables(fits, var_names)
     baseline = _default_baseline(fits) if baseline is None else baseline
     columns = {name: results.columns(fit, wanted=wanted) for name, fit in fits.items()}
@@ -355,16 +356,20 @@ def _describe_trajectory(name: str, fit: Fit) -> Message | None:
     )
 
 
+def require_budget(budget: Any) -> None:
+    """Raise StanadaptError unless it is a cost that `compare` knows, or None."""
+    if budget is not None and not is_one_of(budget, {"seconds", "gradients"}):
+        raise StanadaptError(
+            "unknown_budget", f"budget must be seconds or gradients, got {budget!r}."
+        )
+
+
 def _add_budget(table: pd.DataFrame, budget: str) -> None:
     """Add the smallest bulk ESS at the cost of the cheapest fit."""
     costs = {
         "seconds": table["seconds_warmup"] + table["seconds_sampling"],
         "gradients": table["gradients"] + table["densities"],
     }
-    if not is_one_of(budget, costs.keys()):
-        raise StanadaptError(
-            "unknown_budget", f"budget must be seconds or gradients, got {budget!r}."
-        )
     cost = costs[budget].where(costs[budget] > 0.0)
     if cost.isna().all():
         raise StanadaptError("cost_not_recorded", f"No fit records its {budget}: leave out budget.")

@@ -82,8 +82,8 @@ def make_plan(
     else:
         parallel = require_whole("parallel_chains", parallel_chains, 1)
     iter_warmup = require_whole("iter_warmup", iter_warmup, 0)
+    thin = require_whole("thin", thin, 1)  # first: it may stand for iter_sampling
     iter_sampling = require_whole("iter_sampling", iter_sampling, 1)
-    thin = require_whole("thin", thin, 1)
     if thin > iter_sampling:
         raise StanadaptError(
             "out_of_range",

@@ -50,6 +50,8 @@ def test_files_of_samplers_that_cannot_be_used(tmp_path):
     (tmp_path / "broken_sampler.py").write_text("1 / 0")
     printed = call("samplers", "--sampler-file", tmp_path / "broken_sampler.py", status=2)
     assert "ZeroDivisionError" in printed
+    (tmp_path / "none.txt").write_text("x = 1")
+    assert "end in .py" in call("samplers", "--sampler-file", tmp_path / "none.txt", status=2)
     (tmp_path / "none.py").write_text("x = 1")
     printed = call("samplers", "--sampler-file", tmp_path / "none.py", status=2)
     assert "registers no sampler" in printed
