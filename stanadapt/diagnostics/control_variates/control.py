@@ -69,7 +69,7 @@ class Shared(NamedTuple):
 
     columns: list[Reduced]  # one for each quantity, each
     among: list[list[np.ndarray]]  # products of these with each other, shape (quantity,) each
-    noise: np.ndarray  # share of what they leave that is learned from other chains
+    noise: np.ndarray  # share of the residuals that is learned from other chains
 
 
 # (fold) -> a further column for each function, shape (draw, function), and the shared ones
