@@ -22,7 +22,7 @@ os.environ["PYTHONWARNINGS"] = "ignore::FutureWarning,ignore::DeprecationWarning
 
 project, author, copyright = package, "The stanadapt developers", "The stanadapt developers"
 extensions = ["myst_nb"]
-exclude_patterns = ["_static"]
+exclude_patterns = ["_static", "benchmarks/expectations.md"]  # a part of a page
 smartquotes_action = "qe"  # two hyphens begin an option, they are not a dash
 
 html_theme = "sphinx_book_theme"

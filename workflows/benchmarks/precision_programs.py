@@ -2,7 +2,8 @@
 
 A hierarchy of growth curves (30 rats with five weights each, simulated), a regression with a
 horseshoe prior, a Cauchy distribution, two modes, a Gaussian of 100 dimensions with unequal scales,
-posteriors with densities that do not vanish at a declared bound, and a t and a gamma variable.
+posteriors with densities that do not vanish at a declared bound, a t and a gamma variable, and a
+hidden Markov model of two states (100 observations, simulated).
 """
 
 import numpy as np
@@ -53,6 +54,22 @@ T_AND_GAMMA = """
 parameters { real x; real<lower=0> s; }
 model { x ~ student_t(9, 3, 2); s ~ gamma(9, 3); }
 """
+HIDDEN_MARKOV = """
+data { int n; vector[n] y; }
+parameters { array[2] simplex[2] move; positive_ordered[2] level; }
+model {
+  vector[2] at = [normal_lpdf(y[1] | level[1], 1), normal_lpdf(y[1] | level[2], 1)]';
+  level ~ normal([3, 10]', 1);
+  for (t in 2:n) {
+    vector[2] next;
+    for (k in 1:2)
+      next[k] = log_sum_exp(at[1] + log(move[1, k]), at[2] + log(move[2, k]))
+                + normal_lpdf(y[t] | level[k], 1);
+    at = next;
+  }
+  target += log_sum_exp(at);
+}
+"""
 
 
 def _rats():
@@ -69,6 +86,14 @@ def _horseshoe():
     return {"n": 60, "d": 8, "x": x.tolist(), "y": y.tolist()}
 
 
+def _hidden_markov():
+    rng, state, y = np.random.default_rng(3), 0, []
+    for _ in range(100):
+        y.append(rng.normal((3.0, 9.0)[state], 1.0))
+        state = int(rng.random() < (0.3, 0.8)[state])
+    return {"n": 100, "y": y}
+
+
 PROGRAMS = {
     "rats": (RATS, _rats),
     "small_horseshoe": (HORSESHOE, _horseshoe),
@@ -77,6 +102,7 @@ PROGRAMS = {
     "gaussian_100": (GAUSSIAN, lambda: {"d": 100}),
     "at_a_bound": (AT_A_BOUND, dict),
     "t_and_gamma": (T_AND_GAMMA, dict),
+    "hidden_markov": (HIDDEN_MARKOV, _hidden_markov),
 }
 
 
