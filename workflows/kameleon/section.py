@@ -1,5 +1,6 @@
 """Sejdinovic et al. (2014), Kernel Adaptive Metropolis-Hastings, on the page of reproductions."""
 
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -78,7 +79,8 @@ def section() -> Section:
     """Return tables, figures and items."""
     found = runs("kameleon")
     rows = joined(found, "synthetic_chains")
-    tables = [_table(rows, name) for name in TARGETS] if len(rows) else []
+    notes = [note for run in found for note in run.made["settings"].get("notes", ())]
+    tables = [_table(rows, name, notes) for name in TARGETS] if len(rows) else []
     if len(rows):
         tables.append(_claims(rows))
     figures = _figures(rows)
@@ -104,7 +106,7 @@ def norm_of(rows: pd.DataFrame, target: str, method: str) -> Comparison:
     return compare_with_spread(lines["norm"], published)
 
 
-def _table(rows: pd.DataFrame, target: str) -> TableOfResults:
+def _table(rows: pd.DataFrame, target: str, notes: list[str]) -> TableOfResults:
     cells, classes, sentences = [], [], []
     for method in rows["method"].unique():
         lines = rows[(rows["target"] == target) & (rows["method"] == method)]
@@ -129,12 +131,15 @@ def _table(rows: pd.DataFrame, target: str) -> TableOfResults:
         "µs / iteration", "allowed", "row",
     )  # fmt: skip
     text = markdown.table(header, cells)
-    sentences += [f"- {verdict}" for verdict in _own_limits(rows, target)]
+    sentences += [f"- {verdict}" for verdict in _own_limits(rows, target, notes)]
     return TableOfResults(TARGETS[target], "\n\n".join([text, "\n".join(sentences)]), classes)
 
 
-def _own_limits(rows: pd.DataFrame, target: str) -> list[str]:
-    """Say where our own limits of this study do not hold, and what the worst chain did."""
+def _own_limits(rows: pd.DataFrame, target: str, notes: list[str]) -> list[str]:
+    """Say where our own limits of this study do not hold, and what the worst chain did.
+
+    The notes are those of the runs, which hold what verdicts said.
+    """
     found = [text for text in verdicts(summary(rows[rows["target"] == target])) if "NOT" in text]
     for method, lines in rows[rows["target"] == target].groupby("method", sort=False):
         far = lines[lines["norm"] > FAR * lines["norm"].median()]
@@ -144,6 +149,8 @@ def _own_limits(rows: pd.DataFrame, target: str) -> list[str]:
                 f"{', '.join(f'{norm:.1f}' for norm in far['norm'])} where the median is "
                 f"{lines['norm'].median():.2f}."
             )
+            said = re.compile(rf"{target} {method}: (R-hat of .*?)(?: Lengthen| Run longer|$)")
+            found += [f"{method}, verdict on a run: {s[1]}" for s in map(said.match, notes) if s]
     return found
 
 
