@@ -137,9 +137,9 @@ def _table(rows: pd.DataFrame, target: str, notes: list[str]) -> TableOfResults:
 
 
 def _own_limits(rows: pd.DataFrame, target: str, notes: list[str]) -> list[str]:
-    """Say where our own limits of this study do not hold, and what the worst chain did.
+    """Say where our own limits of this study do not hold, and which chains went far off.
 
-    The notes are those of the runs, which hold what verdicts said.
+    The notes are those of the runs, with the reasons of verdicts.
     """
     found = [text for text in verdicts(summary(rows[rows["target"] == target])) if "NOT" in text]
     for method, lines in rows[rows["target"] == target].groupby("method", sort=False):

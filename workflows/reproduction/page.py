@@ -87,7 +87,7 @@ def _items(section: Section) -> str:
         [str(item.number), item.item, item.status, item.where or "–", item.reason or "–"]
         for item in section.items
     ]
-    header = ["#", "item", "status", "where", "what is different"]
+    header = ["#", "item", "status", "where", "differences"]
     return markdown.table(header, rows)
 
 
