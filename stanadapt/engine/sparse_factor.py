@@ -22,8 +22,9 @@ from scipy import linalg, sparse
 from stanadapt.engine.compiled.jit import jit
 
 NUMBER, INVERSE, BAND = 0, 1, 2
-# nodes with more neighbors than this, and this many times the median, come last
-HEAVY, HEAVY_TIMES = 8, 4.0
+# nodes with more neighbors than this, and this many times the median, come last, unless they are a
+# larger share of all
+HEAVY, HEAVY_TIMES, HEAVY_SHARE = 8, 4.0, 0.25
 # band and last rows beyond which products take longer than most densities
 LARGEST_WIDTH = 200
 # which product `over_rows` computes
@@ -37,6 +38,7 @@ def narrow_order(pattern: sparse.csr_array) -> tuple[np.ndarray, int]:
     """
     degree = np.diff(pattern.indptr)
     heavy = degree > max(HEAVY, HEAVY_TIMES * float(np.median(degree)))
+    heavy &= heavy.mean() <= HEAVY_SHARE
     light, last = np.flatnonzero(~heavy), np.flatnonzero(heavy)
     graph = sparse.csr_matrix(pattern[light][:, light])
     ordered = sparse.csgraph.reverse_cuthill_mckee(graph, symmetric_mode=True)

@@ -23,6 +23,7 @@ from stanadapt.engine.starts import Cost
 from stanadapt.engine.warmup import NO_BOUNDS
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.samplers.whitened.block_structure import MOST_COORDINATES
+from stanadapt.samplers.whitened.sparse_block import MOST_BOUNDED, MOST_IN_SPARSE_BLOCK
 from stanadapt.targets.declared_bounds import declared_bounds
 from stanadapt.targets.target import Samplable
 
@@ -70,7 +71,9 @@ def bounds_for(target: Samplable, sampler: Sampler) -> np.ndarray:
     learns = sampler.warmup is not None and sampler.warmup.for_scales is not None
     if not (learns and target.moves_parameters):
         return NO_BOUNDS
-    return declared_bounds(target.target, with_ends=target.dim <= MOST_COORDINATES)
+    few, possible = target.dim <= MOST_COORDINATES, target.dim <= MOST_IN_SPARSE_BLOCK
+    most = np.inf if few else MOST_BOUNDED if possible else -1
+    return declared_bounds(target.target, most_ends=most)
 
 
 class Randomness(NamedTuple):

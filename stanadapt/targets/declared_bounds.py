@@ -11,22 +11,23 @@ CORRELATION, AT_BOUND = (2.0, -1.0, 2.0), 37.0
 COLUMNS = 4
 
 
-def declared_bounds(target: Target, *, with_ends: bool = True) -> np.ndarray:
+def declared_bounds(target: Target, *, most_ends: float = np.inf) -> np.ndarray:
     """Return a row for each coordinate with bounds: its number, slope, lower bound and width.
 
     The value is lower + width / (1 + exp(-slope z)) of a coordinate z with two bounds; with one,
-    the last three are 0, and in any case without `with_ends`, which take long for many coordinates.
+    the last three are 0, and in any case if more than `most_ends` have two: to see all would take
+    long.
     """
     zero, rows = np.zeros(target.dim), []
     declared = {one.name: one for one in target.declared_parameters}
     try:
-        elements = target.elements(zero) if with_ends else {}
-        for i, coordinate in enumerate(target.coordinates):
-            one = declared.get(coordinate.variable)
+        kinds = [declared.get(coordinate.variable) for coordinate in target.coordinates]
+        two = [one is not None and None not in (one.lower, one.upper) for one in kinds]
+        elements = target.elements(zero) if sum(two) <= most_ends else {}
+        for i, (coordinate, one) in enumerate(zip(target.coordinates, kinds, strict=True)):
             if one is None:
                 continue
-            two = one.lower is not None and one.upper is not None
-            if two and coordinate.name in elements:
+            if two[i] and coordinate.name in elements:
                 ends = []
                 for at in (-AT_BOUND, AT_BOUND):
                     position = zero.copy()

@@ -37,6 +37,9 @@ ASYMMETRY, WHOLE, NEGATIVE = 1e-5, 1e-6, (-1e-6, -1e-13)
 DEFINITE, DEFINITE_ROWS, BEYOND, POSITIONS = 0.98, 0.99, 3.0, 400
 # coordinates up to which a search is affordable, and the fewest members of a block
 MOST_COORDINATES, LEAST_MEMBERS = 160, 2
+# multiplications of a Cholesky factor beyond which gradients take too long: as many as those of a
+# full matrix of 180 rows
+MOST_OPERATIONS = 2e6
 
 
 class Block(NamedTuple):
@@ -74,24 +77,24 @@ def find_block(positions: np.ndarray, gradients: np.ndarray, hints: Hints) -> Bl
         fitted = _fit(rows, functions)
         if fitted is None:
             return None
-        block = Block(_assemble(rows, functions, fitted), functions)
-        return block if _is_definite(block.map, x) else None
+        found = assemble(rows, functions, fitted)
+        return Block(found, functions) if found is not None and is_definite(found, x) else None
 
 
 # --- regressions without noise --------------------------------------------------------------------
 
 
-class _Members(NamedTuple):
+class Members(NamedTuple):
     """Members of the block, free coordinates, and A, h and R of each function, in raw units."""
 
     members: np.ndarray
     free: np.ndarray
-    precisions: np.ndarray  # shape (function, member, member)
+    precisions: list[sparse.csr_array]  # of each function, shape (member, member)
     shifts: np.ndarray  # shape (function, member)
     couplings: np.ndarray  # shape (function, member, free)
 
 
-def _fit(rows: Rows, functions: list[Function]) -> _Members | None:
+def _fit(rows: Rows, functions: list[Function]) -> Members | None:
     dim, count = rows.positions.shape[1], len(functions)
     columns = np.setdiff1d(np.arange(dim), hubs_of(functions))
     design = np.concatenate([rows.design(f, columns) for f in functions], axis=1)
@@ -121,10 +124,11 @@ def _fit(rows: Rows, functions: list[Function]) -> _Members | None:
     noise = np.abs(whole) @ np.abs(rows.mean[columns]) + np.abs(raw[:, :, -1])
     shifts = np.where(np.abs(shifts) < WHOLE * noise, 0.0, shifts)
     others = np.setdiff1d(np.arange(len(columns)), exact)
-    precisions = _symmetric(whole[:, :, exact], functions)
-    if precisions is None:
+    matrices = _symmetric(whole[:, :, exact], functions)
+    if matrices is None:
         return None
-    return _Members(columns[exact], columns[others], precisions, shifts, whole[:, :, others])
+    precisions = [sparse.csr_array(matrix) for matrix in matrices]
+    return Members(columns[exact], columns[others], precisions, shifts, whole[:, :, others])
 
 
 def _least_squares(design: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -144,10 +148,8 @@ def _symmetric(precisions: np.ndarray, functions: list[Function]) -> np.ndarray 
     scale = np.abs(out).max(axis=(1, 2), keepdims=True)
     if np.any(np.abs(precisions - out) > ASYMMETRY * scale):
         return None
-    near = np.rint(out)
     varies = np.array([f != () for f in functions])[:, None, None]
-    out = np.where(varies & (np.abs(out - near) < WHOLE * np.maximum(1.0, np.abs(near)))
-                   & (near != 0.0), near, out)  # fmt: skip
+    out = np.where(varies, with_whole_numbers(out), out)
     for matrix, function in zip(out, functions, strict=True):
         on = np.flatnonzero(matrix.any(axis=1))
         if len(on) and all(e or number in (SQUARE, PRECISION) for _, e, number in function):
@@ -157,20 +159,32 @@ def _symmetric(precisions: np.ndarray, functions: list[Function]) -> np.ndarray 
     return out
 
 
+def with_whole_numbers(values: np.ndarray) -> np.ndarray:
+    """Return values, those that are whole numbers up to rounding to the bit."""
+    near = np.rint(values)
+    whole = np.abs(values - near) < WHOLE * np.maximum(1.0, np.abs(near))
+    return np.where(whole & (near != 0.0), near, values)
+
+
 # --- the map --------------------------------------------------------------------------------------
 
 
-def _assemble(rows: Rows, functions: list[Function], parts: _Members) -> BlockMap:
-    """Return the map, with members in an order that keeps the envelope small."""
+def assemble(rows: Rows, functions: list[Function], parts: Members) -> BlockMap | None:
+    """Return the map, with members in an order that keeps the envelope small; None if it is not."""
     members, free, precisions, shifts, couplings = parts
-    pattern = precisions.any(axis=0) | np.eye(len(members), dtype=bool)
-    order, _ = narrow_order(sparse.csr_array(pattern))
-    pattern = pattern[np.ix_(order, order)]
-    first = pattern.argmax(axis=1)
-    lengths = np.arange(len(order)) - first + 1
+    n = len(members)
+    pattern = sparse.csr_array(sum(matrix != 0 for matrix in precisions) + sparse.eye_array(n))
+    order, _ = narrow_order(pattern)
+    lower = [sparse.tril(matrix[order][:, order]).tocoo() for matrix in [pattern, *precisions]]
+    first = np.arange(n)
+    np.minimum.at(first, lower[0].row, lower[0].col)
+    lengths = np.arange(n) - first + 1
     start = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    lower = precisions[:, order][:, :, order]
-    envelope = np.concatenate([lower[:, i, first[i] : i + 1] for i in range(len(order))], axis=1)
+    if np.square(lengths).sum() > MOST_OPERATIONS:
+        return None
+    envelope = np.zeros((len(functions), lengths.sum()))
+    for row, part in zip(envelope, lower[1:], strict=True):
+        row[start[part.row] + part.col - first[part.row]] = part.data
     hubs = hubs_of(functions)
     exponents, powers = (np.zeros((len(functions), len(hubs))) for _ in range(2))
     for k, function in enumerate(functions):
@@ -186,7 +200,7 @@ def _assemble(rows: Rows, functions: list[Function], parts: _Members) -> BlockMa
     )  # fmt: skip
 
 
-def _is_definite(block: BlockMap, x: np.ndarray) -> bool:
+def is_definite(block: BlockMap, x: np.ndarray) -> bool:
     """Whether the precision is positive definite at the rows, and at hubs far beyond."""
     hubs = x[:, block.hubs]
     low, high, sd = hubs.min(axis=0), hubs.max(axis=0), hubs.std(axis=0)

@@ -48,8 +48,8 @@ SCALES, CORRELATIONS = (PRECISION, RECIPROCAL, LINEAR, SQUARE), (LINEAR, SQUARE,
 MOST_FUNCTIONS = 9
 # coordinates tried as hubs: declared with bounds, others, and scales that a correlation may join
 MOST_DECLARED, MOST_OTHERS, MOST_PAIRED = 8, 3, 5
-# the score is the mean log share of the gradients that is left; what a function must gain, and what
-# one may cost that is left out
+# the score is the mean log share of the gradients that is left; the gain that a function must have,
+# and the most that one may cost which is left out
 GAIN, NEEDLESS = 0.05, 0.02
 SMALLEST_SHARE, LARGEST_SHARE = 1e-9, 1.5
 # rows of a regression per column; relative size of a column below which it is not independent
@@ -195,7 +195,7 @@ class _Regression:
 def search_functions(rows: Rows) -> list[Function]:
     """Return the functions that explain the gradients; [()] if none beyond a constant does."""
     now, seen = _Regression(rows, [()]), set()
-    # what was there before was only added to be dropped
+    # functions that were there before were only added to be dropped
     while now.possible and frozenset(now.functions) not in seen:
         seen.add(frozenset(now.functions))
         if len(now.functions) < MOST_FUNCTIONS:
@@ -215,9 +215,11 @@ def _candidates(rows: Rows, now: _Regression) -> list[Function]:
     declared = [k for k in order if k in rows.hints][:MOST_DECLARED]
     others = [k for k in order if k not in rows.hints][:MOST_OTHERS]
     tried: dict[Function, None] = {}
+    # 1 may have been dropped, since it is the prior of a few coordinates alone
+    begun = dict.fromkeys([*now.functions, ()])
     for hub in dict.fromkeys([*hubs_of(now.functions), *declared, *others]):
         for factor in _factors(rows.hints.get(hub), hub):
-            for function in now.functions:
+            for function in begun:
                 product = _times(function, factor)
                 if product is not None and product not in now.functions:
                     tried[product] = None

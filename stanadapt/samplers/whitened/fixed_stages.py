@@ -101,7 +101,7 @@ def learn_from_fixed(settings: Any, progress: Progress, states: States) -> Resul
         step_size = min(step_size, settings.trajectory_length / fixed.n_steps)
         # by the metric with which the window was drawn
         misfit = largest_misfit(progress.learned.metric, *window.pooled)
-        short = misfit > LARGE_MISFIT
+        short = misfit > LARGE_MISFIT and not progress.learned.straightened.block_is_used
     if MANY < dim <= LARGEST_DENSE:
         longer, most_extra = (*windows, max(longer[-1], round(LONG_SHARE * dim))), 1
     if done == len(windows) and short and extra < most_extra:
@@ -172,7 +172,7 @@ def _after_one_step(settings: Any, progress: Progress, reason: str) -> Progress:
     """
     learned, shortest = progress.learned, settings.trajectory_length / 2
     hopeless = learned.divergences or not learned.settled or learned.fixed.n_steps > 1
-    hopeless = hopeless or learned.straightened.distance_before > STRAIGHT_FOR_TWO
+    hopeless = hopeless or learned.straightened.curvature(len(learned.location)) > STRAIGHT_FOR_TWO
     if hopeless or learned.fixed.step_size < shortest:
         return to_nuts(progress, reason)
     target = settings.target_accept
@@ -208,7 +208,8 @@ def learn_from_pilot(settings: Any, progress: Progress, states: States) -> Resul
     )
     acceptance = np.append(fixed.piloted, window.acceptance)
     divergences, continued = learned.divergences + window.divergences, fixed.piloted.size > 0
-    bent = fixed.n_steps == 2 and learned.straightened.distance_before > DOUBTFUL_FOR_TWO
+    far = learned.straightened.curvature(len(learned.location))
+    bent = fixed.n_steps == 2 and far > DOUBTFUL_FOR_TWO
     bent &= learned.earlier is None  # earlier draws were in a neck, if there is one
     many = fixed.n_steps > 1 and window.positions.shape[2] > MANY
     progress = progress.learning(divergences=divergences)

@@ -28,6 +28,12 @@ from stanadapt.samplers.whitened.block_terms import hints_of
 from stanadapt.samplers.whitened.choose_metric import WHILE_TRAVELING
 from stanadapt.samplers.whitened.fisher_metric import fisher_metric, scales_alone
 from stanadapt.samplers.whitened.probes import NO_PROBES, Probes
+from stanadapt.samplers.whitened.sparse_block import (
+    MOST_BOUNDED,
+    MOST_IN_SPARSE_BLOCK,
+    find_sparse_block,
+    places,
+)
 from stanadapt.samplers.whitened.sparse_precision import ask_again, with_precision
 from stanadapt.samplers.whitened.straighten import Straightened, distance_of
 
@@ -47,13 +53,15 @@ def looking(stage: Stage) -> Stage:
 
 def _learn_too(learn: Change, settings: Any, progress: Progress, states: States) -> Result:
     probes = [state.probes.rows for state in states if len(state.probes.rows)]
+    few = len(progress.learned.location) <= MOST_COORDINATES
+    sought = bool(probes) and (few or progress.learned.block_is_sought)
     if probes:
         states = [state._replace(probes=NO_PROBES) for state in states]
-        progress = with_precision(progress, states, probes)
+        progress = progress.learning(block_is_sought=False)
+        progress = progress if sought else with_precision(progress, states, probes)
     progress, states = learn(settings, progress, states)
-    few = len(progress.learned.location) <= MOST_COORDINATES
-    if probes and few and not _has_good_map(progress):
-        return _judge(settings, progress, states, np.concatenate(probes))
+    if sought and not _has_good_map(progress):
+        return _judge(settings, progress, states, probes)
     return ask_if_wanted(settings, progress, ask_again(settings, progress, states))
 
 
@@ -72,27 +80,39 @@ def ask_if_wanted(settings: Any, progress: Progress, states: States) -> Result:
     found, dim = learned.straightened, len(learned.location)
     known = np.isfinite(found.distance_before)
     far = known and _is_far(found.distance_before, found.part) and not _has_good_map(progress)
-    wanted = progress.then == parts.SURVEY or (far and progress.then != END)
-    if not settings.straighten or learned.block_sought or dim > MOST_COORDINATES or not wanted:
+    wanted = progress.then == parts.SURVEY or ((far or learned.linear) and progress.then != END)
+    bounded = progress.bounds[:, 0].astype(int)
+    possible = dim <= MOST_COORDINATES or (
+        dim <= MOST_IN_SPARSE_BLOCK and 0 < len(bounded) <= MOST_BOUNDED
+    )
+    if not settings.straighten or learned.block_sought or not possible or not wanted:
         return progress, states
     x, g = _finite(*make_window(states).pooled)
     if len(x) < 2:
         return progress, states
+    few = dim <= MOST_COORDINATES
+    rows = _places(x, g, progress.used) if few else places(x, g, bounded)
+    count = len(states)
+    return progress.learning(block_is_sought=True), [
+        state._replace(probes=Probes(np.ascontiguousarray(rows[k::count])))
+        for k, state in enumerate(states)
+    ]
+
+
+def _places(x: np.ndarray, g: np.ndarray, seed: int) -> np.ndarray:
+    """Return draws and their gradients, and places around draws, shape (row, 2, dim)."""
+    dim = x.shape[1]
     needed = rows_needed(dim)
     x, g = x[-needed:], g[-needed:]
     with one_blas_thread(), np.errstate(all="ignore"):
         factor = fisher_metric(x, g, np.ones(dim)).factor
-        rng = np.random.default_rng(progress.used)  # of places alone, not of moves
+        rng = np.random.default_rng(seed)  # of places alone, not of moves
         noise = rng.standard_normal((needed - len(x), dim))
-        places = x[rng.integers(len(x), size=len(noise))]
-        places = places + AWAY * noise @ metric_factor.written_out(factor, dim).T
+        around = x[rng.integers(len(x), size=len(noise))]
+        around = around + AWAY * noise @ metric_factor.written_out(factor, dim).T
     rows = np.full((needed, 2, dim), np.nan)
-    rows[: len(x), 0], rows[: len(x), 1], rows[len(x) :, 0] = x, g, places
-    count = len(states)
-    return progress, [
-        state._replace(probes=Probes(np.ascontiguousarray(rows[k::count])))
-        for k, state in enumerate(states)
-    ]
+    rows[: len(x), 0], rows[: len(x), 1], rows[len(x) :, 0] = x, g, around
+    return rows
 
 
 def _finite(x: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -100,16 +120,21 @@ def _finite(x: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return x[usable], g[usable]
 
 
-def _judge(settings: Any, progress: Progress, states: States, probes: np.ndarray) -> Result:
-    """Take the block that these rows show, if any, and begin anew in its coordinates."""
+def _judge(settings: Any, progress: Progress, states: States, probes: list[np.ndarray]) -> Result:
+    """Take the block that rows of all chains show, if any, and begin anew in its coordinates."""
     learned = progress.learned
     before, part = learned.straightened.distance_before, learned.straightened.part
     if not np.isfinite(before):
         before, part = distance_of(*_finite(*make_window(states).pooled))
-        if not _is_far(before, part):
+        if len(learned.location) <= MOST_COORDINATES and not _is_far(before, part):
             return progress, states
     progress = progress.learning(block_sought=True)
-    found = in_block(settings, progress, probes, before, part)
+    rows = np.concatenate(probes)
+    if rows.shape[2] > MOST_COORDINATES:  # in the order in which chains were given them
+        count = len(probes)
+        given = [k + count * np.arange(len(own)) for k, own in enumerate(probes)]
+        rows = rows[np.argsort(np.concatenate(given))]
+    found = in_block(settings, progress, rows, before, part)
     if found is None:
         return progress, states
     window = parts.window_of(found, states)
@@ -127,7 +152,9 @@ def in_block(
     Rows of positions and gradients have shape (row, 2, dim).
     """
     try:
-        block = find_block(rows[:, 0], rows[:, 1], hints_of(progress.bounds))
+        hints = hints_of(progress.bounds)
+        few = rows.shape[2] <= MOST_COORDINATES
+        block = find_block(rows[:, 0], rows[:, 1], hints) if few else find_sparse_block(rows, hints)
     except np.linalg.LinAlgError:  # no convergence
         block = None
     if block is None:

@@ -83,7 +83,8 @@ def find_tails(
     was found before.
     """
     most = min(most, MOST_GRADIENTS)
-    if target.noise_size or target.dim > MOST_COORDINATES or most < rows_needed(target.dim):
+    few = min(target.dim, MOST_COORDINATES)
+    if target.noise_size or (few < target.dim and known is None) or most < rows_needed(few):
         return None
     sizes = results.dataset(fit, "posterior").sizes
     if sizes["draw"] < LEAST_DRAWS or _is_near(results.attribute(fit, "distance_from_gaussian")):

@@ -38,6 +38,8 @@ PLACES, MOST_IN_A_ROW = 96, 24
 # diagonal, elements below the second are rounding errors, and the matrix is symmetric up to the
 # third
 EXACT, NEGLIGIBLE, ASYMMETRY = 1e-7, 1e-7, 1e-5
+# share of the change of a linear gradient by which that of the opposite move may differ from it
+BENT = 1e-6
 # rows that are looked at first, and the share of them that must be exact
 SAMPLE, LEAST_SHARE = 100, 0.8
 # a coordinate is offered to all rows if it is in this share of the sample, and a distance if it is
@@ -59,7 +61,8 @@ def ask_for_precision(settings: Any, progress: Progress, states: States) -> Stat
     scales = learned.metric.scales
     dim = len(scales)
     wanted = dim > MANY and settings.metric == Metric.automatic
-    if not wanted or len(first) != dim or learned.straightened.map_is_used:
+    found = learned.straightened
+    if not wanted or len(first) != dim or found.map_is_used or found.block_is_used:
         return states
     around = learned.location if learned.settled else first
     rng, count = np.random.default_rng(0), -(-PLACES // len(states))
@@ -67,9 +70,10 @@ def ask_for_precision(settings: Any, progress: Progress, states: States) -> Stat
     width[progress.bounds[:, 0].astype(int)] = 0.0
     asked = []
     for state in states:
-        rows = np.full((1 + count, 2, dim), np.nan)
+        rows = np.full((2 + count, 2, dim), np.nan)
         rows[:, 0] = around
-        rows[1:, 0] += width * rng.standard_normal((count, dim))
+        rows[1:-1, 0] += width * rng.standard_normal((count, dim))
+        rows[-1, 0] = 2.0 * rows[0, 0] - rows[1, 0]
         asked.append(state._replace(probes=Probes(rows)))
     return asked
 
@@ -91,8 +95,10 @@ def with_precision(progress: Progress, states: States, probes: Sequence[np.ndarr
     if len(scales) <= MANY:
         return progress
     with np.errstate(all="ignore"):
-        moves = np.concatenate([(rows[1:, 0] - rows[0, 0]) / scales for rows in probes])
-        slopes = np.concatenate([(rows[0, 1] - rows[1:, 1]) * scales for rows in probes])
+        moves = np.concatenate([(rows[1:-1, 0] - rows[0, 0]) / scales for rows in probes])
+        slopes = np.concatenate([(rows[0, 1] - rows[1:-1, 1]) * scales for rows in probes])
+        bent = [bent_share(rows[0, 1] - rows[[1, -1], 1]) for rows in probes]
+    progress = progress.learning(linear=bool(np.mean(bent) <= 1.0 - LEAST_SHARE))
     usable = np.isfinite(moves).all(axis=1) & np.isfinite(slopes).all(axis=1)
     moved = np.flatnonzero(moves.any(axis=0))
     with one_blas_thread():
@@ -111,6 +117,15 @@ def with_precision(progress: Progress, states: States, probes: Sequence[np.ndarr
     )
 
 
+def bent_share(changes: np.ndarray) -> float:
+    """Return in which share of coordinates gradients are not linear.
+
+    `changes` are those of the gradient by a move and its opposite, shape (2, n).
+    """
+    size = np.sqrt(np.square(changes).sum(axis=0))
+    return float(np.mean(~(np.abs(changes.sum(axis=0)) <= BENT * size)))
+
+
 def _among(precision: sparse.csr_array, members: np.ndarray, n: int) -> sparse.csr_array:
     """Return a matrix of these coordinates among all, with ones for the others."""
     found, others = precision.tocoo(), np.setdiff1d(np.arange(n), members)
@@ -120,7 +135,7 @@ def _among(precision: sparse.csr_array, members: np.ndarray, n: int) -> sparse.c
     return sparse.csr_array((values, (rows, columns)), shape=(n, n))
 
 
-class _Entries(NamedTuple):
+class Entries(NamedTuple):
     """Elements of a matrix: rows, columns, values."""
 
     row: np.ndarray
@@ -128,8 +143,10 @@ class _Entries(NamedTuple):
     value: np.ndarray
 
 
-def find_precision(x: np.ndarray, y: np.ndarray) -> sparse.csr_array | None:
-    """Return Q if y = Q x exactly, and all but a few of its rows have few elements.
+def find_precision(
+    x: np.ndarray, y: np.ndarray, most: int = MOST_IN_A_ROW
+) -> sparse.csr_array | None:
+    """Return Q if y = Q x exactly, and all but a few of its rows have `most` elements or fewer.
 
     Parameters
     ----------
@@ -141,7 +158,7 @@ def find_precision(x: np.ndarray, y: np.ndarray) -> sparse.csr_array | None:
     m, n = x.shape
     if m < PLACES // 2 or not n:
         return None
-    most = min(MOST_IN_A_ROW, m // 3)
+    most = min(most, m // 3)
     sample = np.unique(np.linspace(0, n - 1, SAMPLE).round().astype(int))
     found, open_rows = _pursue(x, y, sample, most)
     if len(open_rows) > (1.0 - LEAST_SHARE) * len(sample):
@@ -154,25 +171,25 @@ def find_precision(x: np.ndarray, y: np.ndarray) -> sparse.csr_array | None:
         return None
     pursued, more = _pursue(x, y, rest, most)
     parts.append(pursued)
-    known = _Entries(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+    known = Entries(*(np.concatenate(each) for each in zip(*parts, strict=True)))
     last = np.concatenate([open_rows, more])
     return _symmetric(x, y, known, last) if len(last) <= most else None
 
 
 def _pursue(
     x: np.ndarray, y: np.ndarray, rows: np.ndarray, most: int
-) -> tuple[_Entries, np.ndarray]:
+) -> tuple[Entries, np.ndarray]:
     """Add to each row the coordinate that explains most of the rest, until it is exact.
 
     Returns the elements of exact rows, and the others.
     """
-    parts = [_exact(x, y, rows[:0], rows[:0, None])[0]]
+    parts = [exact_rows(x, y, rows[:0], rows[:0, None])[0]]
     support = rows[:, None]
     size = np.sqrt(np.mean(x**2, axis=0))
     for _ in range(most):
         if not len(rows):
             break
-        found, exact, left = _exact(x, y, rows, support)
+        found, exact, left = exact_rows(x, y, rows, support)
         parts.append(found)
         rows, support, left = rows[~exact], support[~exact], left[~exact]
         best = np.empty(len(rows), int)
@@ -183,12 +200,12 @@ def _pursue(
             np.put_along_axis(scores, support[chunk], 0.0, axis=1)
             best[chunk] = scores.argmax(axis=1)
         support = np.column_stack([support, best])
-    return _Entries(*(np.concatenate(each) for each in zip(*parts, strict=True))), rows
+    return Entries(*(np.concatenate(each) for each in zip(*parts, strict=True))), rows
 
 
 def _guess(
-    x: np.ndarray, y: np.ndarray, rows: np.ndarray, known: _Entries, sampled: int
-) -> tuple[_Entries, np.ndarray]:
+    x: np.ndarray, y: np.ndarray, rows: np.ndarray, known: Entries, sampled: int
+) -> tuple[Entries, np.ndarray]:
     """Find the rows that have elements at the same distances as known ones, or the same columns."""
     n = x.shape[1]
     columns, counts = np.unique(known.column, return_counts=True)
@@ -203,13 +220,13 @@ def _guess(
     if len(distances) + len(common) > len(x) // 2:
         inside[:] = False
     support = np.column_stack([support, np.broadcast_to(common, (len(rows), len(common)))])[inside]
-    found, exact, _ = _exact(x, y, rows[inside], support)
+    found, exact, _ = exact_rows(x, y, rows[inside], support)
     return found, np.concatenate([rows[~inside], rows[inside][~exact]])
 
 
-def _exact(
+def exact_rows(
     x: np.ndarray, y: np.ndarray, rows: np.ndarray, support: np.ndarray
-) -> tuple[_Entries, np.ndarray, np.ndarray]:
+) -> tuple[Entries, np.ndarray, np.ndarray]:
     """Regress rows on coordinates, shape (row, column).
 
     Returns the elements of the rows that are exact, which these are, and the rest, shape (row, m).
@@ -228,12 +245,12 @@ def _exact(
         slopes[chunk] = slope[:, :, 0]
     exact = np.square(left).mean(axis=1) <= EXACT**2 * np.square(y[:, rows]).mean(axis=0)
     row = np.broadcast_to(rows[exact, None], support[exact].shape)
-    kept = _Entries(row.ravel(), support[exact].ravel(), slopes[exact].ravel())
+    kept = Entries(row.ravel(), support[exact].ravel(), slopes[exact].ravel())
     return kept, exact, left
 
 
 def _symmetric(
-    x: np.ndarray, y: np.ndarray, known: _Entries, last: np.ndarray
+    x: np.ndarray, y: np.ndarray, known: Entries, last: np.ndarray
 ) -> sparse.csr_array | None:
     """Return the matrix of known rows, and of the last ones, which follow from symmetry."""
     n = x.shape[1]
@@ -249,7 +266,7 @@ def _symmetric(
             return None
         above = above.tocoo()
         i, j = (each.ravel() for each in np.meshgrid(last, last, indexing="ij"))
-        known = _Entries(
+        known = Entries(
             np.concatenate([known.row, last[above.row], i]),
             np.concatenate([known.column, above.col, j]),
             np.concatenate([known.value, above.data, corner.T.ravel()]),

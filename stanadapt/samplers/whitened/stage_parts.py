@@ -25,7 +25,12 @@ from stanadapt.samplers.whitened.fisher_metric import (
     Metric,
     diagonal_metric,
 )
-from stanadapt.samplers.whitened.straighten import UNCHANGED, Straightened, in_coordinates_of
+from stanadapt.samplers.whitened.straighten import (
+    UNCHANGED,
+    Straightened,
+    apply_map,
+    in_coordinates_of,
+)
 
 FIRST_WINDOW, CLIMB, TRAVEL, SURVEY = "first window", "climb", "travel", "survey"
 EARLIER = "earlier"
@@ -109,7 +114,9 @@ class Learned(NamedTuple):
     nuts: Nuts = Nuts()
     straightened: Straightened = UNCHANGED  # the map, and the distances from a Gaussian
     attempts: int = 0  # searches for a map that were made without one
+    linear: bool = False  # whether gradients are, of many parameters, where bounded ones stay
     block_sought: bool = False  # whether a Gaussian block was searched for
+    block_is_sought: bool = False  # whether the places that chains were given are to show one
     settled: bool = False  # whether TRAVEL ended because the log density had settled
     # of the draws of an earlier fit from which metric and map were first learned
     earlier: Earlier | None = None
@@ -165,13 +172,15 @@ def learn_metric(
     count for the location only.
     """
     former, chains = progress.learned.metric, draws_of(window, left_out)
-    if settings.metric == Metric.automatic:
+    members = progress.learned.straightened.members_of_many(window.positions.shape[2])
+    if settings.metric == Metric.automatic and not len(members):
         metric = choose_metric(former, chains, handicap)
     else:
         positions, gradients = (np.concatenate(arrays) for arrays in zip(*chains, strict=True))
         metric = diagonal_metric(positions, gradients, former.scales)
+        metric.factor[0, members] = 1.0
     location, slope = (rows.mean(axis=0) for rows in window.pooled)
-    if len(location) > MANY:
+    if len(location) > MANY or len(members):
         # of a Gaussian, x + L L^T g is the mean at every draw
         factor = metric_factor.products(metric.factor, len(location))
         location = location + factor.times(factor.transposed_times(slope))
@@ -308,7 +317,11 @@ def _around_mean(learned: Learned, state: Any) -> Any:
     The energy errors of all parameters add up, and those of a Gaussian are most of them.
     """
     position, dim = state.current.position, len(learned.location)
-    if dim <= MANY or as_python(is_used)(learned.straightened.straightening):
+    found = learned.straightened
+    if len(found.members_of_many(dim)):
+        rows = position[None], state.current.gradient[None]
+        position = apply_map(found.straightening, *rows)[0][0]
+    elif dim <= MANY or as_python(is_used)(found.straightening):
         return state
     here = metric_factor.inverse_times_rows(
         learned.metric.factor, (position[:dim] - learned.location)[None]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine import triangular_map
-from stanadapt.engine.block_map import SIZES
+from stanadapt.engine.block_map import SIZES, unpacked
 from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.triangular_map import (
@@ -29,9 +29,15 @@ from stanadapt.engine.triangular_map import (
 )
 from stanadapt.samplers.whitened import conditionals
 from stanadapt.samplers.whitened.block import LOG_DENSITY, Window
+from stanadapt.samplers.whitened.block_structure import MOST_COORDINATES
 from stanadapt.samplers.whitened.choose_metric import LARGEST_COMPOSED, composed_metric
 from stanadapt.samplers.whitened.conditionals import Draws, Fits, join
-from stanadapt.samplers.whitened.fisher_metric import MANY, FisherMetric, fisher_metric
+from stanadapt.samplers.whitened.fisher_metric import (
+    MANY,
+    FisherMetric,
+    diagonal_metric,
+    fisher_metric,
+)
 from stanadapt.samplers.whitened.map_groups import exact_structure
 from stanadapt.samplers.whitened.map_search import Search, in_order, search
 from stanadapt.samplers.whitened.priors import LEAST_MEMBERS, Group
@@ -91,6 +97,16 @@ class Straightened(NamedTuple):
     @property
     def _members(self) -> int:
         return int(self.straightening.block[:SIZES].view(np.int64)[2]) if self.block_is_used else 0
+
+    def members_of_many(self, dim: int) -> np.ndarray:
+        """Return the members of the block if there are too many coordinates to learn from all."""
+        if dim <= MOST_COORDINATES or not self.block_is_used:
+            return np.empty(0, int)
+        return np.array(as_python(unpacked)(self.straightening.block).block)
+
+    def curvature(self, dim: int) -> float:
+        """Return the D that fixed trajectories meet: without a map, or outside of a large block."""
+        return self.distance if len(self.members_of_many(dim)) else self.distance_before
 
     def without_map(self) -> "Straightened":
         """Return the same without the triangular map."""
@@ -153,10 +169,26 @@ def distances(
         return np.maximum(found - noise, 0.0) if noise else found
 
 
-def distance_of(x: np.ndarray, g: np.ndarray) -> tuple[float, float]:
-    """Return D of draws and gradients, shape (m, dim), and the largest part of a coordinate."""
+def parts_of(x: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """Return each coordinate's part of D of draws and gradients, shape (m, dim)."""
     judged = np.arange(len(x)) % 3 == 2
-    parts = distances(no_map(), (x[~judged], g[~judged]), (x[judged], g[judged]))
+    return distances(no_map(), (x[~judged], g[~judged]), (x[judged], g[judged]))
+
+
+def _with_scales_alone(x: np.ndarray, g: np.ndarray) -> np.ndarray:
+    with np.errstate(all="ignore"):
+        metric = diagonal_metric(x, g, np.ones(x.shape[1]))
+        w, b = metric.whiten(x - x.mean(axis=0), g - g.mean(axis=0))
+        return np.nan_to_num(np.mean((w + b) ** 2, axis=0), nan=np.inf)
+
+
+def distance_of(x: np.ndarray, g: np.ndarray) -> tuple[float, float]:
+    """Return D of draws and gradients, shape (m, dim), and the largest part of a coordinate.
+
+    That of many coordinates is the one with scales alone: few draws do not show correlations.
+    """
+    many = x.shape[1] > MOST_COORDINATES
+    parts = _with_scales_alone(x, g) if many else parts_of(x, g)
     return float(parts.mean()), float(parts.max())
 
 
@@ -185,6 +217,8 @@ def straighten(
     block = former.straightening.block
     if not former.block_is_used:
         return _straighten(positions, gradients, former, least, UNRELATED, metric)
+    if len(former.members_of_many(positions.shape[1])):
+        return _measured(positions, gradients, former)
     # in the coordinates of the block, which stays as it is
     x, g, _ = apply_map(no_map(block), positions, gradients)
     inner = former._replace(straightening=former.straightening._replace(block=NO_BLOCK))
@@ -194,6 +228,21 @@ def straighten(
         distance_before=former.distance_before, part=former.part,
         distance=found.distance / (1.0 - former._members / x.shape[1]),
     )  # fmt: skip
+
+
+def _measured(x: np.ndarray, g: np.ndarray, former: Straightened) -> Straightened:
+    """Measure D outside of a large block, without a search for a further map."""
+    usable = np.isfinite(x).all(axis=1) & np.isfinite(g).all(axis=1)
+    x, g = x[usable], g[usable]
+    if len(x) < LEAST_DRAWS:
+        return former._replace(distance=np.inf)
+    before, part = distance_of(x, g)
+    y, slopes, _ = apply_map(no_map(former.straightening.block), x, g)
+    others = np.delete(np.arange(x.shape[1]), former.members_of_many(x.shape[1]))
+    parts = np.sort(parts_of(y[:, others], slopes[:, others]))
+    return former._replace(
+        distance_before=before, part=part, distance=float(parts.mean()), second=float(parts[-2:][0])
+    )
 
 
 def _straighten(
@@ -210,7 +259,8 @@ def _straighten(
         last = [values[3 * len(values) // 4 :] - values.mean(axis=0) for values in (x, g)]
         near = np.mean(np.add(*metric.whiten(*last)) ** 2, axis=0)
         if near.mean() < least and near.max() < UNRELATED:
-            return Straightened(nothing, (), float(near.mean()), float(near.mean()))
+            near_part, distance = float(near.max()), float(near.mean())
+            return Straightened(nothing, (), distance, distance, part=near_part)
     parts = _thirds(x, g)
     learned = np.concatenate([parts[0][0], parts[1][0]]), np.concatenate([parts[0][1], parts[1][1]])
     judged = parts[2]

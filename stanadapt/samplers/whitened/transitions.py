@@ -25,7 +25,10 @@ def learn_metric(settings: Any, progress: Progress, window: Window) -> Progress:
     progress = parts.learn_metric(settings, progress, window, LATER)
     if progress.stage != parts.NUTS_METRIC:
         return progress
-    return progress.learning(metric=for_nuts(progress.learned.metric, window))
+    metric = for_nuts(progress.learned.metric, window)
+    members = progress.learned.straightened.members_of_many(window.positions.shape[2])
+    metric.factor[0, members] = 1.0
+    return progress.learning(metric=metric)
 
 
 def for_nuts(metric: FisherMetric, window: Window) -> FisherMetric:

@@ -1,0 +1,226 @@
+"""The exact Gaussian block of many parameters, read from a thousand gradients.
+
+`block_structure` regresses each gradient on all coordinates times each function of the hubs. Where
+there are many, each depends on few: the states of a time series, or effects and their means. So
+gradients are computed at three sets of places:
+
+1. Coordinates that are declared with bounds, among which are the hubs, stay, and all others move.
+   This gives the precision matrix at one place, and so the neighbors of each coordinate
+   (`sparse_precision`).
+2. These and some others, a slice, move, and all the rest stay. A slice of a conditionally Gaussian
+   posterior is one of few coordinates, whose functions of the hubs `block_terms` finds.
+3. All move. The gradient of each coordinate is regressed on its neighbors and a constant, times
+   these functions: this is exact, for all of them, or there is no block.
+
+A row of a coordinate with many neighbors, such as a mean, follows from those of these, by symmetry.
+"""
+
+import numpy as np
+from scipy import sparse
+
+from stanadapt.engine.one_blas_thread import one_blas_thread
+from stanadapt.samplers.whitened.block_structure import (
+    ASYMMETRY,
+    EXACT,
+    NEGLIGIBLE,
+    WHOLE,
+    Block,
+    Members,
+    assemble,
+    is_definite,
+    with_whole_numbers,
+)
+from stanadapt.samplers.whitened.block_terms import (
+    Function,
+    Hints,
+    Rows,
+    hubs_of,
+    search_functions,
+)
+from stanadapt.samplers.whitened.sparse_precision import (
+    LEAST_SHARE,
+    MOST_IN_A_ROW,
+    Entries,
+    bent_share,
+    exact_rows,
+    find_precision,
+)
+
+# coordinates up to which this is tried, and those with bounds
+MOST_IN_SPARSE_BLOCK, MOST_BOUNDED = 5000, 12
+# gradients of the sets, and further ones of draws in the third; and how far bounded coordinates
+# move, the logs of scales for example: if they move less, functions of them are much alike
+FIRST, SECOND, THIRD, OF_DRAWS, AWAY = 240, 640, 256, 64, 0.8
+# pairs of a slice, and the most neighbors of a coordinate that is found by itself
+SPOTS, MOST_NEIGHBORS = 16, 40
+ROWS_PER_COLUMN = 1.2  # gradients per column of a regression
+
+
+def places(x: np.ndarray, g: np.ndarray, bounded: np.ndarray) -> np.ndarray:
+    """Return places, with gradients that are due (NaN) or those of draws, shape (row, 2, dim).
+
+    Parameters
+    ----------
+    x, g
+        Draws and their gradients, shape (m, dim).
+    bounded
+        Numbers of the coordinates that are declared with bounds.
+
+    """
+    m, dim = x.shape
+    rng, sd, chosen = np.random.default_rng(m), x.std(axis=0), _slice(dim, bounded)
+    sd[~(sd > 0.0)] = 1.0
+    from_middle = (x - np.median(x, axis=0))[:, bounded] / sd[bounded]
+    middle = x[np.argmin(np.square(from_middle).sum(axis=1))]
+    sd[bounded] = AWAY
+    alone, beside = np.ones(dim), np.zeros(dim)
+    alone[bounded], beside[chosen] = 0.0, 1.0
+    count = FIRST, SECOND, THIRD
+    first, second, third = (rng.standard_normal((each, dim)) * sd for each in count)
+    first[0], first[2] = 0.0, -first[1]
+    third += x[rng.integers(m, size=THIRD)]
+    kept = min(m, OF_DRAWS)
+    rows = np.full((sum(count) + kept, 2, dim), np.nan)
+    rows[:, 0] = np.concatenate(
+        [middle + alone * first, middle + beside * second, third, x[-kept:]]
+    )
+    rows[-kept:, 1] = g[-kept:]
+    return rows
+
+
+def _slice(dim: int, bounded: np.ndarray) -> np.ndarray:
+    """Return bounded coordinates and some pairs of others, from first to last."""
+    others = np.setdiff1d(np.arange(dim), bounded)
+    spots = np.linspace(0, len(others) - 2, SPOTS).round().astype(int)
+    return np.union1d(others[np.union1d(spots, spots + 1)], bounded)
+
+
+def find_sparse_block(rows: np.ndarray, hints: Hints) -> Block | None:
+    """Return the exact block of a posterior of many parameters, if it has one.
+
+    Parameters
+    ----------
+    rows
+        Places and their gradients, shape (row, 2, dim), in the order of `places`.
+    hints
+        Coordinates that are declared with bounds; see `block_terms`.
+
+    """
+    dim, bounded = rows.shape[2], np.array(sorted(hints))
+    members, chosen = np.setdiff1d(np.arange(dim), bounded), _slice(dim, bounded)
+    first, second, third = np.split(rows, [FIRST, FIRST + SECOND])
+    second, third = (part[np.isfinite(part).all(axis=(1, 2))] for part in (second, third))
+    with one_blas_thread(), np.errstate(all="ignore"):
+        pattern = _pattern(first[:, :, members])
+        if pattern is None or min(len(second), len(third)) < THIRD // 2:
+            return None
+        known = {row: hints[j] for row, j in enumerate(chosen.tolist()) if j in hints}
+        sliced = Rows.standardize(second[:, 0, chosen], second[:, 1, chosen], known)
+        functions: list[Function] = [
+            tuple((int(chosen[hub]), kind, number) for hub, kind, number in function)
+            for function in search_functions(sliced)
+        ]
+        if functions == [()] or not np.isin(hubs_of(functions), bounded).all():
+            return None
+        whole = Rows.standardize(third[:, 0], third[:, 1], hints)
+        fitted = _fit(whole, functions, members, pattern)
+        found = None if fitted is None else assemble(whole, functions, fitted)
+        exact = found is not None and is_definite(found, third[:, 0])
+        return Block(found, functions) if found is not None and exact else None
+
+
+def _pattern(rows: np.ndarray) -> sparse.csr_array | None:
+    """Return the precision matrix where bounded coordinates stay, of moves in units of their sd."""
+    moves, slopes = rows[1:, 0] - rows[0, 0], rows[0, 1] - rows[1:, 1]
+    sd = moves.std(axis=0)
+    moves, slopes = moves / sd, slopes * sd
+    usable = np.isfinite(slopes).all(axis=1)
+    if bent_share(slopes[:2]) > 1.0 - LEAST_SHARE:
+        return None
+    return find_precision(moves[usable], slopes[usable], MOST_NEIGHBORS)
+
+
+def _fit(
+    rows: Rows, functions: list[Function], members: np.ndarray, pattern: sparse.csr_array
+) -> Members | None:
+    """Return the matrices of all functions, in raw units, if every row is exact."""
+    n, count, m = len(members), len(functions), len(rows.positions)
+    columns = np.concatenate([rows.design(f, members) for f in functions], axis=1)
+    y = rows.gradients[:, members] * rows.weights[:, None]
+    degree = np.diff(pattern.indptr)
+    last = np.flatnonzero(count * (degree + 1) * ROWS_PER_COLUMN > m)
+    if len(last) > MOST_IN_A_ROW:
+        return None
+    found = []
+    for size in np.unique(np.delete(degree, last)):
+        alike = np.setdiff1d(np.flatnonzero(degree == size), last)
+        near = pattern.indices[pattern.indptr[alike][:, None] + np.arange(size)]
+        near = np.column_stack([near, np.full(len(alike), n)])  # and the constant
+        support = (near[:, None, :] + (n + 1) * np.arange(count)[:, None]).reshape(len(alike), -1)
+        entries, exact, _ = exact_rows(columns, y, alike, support)
+        if not exact.all():
+            return None
+        found.append(entries)
+    slopes = Entries(*(np.concatenate(each) for each in zip(*found, strict=True)))
+    if len(last):
+        slopes = _with_last(slopes, columns, y, last, count)
+    size_of_y = np.sqrt(np.mean(y**2, axis=0))
+    share = np.sqrt(np.mean(columns**2, axis=0))[slopes.column] / size_of_y[slopes.row]
+    kept = np.abs(slopes.value) * share > NEGLIGIBLE
+    slopes = Entries(*(part[kept] for part in slopes))
+    there = slopes.column, slopes.row
+    left = y - columns @ sparse.csr_array((slopes.value, there), shape=(columns.shape[1], n))
+    if not np.all(np.square(left).mean(axis=0) < np.square(EXACT * size_of_y)):
+        return None
+    return _in_raw_units(rows, functions, members, slopes)
+
+
+def _with_last(
+    known: Entries, columns: np.ndarray, y: np.ndarray, last: np.ndarray, count: int
+) -> Entries:
+    """Add the rows of coordinates with many neighbors: by symmetry, and among themselves."""
+    n = y.shape[1]
+    k, j = np.divmod(known.column, n + 1)
+    among = np.isin(j, last)
+    there = k[among] * (n + 1) + known.row[among], j[among]
+    above = sparse.csr_array((known.value[among], there), shape=(columns.shape[1], n))[:, last]
+    own = (np.append(last, n) + (n + 1) * np.arange(count)[:, None]).ravel()
+    rest = y[:, last] - columns @ above
+    slopes = np.linalg.lstsq(columns[:, own], rest, rcond=None)[0]
+    above, (column, row) = above.tocoo(), np.meshgrid(own, last, indexing="ij")
+    return Entries(
+        np.concatenate([known.row, last[above.col], row.ravel()]),
+        np.concatenate([known.column, above.row, column.ravel()]),
+        np.concatenate([known.value, above.data, slopes.ravel()]),
+    )
+
+
+def _in_raw_units(
+    rows: Rows, functions: list[Function], members: np.ndarray, slopes: Entries
+) -> Members | None:
+    """Return matrices and shifts from slopes of standardized gradients, with whole numbers."""
+    row, column, value = slopes
+    n, count = len(members), len(functions)
+    mean, sd = rows.mean[members], rows.sd[members]
+    k, j = np.divmod(column, n + 1)
+    unit = [np.prod([np.exp(-c * rows.mean[h]) for h, e, c in f if e]) for f in functions]
+    value = value * np.array(unit)[k] / sd[row]
+    inside = j < n
+    shifts, noise = np.zeros((count, n)), np.zeros((count, n))
+    np.add.at(shifts, (k[~inside], row[~inside]), value[~inside])
+    k, row, j, value = k[inside], row[inside], j[inside], -value[inside] / sd[j[inside]]
+    noise += np.abs(shifts)
+    np.add.at(shifts, (k, row), value * mean[j])
+    np.add.at(noise, (k, row), np.abs(value * mean[j]))
+    shifts[np.abs(shifts) < WHOLE * noise] = 0.0
+    matrices = []
+    for number, function in enumerate(functions):
+        of = k == number
+        matrix = sparse.csr_array((value[of], (row[of], j[of])), shape=(n, n))
+        mirrored = sparse.csr_array((matrix + matrix.T) / 2.0)
+        if np.abs(matrix - mirrored).max() > ASYMMETRY * np.abs(mirrored).max():
+            return None
+        if function:
+            mirrored.data = with_whole_numbers(mirrored.data)
+        matrices.append(mirrored)
+    return Members(members, np.empty(0, int), matrices, shifts, np.zeros((count, n, 0)))

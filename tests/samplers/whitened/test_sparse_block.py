@@ -1,0 +1,263 @@
+"""The exact block of many coordinates is read from a thousand gradients, or there is none."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import stanadapt as sa
+from stanadapt.diagnostics.mixing import mixing
+from stanadapt.samplers.whitened.block_structure import apply_block, find_block
+from stanadapt.samplers.whitened.sparse_block import find_sparse_block, places
+from stanadapt.targets.declared_bounds import CORRELATION
+from tests.helpers.short_runs import assert_same_draws, values
+
+N = 160
+
+
+def steps(n, by=1, share=1.0):
+    """Differences of each state and the one before."""
+    return sparse.diags_array([-share, 1.0], offsets=[0, by], shape=(n - by, n))
+
+
+class Conditional:
+    """A posterior that is Gaussian given hubs, which come first: terms are (f, A, h)."""
+
+    def __init__(self, hints, terms):
+        self.hints, self.terms = hints, terms
+
+    def gradients(self, rows):
+        """Gradients at rows; those of hubs are sines."""
+        hubs, x = rows[:, : len(self.hints)], rows[:, len(self.hints) :]
+        inside = sum(f(hubs)[:, None] * (h - (A @ x.T).T) for f, A, h in self.terms)
+        return np.concatenate([np.sin(hubs), inside], axis=1)
+
+    def rows(self, seed=1):
+        """Places around made-up draws, with their gradients."""
+        rng = np.random.default_rng(seed)
+        n = self.terms[0][1].shape[0]
+        x = 2.0 + rng.standard_normal((40, len(self.hints) + n)) * rng.uniform(0.5, 2.0)
+        x[:, : len(self.hints)] = rng.uniform(-1.0, 0.5, (40, len(self.hints)))
+        rows = places(x, self.gradients(x), np.arange(len(self.hints)))
+        due = np.isnan(rows[:, 1]).all(axis=1)
+        assert due.sum() == len(rows) - 40
+        rows[due, 1] = self.gradients(rows[due, 0])
+        return rows
+
+
+def scale(hub):
+    return lambda p: np.exp(-2.0 * p[:, hub])
+
+
+def one(p):
+    return np.ones(len(p))
+
+
+def first_state(n, precision=0.04):
+    return sparse.csr_array(([precision], ([0], [0])), shape=(n, n))
+
+
+def level(n=N):
+    """States of a local level: hubs are the logs of the sds of its steps and of the data."""
+    y = np.random.default_rng(5).standard_normal(n)
+    walk = steps(n).T @ steps(n)
+    return Conditional(
+        {0: None, 1: None},
+        [(one, first_state(n), np.zeros(n)), (scale(0), walk, np.zeros(n)),
+         (scale(1), sparse.eye_array(n), y)],
+    )  # fmt: skip
+
+
+def level_and_season(n=90, period=12):
+    """A level and seasonal effects, whose last twelve have a small sum: up to 24 neighbors."""
+    y = np.random.default_rng(5).standard_normal(n)
+    sums = sparse.diags_array(np.ones(period), offsets=np.arange(period), shape=(n - period, n))
+    nothing = sparse.csr_array((n, n))
+    both = sparse.hstack([sparse.eye_array(n), sparse.eye_array(n)])
+    prior = sparse.diags_array(np.append(np.full(period, 0.25), np.zeros(n - period)))
+    return Conditional(
+        {0: None, 1: None, 2: None},
+        [(one, sparse.block_diag([first_state(n), prior]), np.zeros(2 * n)),
+         (scale(0), sparse.block_diag([steps(n).T @ steps(n), nothing]), np.zeros(2 * n)),
+         (scale(1), sparse.block_diag([nothing, sums.T @ sums]), np.zeros(2 * n)),
+         (scale(2), both.T @ both, np.tile(y, 2))],
+    )  # fmt: skip
+
+
+def autoregressive(n=N):
+    """An AR(1) process around a mean, which all states depend on, with an unknown coefficient."""
+    y = np.random.default_rng(5).standard_normal(n)
+    around = sparse.hstack([sparse.eye_array(n), -np.ones((n, 1))])
+    inner = sparse.diags_array(np.append(0.0, np.append(np.ones(n - 2), 0.0)))
+    ends = sparse.diags_array(np.append(1.0, np.append(np.zeros(n - 2), 1.0)))
+    beside = -sparse.diags_array([1.0, 1.0], offsets=[-1, 1], shape=(n, n))
+    data = sparse.block_diag([sparse.eye_array(n), [[0.0]]])
+    zeros = np.zeros(n + 1)
+
+    def power(k):
+        return lambda p: np.exp(-2.0 * p[:, 0]) * np.tanh(p[:, 1]) ** k
+
+    # of x' P x with P = ends + (1 + rho^2) inner + rho beside
+    terms = [
+        (power(0), around.T @ (ends + inner) @ around, zeros),
+        (power(1), around.T @ beside @ around, zeros),
+        (power(2), around.T @ inner @ around, zeros),
+        (scale(2), data, np.append(y, 0.0)),
+        (one, sparse.csr_array(([0.04], ([n], [n])), shape=(n + 1, n + 1)), zeros),
+    ]
+    return Conditional({0: None, 1: CORRELATION, 2: None}, terms)
+
+
+@pytest.mark.parametrize("model", [level, level_and_season, autoregressive])
+def test_the_block_of_many_coordinates_is_exact(model):
+    made = model()
+    block = find_sparse_block(made.rows(), made.hints)
+    assert len(block.functions) == len(made.terms)
+    assert sorted(block.map.block) == list(range(len(made.hints), block.map.block.max() + 1))
+    # elsewhere, and deep in a neck of the first scale
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal((30, len(made.hints) + made.terms[0][1].shape[0]))
+    x[:10, 0] = -6.0
+    y, slopes, _ = apply_block(block.map, x, made.gradients(x))
+    np.testing.assert_allclose(slopes[:, block.map.block], -y[:, block.map.block], atol=1e-6)
+
+
+def test_a_walk_is_read_to_the_bit_and_stored_as_a_band():
+    made = level()
+    found = find_sparse_block(made.rows(), made.hints).map
+    assert found.precisions.shape[1] == 2 * N - 1
+    assert set(np.unique(found.precisions[1:])) == {-1.0, 0.0, 1.0, 2.0}
+
+
+def test_it_is_the_block_that_regressions_on_all_coordinates_find():
+    made = level(60)
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((500, 62))
+    x[:, :2] = rng.uniform(-1.0, 0.5, (500, 2))
+    one, other = (
+        find_sparse_block(made.rows(), made.hints),
+        find_block(x, made.gradients(x), made.hints),
+    )
+    same = [one.functions.index(f) for f in other.functions]
+    for field in ("hubs", "block", "first", "start"):
+        np.testing.assert_array_equal(getattr(one.map, field), getattr(other.map, field))
+    np.testing.assert_allclose(one.map.precisions[same], other.map.precisions, atol=1e-9)
+    np.testing.assert_allclose(one.map.shifts[same], other.map.shifts, atol=1e-9)
+
+
+def wrong_row(x, g):
+    g[:, 40] += 0.01 * g[:, 90] * x[:, 40]
+
+
+def curved_state(x, g):
+    g[:, 77] -= 0.01 * np.exp(0.1 * x[:, 77])
+
+
+def noise(x, g):
+    g *= 1.0 + 1e-5 * np.random.default_rng(3).standard_normal(g.shape)
+
+
+def other_function(x, g):
+    """One state, of no slice, has a scale of its own power."""
+    g[:, 105] -= np.exp(-x[:, 0]) * x[:, 105]
+
+
+def improper(x, g):
+    g[:, 2:] *= -1.0
+
+
+def dense(x, g):
+    g[:, 2:] -= 0.01 * x[:, 2:].sum(axis=1, keepdims=True)
+
+
+def not_symmetric(x, g):
+    g[:, 50] -= 0.1 * np.exp(-2.0 * x[:, 0]) * x[:, 51]
+
+
+def in_part(x, g):
+    """Gaussian for small steps alone."""
+    large = x[:, 0] > 0.4
+    g[large, 9] += np.tanh(x[large, 9])
+
+
+def nowhere(x, g):
+    g[:] = np.nan
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        wrong_row,
+        curved_state,
+        noise,
+        other_function,
+        improper,
+        dense,
+        not_symmetric,
+        in_part,
+        nowhere,
+    ],
+)
+def test_a_block_that_is_not_exact_is_not_taken(spoil):
+    made = level(200)
+    rows = made.rows()
+    spoil(rows[:, 0], rows[:, 1])
+    assert find_sparse_block(rows, made.hints) is None
+
+
+def test_places_whose_gradient_failed_are_left_out():
+    made = level()
+    rows = made.rows()
+    rows[5::9, 1] = np.inf
+    assert len(find_sparse_block(rows, made.hints).map.block) == N
+
+
+# --- whole runs -----------------------------------------------------------------------------------
+
+STATES = 320
+LEVEL = f"""data {{ vector[{STATES}] y; }}
+parameters {{ vector[{STATES}] u; real<lower=0> s_u; real<lower=0> s_x; }}
+model {{
+  s_u ~ normal(0, 1); s_x ~ normal(0, 1);
+  u[1] ~ normal(0, 5); u[2:] ~ normal(u[:{STATES - 1}], s_u); y ~ normal(u, s_x);
+}}"""
+QUIET = {"show_progress": False, "seed": 5}
+
+
+def shares_exact(y, points, low, high):
+    """Shares of the mass of log s_u and log s_x below points, by a Kalman filter on a grid."""
+    logs = [np.linspace(low[i], high[i], 300) for i in range(2)]
+    log_u, log_x = np.meshgrid(*logs, indexing="ij")
+    u, x = np.exp(2.0 * log_u), np.exp(2.0 * log_x)
+    total, mean, variance = log_u + log_x - 0.5 * (u + x), 0.0, 25.0
+    for one_y in y:
+        whole = variance + x
+        total = total - 0.5 * (np.log(whole) + (one_y - mean) ** 2 / whole)
+        mean = mean + variance / whole * (one_y - mean)
+        variance = variance * x / whole + u
+    mass = np.exp(total - total.max())
+    cumulated = [np.cumsum(mass.sum(axis=1 - i)) - 0.5 * mass.sum(axis=1 - i) for i in range(2)]
+    return [np.interp(points[i], logs[i], cumulated[i] / mass.sum()) for i in range(2)]
+
+
+@pytest.mark.slow
+def test_a_long_local_level_is_right_and_its_neck_is_there():
+    """Its steps are small, so that the states collapse: without the block it was too short."""
+    rng = np.random.default_rng(3)
+    y = np.cumsum(0.03 * rng.standard_normal(STATES)) + rng.standard_normal(STATES)
+    target = sa.Target(LEVEL, {"y": y}, backend="stanli", show_progress=False)
+    fit = sa.sample(target, **QUIET)
+    assert fit.attrs["verdict"] == "fine"
+    said = f"u[1..{STATES}] given s_u and s_x: Gaussian, straightened exactly"
+    assert fit.attrs["straightening"].startswith(said)
+    assert fit.attrs["n_gradients"] < 30_000  # 370,000 before, and too short
+    draws = [np.log(values(fit, name)) for name in ("s_u", "s_x")]
+    points = [np.quantile(each, [0.01, 0.05, 0.5, 0.95, 0.99]) for each in draws]
+    low, high = ([of(each) + by for each in draws] for of, by in ((np.min, -2.0), (np.max, 1.0)))
+    for each, at, exact in zip(draws, points, shares_exact(y, points, low, high), strict=True):
+        for point, share in zip(at, exact, strict=True):
+            below = (each < point).astype(float)
+            error = np.sqrt(share * (1.0 - share) / mixing(below).ess_bulk)
+            assert below.mean() == pytest.approx(share, abs=4.0 * error)
+    short = {**QUIET, "iter_sampling": 40}
+    whole = sa.sample(target, **short)
+    assert_same_draws(whole, sa.sample(target, parallel_chains=4, **short))
