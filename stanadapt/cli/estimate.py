@@ -102,7 +102,14 @@ def generate(
         str | None,
         typer.Option(help="The program with other generated quantities; default: that of the fit."),
     ] = None,
-    data: options.Data = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            "-d",
+            help="A file (JSON, R's dump format or CSV) of other data; default: those of the fit.",
+        ),
+    ] = None,
     plan: Given,
     target: Given,
     out: options.Out = Path("predictions.nc"),
@@ -112,9 +119,8 @@ def generate(
     assert out is not None
     (path,) = require_writable([out], force or out == fit)
     drawn, program = load(fit), None if model is None else options.program_path(model)
-    source = None if data is None else Path(data)
     bound = options.Target.of_fit(
-        drawn, program, source, show_progress=plan["show_progress"], **target
+        drawn, program, data, show_progress=plan["show_progress"], **target
     )
     save(predict(drawn, bound, **plan), path, float32=float32)
     found = results.dataset(drawn, "predictions")

@@ -2,6 +2,7 @@
 
 from stanadapt.errors.checks import (
     LARGEST_WHOLE,
+    described,
     did_you_mean,
     is_one_of,
     is_real,
@@ -29,7 +30,7 @@ from stanadapt.errors.other_words import in_our_words
 
 __all__ = [
     "LARGEST_WHOLE", "NOTE", "STAGES", "VERDICT", "Code", "ConvergenceWarning", "Message",
-    "StanadaptError", "StanadaptWarning", "all_codes", "codes_of", "did_you_mean", "in_our_words",
-    "is_one_of", "is_real", "require_between", "require_flag", "require_names", "require_whole",
-    "warn",
+    "StanadaptError", "StanadaptWarning", "all_codes", "codes_of", "described", "did_you_mean",
+    "in_our_words", "is_one_of", "is_real", "require_between", "require_flag", "require_names",
+    "require_whole", "warn",
 ]  # fmt: skip

@@ -85,6 +85,12 @@ def is_one_of(value: Any, choices: Collection[Any]) -> bool:
         return False
 
 
+def described(thing: Any) -> str:
+    """Return a short description of an argument of a wrong type."""
+    plain = thing is None or isinstance(thing, str | int | float | type)
+    return repr(thing) if plain else f"an object of type {type(thing).__name__}"
+
+
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """Return a question with the name that is spelled most like another; "" without any."""
     by_lower = {each.lower(): each for each in names}

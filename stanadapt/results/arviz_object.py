@@ -13,7 +13,7 @@ import stanio
 import xarray as xr
 from stanio.reshape import VariableType
 
-from stanadapt.errors import Message, StanadaptError, codes_of
+from stanadapt.errors import Message, StanadaptError, codes_of, described
 from stanadapt.results.arviz_module import arviz_module, is_tree
 from stanadapt.results.coordinates import storable_text
 from stanadapt.results.datasets import draws_dataset
@@ -175,7 +175,7 @@ def require_draws(fit: Any, name: str) -> None:
         raise StanadaptError(
             "not_a_fit",
             f"{name} must be a result of sample or stan_nuts, or another ArviZ object with a "
-            f"posterior (for CmdStanPy: arviz.from_cmdstanpy(fit)), got {_shown(fit)}. Where "
+            f"posterior (for CmdStanPy: arviz.from_cmdstanpy(fit)), got {described(fit)}. Where "
             'several fits are accepted, name them: {"first": fit, "second": other}.',
         )
     posterior = dataset(fit, "posterior")
@@ -193,12 +193,6 @@ def require_draws(fit: Any, name: str) -> None:
             f"{posterior.sizes['draw']} draws with "
             f"{', '.join(map(str, posterior.data_vars)) or 'no variables'}.",
         )
-
-
-def _shown(thing: Any) -> str:
-    """Return a short description of an argument."""
-    plain = thing is None or isinstance(thing, str | int | float | type)
-    return repr(thing) if plain else f"an object of type {type(thing).__name__}"
 
 
 def attribute(fit: Fit, name: str, default: Any = None) -> Any:

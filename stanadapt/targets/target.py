@@ -17,7 +17,7 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.engine.density import Density, make_density
-from stanadapt.errors import StanadaptError, require_flag, require_names, warn
+from stanadapt.errors import StanadaptError, described, require_flag, require_names, warn
 from stanadapt.results import variable_name
 from stanadapt.results.attributes import IN_PYTHON
 from stanadapt.results.labels import (
@@ -424,8 +424,8 @@ def require_target(target: Any, empty: bool = False) -> Target:
         return target
     raise StanadaptError(
         "not_a_target",
-        f"a Target is expected here, got {target!r}: give its attribute `target`, the Target "
-        "from which it was made.",
+        f"a Target is expected here, got {described(target)}: give its attribute `target`, the "
+        "Target from which it was made.",
     )
 
 
@@ -437,7 +437,7 @@ def require_samplable(target: Any, empty: bool = False) -> Samplable:
     if not isinstance(target, Samplable):
         raise StanadaptError(
             "not_a_target",
-            f"a Target is expected, such as Target(program, data), got {target!r}."
+            f"a Target is expected, such as Target(program, data), got {described(target)}."
             + " A log density in Python is a Density(function, dim)." * callable(target),
         )
     if not target.dim and not empty:

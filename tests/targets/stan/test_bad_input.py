@@ -95,10 +95,18 @@ def test_thin_that_leaves_nothing(target, function):
     refused("settings", facts, function, target, **(RUN | {"thin": 11}))
 
 
-@pytest.mark.parametrize("thing", ["model.stan", None, 5])
-def test_only_targets_can_be_sampled(thing):
+@pytest.mark.parametrize(
+    ("thing", "shown"),
+    [
+        ("model.stan", "'model.stan'"),
+        (None, "None"),
+        (5, "5"),
+        ({"x": 1}, "an object of type dict"),
+    ],
+)
+def test_only_targets_can_be_sampled(thing, shown):
     for function in (sa.sample, sa.stan_nuts):
-        refused("not_a_target", [repr(thing)], function, thing, **RUN)
+        refused("not_a_target", [f"got {shown}."], function, thing, **RUN)
 
 
 @pytest.mark.parametrize("name", ["NUTS", "", "GAD_MALA", "gad-mala"])
