@@ -16,7 +16,7 @@ from stanadapt.cli import options, terminal
 from stanadapt.cli.options import options_of
 from stanadapt.cli.signature import Given, Option, command
 from stanadapt.diagnostics.compare import compare as compare_fits
-from stanadapt.diagnostics.compare import require_budget
+from stanadapt.diagnostics.compare import require_budget, require_variables
 from stanadapt.diagnostics.summary import summary
 from stanadapt.errors import Message, StanadaptError, require_whole, warn
 from stanadapt.runs.choose_sampler import AUTO, require_sampler
@@ -125,6 +125,8 @@ def compare(
         print_repeats(compare_repeats(targets, chosen, **given), out, report)
         return
     variables = plan.pop("var_names")
+    if variables is not None:
+        require_variables(variables, results.shapes(program.column_names))
     runs = runs_of(program, chosen, nuts, plan)
     published = _reference_draws(posteriordb, model, program)
     fits = {**published, **draw_all(runs, out, float32, save_warmup=report is not None)}

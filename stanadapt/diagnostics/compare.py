@@ -94,8 +94,12 @@ def counted_variables(fits: Fits, var_names: Collection[str] | None) -> Collecti
     if var_names is None:
         recorded = [names for names in map(results.parameters, fits.values()) if names]
         return set().union(*recorded) if recorded else None
+    return require_variables(var_names, {name: 0 for f in fits.values() for name in _shapes(f)})
+
+
+def require_variables(var_names: Collection[str], present: Collection[str]) -> list[str]:
+    """Return the names as a list; StanadaptError unless these variables are present."""
     var_names = require_names("var_names", var_names)
-    present = {name: None for fit in fits.values() for name in _shapes(fit)}
     listed = f"the variables are {', '.join(present)}."
     if not var_names:
         raise StanadaptError(
@@ -103,7 +107,7 @@ def counted_variables(fits: Fits, var_names: Collection[str] | None) -> Collecti
         )
     for name in var_names:
         if name not in present:
-            raise StanadaptError("unknown_variable", f"No fit has a variable {name!r}; {listed}")
+            raise StanadaptError("unknown_variable", f"There is no variable {name!r}; {listed}")
     return var_names
 
 

@@ -56,6 +56,8 @@ def test_the_page_of_repeats_is_updated_and_no_other_file(files):
     (["--thin", "0"], "out_of_range", "thin must"),
     (["--target", "my.stan"], "options_conflict", "--target"),
     (["--repeats", "2", "--target", "my.stan:my.json"], "duplicate_target", "my my"),
+    (["--repeats", "2", "--vars", "q"], "unknown_variable", "'q'"),
+    (["--vars", "q"], "unknown_variable", "'q'"),
 ])  # fmt: skip
 def test_options_that_exclude_each_other(files, options, code, fact):
     refused(code, *COMPARE, *options, facts=[fact])

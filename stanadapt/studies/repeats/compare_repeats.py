@@ -14,6 +14,7 @@ import numpy as np
 from rich.progress import Progress, TimeElapsedColumn
 
 from stanadapt import results
+from stanadapt.diagnostics.compare import require_variables
 from stanadapt.engine.console import line_console
 from stanadapt.engine.plan import LARGEST_SEED, make_plan
 from stanadapt.engine.protocol import PRESET
@@ -135,7 +136,12 @@ def compare_repeats(
     if not is_one_of(engine, {NO_NUTS}):
         stan_name = name_of_stan_nuts(settings_by_sampler)
         described = {stan_name: {"engine": choose_engine(engine)}, **described}
-    settings = {**common, **lengths, "inits": digest_of(inits), "variables": _sort_names(var_names)}
+    settings = {
+        **common,
+        **lengths,
+        "inits": digest_of(inits),
+        "variables": _sort_names(var_names, targets),
+    }
     del settings["show_progress"]
     stored = rows.RepeatRows(run)
     seed = _choose_seed(seed, None if force else stored.earlier())
@@ -321,10 +327,13 @@ def _source(reference: Any) -> str:
     return f"{results.source_name(reference)} {digest_of(numbers)}"
 
 
-def _sort_names(var_names: Collection[str] | None) -> list[str] | None:
+def _sort_names(
+    var_names: Collection[str] | None, targets: Mapping[str, Target]
+) -> list[str] | None:
     if var_names is None:
         return None
-    return sorted(require_names("var_names", var_names))
+    shapes = (results.shapes(target.column_names) for target in targets.values())
+    return sorted(require_variables(var_names, {name: 0 for one in shapes for name in one}))
 
 
 def digest_of(inits: Any) -> Any:
