@@ -76,7 +76,7 @@ def test_the_default_seed_is_that_of_the_folder(target, runs, tmp_path):
     ({"seed": 6}, "settings.seed (5 there, 6 here)"),
     ({"thin": 2}, "settings.thin"),
     ({"iter_warmup": 7}, "settings.iter_warmup"),
-    ({"var_names": ["a"]}, "settings.variables"),
+    ({"var_names": ["x"]}, "settings.variables"),
     ({"inits": {"x": np.array([0.5])}}, "settings.inits"),
     ({"samplers": {"rwm": {"initial_scale": 0.3}}}, "settings of rwm"),
     ({"target": "parameters { real y; } model { y ~ normal(0, 1); }"}, "target.program_hash"),
