@@ -71,15 +71,18 @@ def test_the_default_seed_is_that_of_the_folder(target, runs, tmp_path):
     assert again.rows["seed"].nunique() == 2
 
 
+OTHER = "parameters { real a; } model { a ~ normal(0, 1); }"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("change", "named"), [
     ({"seed": 6}, "settings.seed (5 there, 6 here)"),
     ({"thin": 2}, "settings.thin"),
     ({"iter_warmup": 7}, "settings.iter_warmup"),
-    ({"var_names": ["x"]}, "settings.variables"),
+    ({"var_names": ["a"], "target": OTHER}, "settings.variables"),
     ({"inits": {"x": np.array([0.5])}}, "settings.inits"),
     ({"samplers": {"rwm": {"initial_scale": 0.3}}}, "settings of rwm"),
-    ({"target": "parameters { real y; } model { y ~ normal(0, 1); }"}, "target.program_hash"),
+    ({"target": OTHER}, "target.program_hash"),
 ])  # fmt: skip
 def test_another_comparison_is_refused_and_left_alone(target, runs, tmp_path, change, named):
     repeated(target, tmp_path, repeats=1)
