@@ -100,7 +100,10 @@ def test_find_returns_none_for_a_program_without_data(tmp_path):
         ("gaussian", "known_moments", "unknown_data_set", "fifty_one_dim, two_dim"),
     ],
 )
-def test_the_error_for_an_unknown_name_lists_those_that_exist(name, data, code, listed):
+def test_the_error_for_an_unknown_name_lists_those_that_exist(
+    tmp_path, monkeypatch, name, data, code, listed
+):
+    monkeypatch.setenv("STANADAPT_CACHE", str(tmp_path))  # where nothing was fetched
     with raises(code, repr(data or name), listed):
         bundled.find(name, data)
 
