@@ -53,11 +53,10 @@ def looking(stage: Stage) -> Stage:
 
 def _learn_too(learn: Change, settings: Any, progress: Progress, states: States) -> Result:
     probes = [state.probes.rows for state in states if len(state.probes.rows)]
-    few = len(progress.learned.location) <= MOST_COORDINATES
-    sought = bool(probes) and (few or progress.learned.block_is_sought)
+    sought = bool(probes) and progress.learned.probes_seek_block
     if probes:
         states = [state._replace(probes=NO_PROBES) for state in states]
-        progress = progress.learning(block_is_sought=False)
+        progress = progress.learning(probes_seek_block=False)
         progress = progress if sought else with_precision(progress, states, probes)
     progress, states = learn(settings, progress, states)
     if sought and not _has_good_map(progress):
@@ -93,7 +92,7 @@ def ask_if_wanted(settings: Any, progress: Progress, states: States) -> Result:
     few = dim <= MOST_COORDINATES
     rows = _places(x, g, progress.used) if few else places(x, g, bounded)
     count = len(states)
-    return progress.learning(block_is_sought=True), [
+    return progress.learning(probes_seek_block=True), [
         state._replace(probes=Probes(np.ascontiguousarray(rows[k::count])))
         for k, state in enumerate(states)
     ]

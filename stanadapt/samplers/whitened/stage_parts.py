@@ -116,7 +116,7 @@ class Learned(NamedTuple):
     attempts: int = 0  # searches for a map that were made without one
     linear: bool = False  # whether gradients are, of many parameters, where bounded ones stay
     block_sought: bool = False  # whether a Gaussian block was searched for
-    block_is_sought: bool = False  # whether the places that chains were given are to show one
+    probes_seek_block: bool = False  # whether the gradients that are due are to show one
     settled: bool = False  # whether TRAVEL ended because the log density had settled
     # of the draws of an earlier fit from which metric and map were first learned
     earlier: Earlier | None = None

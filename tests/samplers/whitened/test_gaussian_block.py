@@ -106,7 +106,8 @@ def judged(gradient, chains=4, constant=False):
         for k, s in enumerate(states)
     ]
     far = Straightened(no_map(), (), 2.0, 2.0, part=9.0)
-    progress = at(progress, parts.FIND_STEP, 40, straightened=far)._replace(then=parts.METRIC)
+    seeking = {"straightened": far, "probes_seek_block": True}
+    progress = at(progress, parts.FIND_STEP, 40, **seeking)._replace(then=parts.METRIC)
     return WARMUP.stages[parts.FIND_STEP].learn(settings, progress, states)
 
 
