@@ -107,14 +107,14 @@ def is_usable(fit, program, data):
     return measured(fit, names)["usable"]
 
 
-def run_here(prepare, program, data, seed, began, usable=is_usable):
+def run_here(prepare, program, data, seed, began, usable=is_usable, now=time.time):
     """Return seconds of the clock and of processors until a usable fit; NaN if there is none."""
     off = np.zeros(2)
 
     def clocks():
         kinds = resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
         used = [resource.getrusage(kind) for kind in kinds]
-        return np.array([time.time() - began, sum(u.ru_utime + u.ru_stime for u in used)])
+        return np.array([now() - began, sum(u.ru_utime + u.ru_stime for u in used)])
 
     draw = prepare(program, data)
     for times in TIMES:
