@@ -93,7 +93,7 @@ def sample(
     }  # fmt: skip
     chosen |= {name: value for name, value in family.items() if value is not None}
     fit = draw_fit(program, **plan, **chosen)
-    finish(fit, program, prior_data, plan, path, float32=float32, format=format, force=force)
+    finish(fit, program, prior_data, plan, path, float32=float32, format=format)
 
 
 def finish(
@@ -219,7 +219,7 @@ def resume(
     fit = continue_run(run, target, **plan)
     if notes:
         results.add_notes(fit, notes)
-    finish(fit, target, prior_data, plan, path, float32=float32, format=format, force=force)
+    finish(fit, target, prior_data, plan, path, float32=float32, format=format)
 
 
 def _prior_of_run(

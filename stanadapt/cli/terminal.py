@@ -48,10 +48,8 @@ def require_output(out: Path | None, format: str, force: bool, float32: bool) ->
     return require_writable([path], force, format)[0]
 
 
-def save(
-    fit: Any, path: Path, float32: bool = False, format: str = "netcdf", force: bool = False
-) -> Path:
-    """Write a result, and record its path for the message after an interruption.
+def save(fit: Any, path: Path, float32: bool = False, format: str = "netcdf") -> Path:
+    """Write a result to a checked path, and record it for the message after an interruption.
 
     If the format cannot hold the draws, or the disk is full, they are written to a netCDF file,
     which the error names.
@@ -66,7 +64,7 @@ def save(
     interruption.incomplete.append(results.partial_path(path))
     # compression takes most of the time: leave it out if the user has pressed Ctrl-C
     options: dict[str, Any] = {"float32": float32} if judged else {"compression": 0}
-    options |= {"format": format, "overwrite": force}
+    options |= {"format": format, "overwrite": True}  # `require_writable` has asked
     if in_folder:
         pressed, saved = [], _save(fit, path, **options)
     else:

@@ -32,6 +32,7 @@ DRAWN = (
 )  # fmt: skip
 PROBE = 4096  # bytes: on a full disk, an empty file can be created, and a larger one cannot
 MARGIN = 2**20  # bytes of a netCDF file besides its arrays, ample
+HDF5 = b"\x89HDF"  # with which netCDF files begin; older ones with CDF
 COMPRESSION = 1  # level of zlib; higher levels save another percent of random numbers
 
 
@@ -166,6 +167,20 @@ def check_writable(path: str | os.PathLike) -> Path:
             "or free some space.",
         ) from None
     return path
+
+
+def require_netcdf(path: Any) -> None:
+    """Raise StanadaptError if there is a file that holds something else."""
+    path, begun = as_path(path), b""
+    if path.is_file():
+        with report_failures(path), path.open("rb") as file:
+            begun = file.read(len(HDF5))
+    if begun and not begun.startswith((HDF5, b"CDF")):
+        raise StanadaptError(
+            "would_overwrite",
+            f"{path} is not a netCDF file, and would be overwritten: choose another name, or give "
+            "overwrite=True.",
+        )
 
 
 def save_netcdf(

@@ -8,7 +8,13 @@ from typing import Any, Literal
 from stanadapt.errors import StanadaptError, is_one_of, require_flag
 from stanadapt.results.arviz_object import Fit, dataset, group_names, is_fit, require_draws
 from stanadapt.results.cmdstan_csv import check_folder, save_csv
-from stanadapt.results.files import COMPRESSION, check_writable, save_netcdf, select_draws
+from stanadapt.results.files import (
+    COMPRESSION,
+    check_writable,
+    require_netcdf,
+    save_netcdf,
+    select_draws,
+)
 from stanadapt.results.statistics import every_iteration
 from stanadapt.results.zarr_store import check_store, save_store
 
@@ -27,7 +33,9 @@ def save(
     compression: int = COMPRESSION,
     overwrite: bool = False,
 ) -> Path:
-    """Write a fit to a file or a folder; an existing one is replaced only when the new is complete.
+    """Write a fit to a file or a folder.
+
+    An earlier fit is replaced as a whole; anything else is not, unless asked for.
 
     Parameters
     ----------
@@ -53,8 +61,9 @@ def save(
         Level of zlib in netCDF files, from 0 (none) to 9. Stores use zarr's default compression, or
         none if this is 0. Compression loses no information. CSV files are not compressed.
     overwrite : bool
-        For cmdstan: whether to remove other CSV files in the folder that CmdStan or stanadapt
-        wrote, which would be read as chains of this fit.
+        Also replace a file that is not netCDF, such as a program under a mistyped name; for
+        cmdstan, remove other CSV files of CmdStan or stanadapt in the folder, which would be read
+        as chains of this fit. Commands ask first, or need --force, for earlier fits too.
 
     Returns
     -------
@@ -64,8 +73,9 @@ def save(
     Raises
     ------
     StanadaptError
-        Stage "files" if the file cannot be written or the folder holds other CSV files, "settings"
-        if a name is unknown or CSV files cannot hold the draws, "installation" without zarr.
+        Stage "files" if the file cannot be written or is no fit, or the folder holds other CSV
+        files; "settings" if a name is unknown or CSV files cannot hold the draws; "installation"
+        without zarr.
 
     Examples
     --------
@@ -88,6 +98,7 @@ def save(
             "not_a_fit", f"save expects a result of sample or stan_nuts, got {type(fit).__name__}."
         )
     require_format(format, float32=float32)
+    require_flag("overwrite", overwrite)
     groups = {group: dataset(fit, group) for group in group_names(fit)}
     groups = select_draws(groups, thin, exclude)
     attributes: dict[str, Any] = {**fit.attrs, **(every_iteration(fit) if thin > 1 else {})}
@@ -97,7 +108,9 @@ def save(
         if not {"chain", "draw"} <= set(groups["posterior"].sizes):
             require_draws(fit, "fit")  # names the other groups
         attributes["thin"] = int(attributes.get("thin", thin))
-        return save_csv(groups, attributes, path, require_flag("overwrite", overwrite))
+        return save_csv(groups, attributes, path, overwrite)
+    if format == "netcdf" and not overwrite:
+        require_netcdf(path)
     write = save_store if format == "zarr" else save_netcdf
     return write(groups, attributes, path, float32=float32, compression=compression)
 

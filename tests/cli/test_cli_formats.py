@@ -57,3 +57,9 @@ def test_draws_that_the_format_cannot_hold_are_kept(tmp_path):
         save(fit, tmp_path / "csv", format="cmdstan")
     assert sa.load(tmp_path / "csv2.nc").attrs["sampler"] == "sgld"
     assert (tmp_path / "csv.nc").read_text() == "another file of the user"
+
+
+def test_chains_that_the_user_agreed_to_remove_are_no_reason_to_refuse(tmp_path):
+    for chains in (4, 2):
+        save(fits_for_csv.fit(chains=chains), tmp_path, format="cmdstan")
+    assert sa.load(tmp_path).posterior.sizes["chain"] == 2

@@ -86,6 +86,19 @@ def test_characters_that_utf8_cannot_encode_are_replaced(tmp_path):
     assert write_text(tmp_path / "a", "x\udc80").read_text() == "x?"
 
 
+def test_a_file_that_is_no_fit_is_replaced_only_if_asked_for(tmp_path):
+    path, empty = tmp_path / "model.stan", tmp_path / "empty.nc"
+    path.write_text("parameters { real x; }")
+    empty.touch()
+    with raises("would_overwrite", path, "overwrite=True"):
+        sa.save(made_up_fits.fit(1), path)
+    assert path.read_text() == "parameters { real x; }"
+    sa.save(made_up_fits.fit(1), path, overwrite=True)
+    for seed in (1, 2):  # an earlier fit, and a file without content, as ArviZ does
+        for earlier in (path, empty):
+            assert sa.load(sa.save(made_up_fits.fit(seed), earlier)).posterior.sizes["draw"] == 250
+
+
 @pytest.mark.parametrize("float32", [False, True])
 def test_a_netcdf_file_is_not_begun_without_space_for_it(tmp_path, float32):
     """HDF5 would end the process with a segmentation fault."""
