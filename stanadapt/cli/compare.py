@@ -3,8 +3,6 @@
 All options are checked before the first sampler runs, since a run may take hours.
 """
 
-import shlex
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +13,7 @@ from stanadapt import results
 from stanadapt.cli import options, terminal
 from stanadapt.cli.options import options_of
 from stanadapt.cli.signature import Given, Option, command
+from stanadapt.cli.terminal import typed
 from stanadapt.diagnostics.compare import compare as compare_fits
 from stanadapt.diagnostics.compare import require_budget, require_variables
 from stanadapt.diagnostics.summary import summary
@@ -138,14 +137,9 @@ def compare(
         table.to_csv(out / "comparison.csv", index_label="fit")
         print(f"ArviZ files and table: {out}")
     if report is not None:
-        path = write_report(fits, report, table=None if variables else table, command=_line())
+        path = write_report(fits, report, table=None if variables else table, command=typed())
         print(f"Report: {path}")
     terminal.end(*fits.values())
-
-
-def _line() -> str:
-    """Return the command line as a user would type it."""
-    return shlex.join(["stanadapt", *sys.argv[1:]])
 
 
 # --- checks before sampling ----------------------------------------------------------------------
@@ -272,6 +266,6 @@ def print_repeats(repeated: Any, out: Path | None, report: Path | None) -> None:
     if out is not None:
         print(f"tables and picture: {out}")
     if report is not None:
-        print(f"Report: {repeated.report(report, command=_line())}")
+        print(f"Report: {repeated.report(report, command=typed())}")
     if repeated.interrupted:
         raise typer.Exit(130)

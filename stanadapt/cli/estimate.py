@@ -12,7 +12,7 @@ from stanadapt import results
 from stanadapt.cli import options
 from stanadapt.cli.options import options_of
 from stanadapt.cli.signature import Given, Option, command, read_names
-from stanadapt.cli.terminal import names_of, require_writable, save
+from stanadapt.cli.terminal import load_all, require_writable, save
 from stanadapt.diagnostics.summary import summary as summarize
 from stanadapt.errors import StanadaptError
 from stanadapt.results import write_text
@@ -55,7 +55,7 @@ def summary(
     if as_json and as_csv:
         raise StanadaptError("options_conflict", "give only one of --json and --csv.")
     (path,) = require_writable([out], force) if out is not None else (None,)
-    drawn = dict(zip(names_of(fits), map(load, fits), strict=True))
+    drawn = load_all(fits)
     table = summarize(drawn if len(fits) > 1 else drawn.popitem()[1], **shown)
     labels = ["element", "fit"][: table.index.nlevels]
     if as_csv:

@@ -1,4 +1,4 @@
-"""Commands that judge: `diagnose`, `table` and `modes` for saved fits, `sbc` and `advise`."""
+"""Commands that judge: `diagnose`, `table`, `report`, `loo`, `modes`, and `sbc` and `advise`."""
 
 import json
 from pathlib import Path
@@ -9,8 +9,9 @@ import typer
 from stanadapt.cli import options
 from stanadapt.cli.options import options_of
 from stanadapt.cli.signature import Given, Option, command
-from stanadapt.cli.terminal import names_of, require_writable
+from stanadapt.cli.terminal import load_all, require_writable, typed
 from stanadapt.diagnostics.compare import compare
+from stanadapt.diagnostics.leave_one_out import COMPARED, leave_one_out
 from stanadapt.diagnostics.modes import modes as find_modes
 from stanadapt.errors import StanadaptError, codes_of
 from stanadapt.results import write_text
@@ -19,6 +20,8 @@ from stanadapt.studies.advise.advise import advise as try_samplers
 from stanadapt.studies.calibration import sbc as calibration
 from stanadapt.studies.calibration.ranks import NOT_CALIBRATED, require_picture
 from stanadapt.studies.diagnose import diagnose as judge_fit
+from stanadapt.studies.report.report import check_report
+from stanadapt.studies.report.report import report as write_report
 from stanadapt.targets.stan.program import read
 from stanadapt.targets.target import Target
 
@@ -67,17 +70,20 @@ def _with_codes(messages: list[Any]) -> list[dict[str, str]]:
     return [{"code": c, "text": text} for c, text in zip(codes, messages, strict=True)]
 
 
-@command(
-    measured=options_of(
-        compare, "baseline", "var_names", "budget",
-        baseline=Option("Name of the fit to compare with: its file name without .nc."),
-    )
-)  # fmt: skip
+Files = Annotated[
+    list[Path],
+    typer.Argument(help="Saved fits of one program, in any of the formats of `sample`."),
+]
+TOO_LARGE = (
+    "Observations whose Pareto k is above the limit change the posterior much, and elpd may be too "
+    "large: fit again without each of them, or use a model in which they are less influential."
+)
+BASELINE = Option("Name of the fit to compare with: its file name without .nc.")
+
+
+@command(measured=options_of(compare, "baseline", "var_names", "budget", baseline=BASELINE))
 def table(
-    files: Annotated[
-        list[Path],
-        typer.Argument(help="Saved fits of one program, in any of the formats of `sample`."),
-    ],
+    files: Files,
     *,
     measured: Given,
     out: options.Table = None,
@@ -85,12 +91,43 @@ def table(
 ) -> None:
     if out is not None:
         require_writable([out], force)
-    fits = dict(zip(names_of(files), map(load, files), strict=True))
-    compared = compare(fits, **measured)
+    compared = compare(load_all(files), **measured)
     print(compared)
     if out is not None:
         compared.to_csv(out, index_label="fit")
         print(f"table: {out}")
+
+
+@command(shown=options_of(write_report, "baseline", baseline=BASELINE))
+def report(
+    files: Files,
+    *,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path(
+        "report.html"
+    ),
+    shown: Given,
+    force: options.Force = False,
+) -> None:
+    (path,) = require_writable([check_report(out)], force)
+    print(f"Report: {write_report(load_all(files), path, command=typed(), **shown)}")
+
+
+@command()
+def loo(
+    files: Annotated[
+        list[Path], typer.Argument(help="Saved fits of programs for the same observations.")
+    ],
+    *,
+    variable: Annotated[
+        str | None,
+        typer.Option("--var", help="The observed variable, if the log likelihood is of several."),
+    ] = None,
+) -> None:
+    found = leave_one_out(load_all(files), variable)
+    for name, one in found.items():
+        print(f"{name}\n{one}".rstrip(), end="\n\n")
+    if any(one["warning"] for name, one in found.items() if name != COMPARED):
+        print(TOO_LARGE)
 
 
 @command(target=options.PLAIN_TARGET)

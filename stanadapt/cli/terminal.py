@@ -6,6 +6,7 @@ overwritten unless the user agrees.
 
 import contextlib
 import functools
+import shlex
 import sys
 import tempfile
 import warnings
@@ -25,6 +26,7 @@ from stanadapt.cli import interruption
 from stanadapt.diagnostics.reasons import NOT_JUDGED
 from stanadapt.engine.interrupts import uninterrupted
 from stanadapt.errors import ConvergenceWarning, StanadaptError
+from stanadapt.runs.load import load
 
 # default of --out, and the noun for the result, by format
 OUTPUTS = {
@@ -145,10 +147,15 @@ def require_writable(paths: Iterable[Path], force: bool, format: str = "netcdf")
     )
 
 
-def names_of(files: list[Path]) -> list[str]:
-    """Return names of files without their endings, or their paths if two have the same name."""
+def typed() -> str:
+    """Return the command line as a user would type it."""
+    return shlex.join(["stanadapt", *sys.argv[1:]])
+
+
+def load_all(files: list[Path]) -> dict[str, results.Fit]:
+    """Return fits by the names of their files, without endings unless two are the same then."""
     count = Counter(path.stem for path in files)
-    return [path.stem if count[path.stem] == 1 else str(path) for path in files]
+    return {path.stem if count[path.stem] == 1 else str(path): load(path) for path in files}
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ DO_THE_SAME = {
     "generate_quantities": PREDICT, "predict": PREDICT, "posterior_predict": PREDICT,
     "diagnose": "stanadapt.diagnose(fit, target)", "verdict": 'fit.attrs["verdict"]',
     "report": 'stanadapt.report({"fit": fit}, "report.html")',
-    "loo": "arviz.loo(fit)", "plot": "arviz.plot_trace(fit)",
+    "loo": "arviz.loo(fit)", "waic": "arviz.loo(fit)", "plot": "arviz.plot_trace(fit)",
 }  # fmt: skip
 
 

@@ -3,16 +3,21 @@
 import json
 from types import SimpleNamespace
 
+import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from typer.testing import CliRunner
 
 import stanadapt as sa
+from stanadapt import results
 from stanadapt.cli.commands import app
 from stanadapt.cli.terminal import require_writable
+from stanadapt.diagnostics.leave_one_out import leave_one_out
 from tests.helpers import funnel_fits, made_up_fits
 from tests.helpers.codes import raises
 from tests.helpers.command_line import TINY, call, refused
+from tests.helpers.html_page import Page
 
 
 @pytest.fixture
@@ -70,6 +75,42 @@ def test_table(saved):
     named = call("table", "one.nc", "two.nc", "--baseline", "two", "--vars", "a,c")
     assert "two" in named
     refused("unknown_variable", "table", "one.nc", "two.nc", "--vars", "q", facts=["'q'"])
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore:Estimated shape")
+def test_leave_one_out(saved):
+    values = np.random.default_rng(1).normal(size=(4, 250, 9)) * np.arange(9)  # the last: k > 1
+    group = xr.Dataset({"log_lik": (("chain", "draw", "n"), values)})
+    one, two = (sa.load(f"{name}.nc") for name in ("one", "two"))
+    results.add_groups(one, {"log_likelihood": group})
+    for of_data in ("new", "d"):  # what `generate` made, of other data and of those of the fit
+        with raises("no_log_likelihood", "two", "log_lik[n]", "stanadapt generate"):
+            leave_one_out({"one": one, "two": two})
+        made = group.assign_attrs(origin=json.dumps(["p", of_data]))
+        results.add_groups(two, {"predictions": made})
+        two.attrs["data_hash"] = "d"
+    with raises("unknown_variable", "log_lik"):
+        leave_one_out({"one": one}, "y")
+    with raises("other_observations"):
+        results.add_groups(one, {"log_likelihood": group.isel(n=slice(8))})
+        leave_one_out({"one": one, "two": two})
+    for name in ("one.nc", "two.nc"):
+        sa.save(two, name)
+    printed = call("loo", "two.nc", "one.nc")
+    expected = results.arviz_module().loo(two, var_name="log_lik", pointwise=True)
+    assert printed.startswith("two " + " ".join(str(expected).split()))
+    assert printed.index("(very bad)") < printed.index("compared: rank")
+    assert printed.endswith("less influential.")
+
+
+@pytest.mark.thorough
+def test_report(saved):
+    assert "Report: report.html" in call("report", "one.nc", "two.nc", "--baseline", "two")
+    page = Page((saved / "report.html").read_text())
+    assert {"one", "two"} <= {*page.words("table").split()}
+    assert page.words("command").startswith("stanadapt ")
+    refused("would_overwrite", "report", "one.nc", facts=["report.html"])
 
 
 def test_a_folder_of_fits_is_not_one(saved):

@@ -1,0 +1,50 @@
+"""Leave-one-out cross-validation of fits, by ArviZ."""
+
+import json
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from stanadapt import results
+from stanadapt.errors import StanadaptError
+
+COMPARED = "compared:"
+LOG_LIK = (
+    "{} has no log likelihood of each observation. Add it to the generated quantities, such as "
+    "`vector[N] log_lik; for (n in 1:N) log_lik[n] = normal_lpdf(y[n] | mu[n], sigma);`, and "
+    "compute it for these draws: `stanadapt generate FIT --model PROGRAM --out NEW`, and then "
+    "`stanadapt loo NEW`."
+)
+
+
+def leave_one_out(fits: Mapping[str, Any], variable: str | None = None) -> dict[str, Any]:
+    """Return ArviZ's estimate of predictive accuracy by fit; of several, also how they compare."""
+    arviz, found = results.arviz_module(), dict[str, Any]()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # on Pareto k, which the tables contain
+        for name, fit in fits.items():
+            group = _log_likelihood(fit, name)
+            if variable not in group and (variable or len(group) > 1):
+                message = (
+                    f"{name} has the log likelihood of {', '.join(map(str, group))}: use --var."
+                )
+                raise StanadaptError("unknown_variable", message)
+            results.add_groups(fit, {"log_likelihood": group})
+            found[name] = arviz.loo(fit, var_name=variable, pointwise=True)
+        if len({one["n_data_points"] for one in found.values()}) > 1:
+            message = "the fits have different numbers of observations, and cannot be compared."
+            raise StanadaptError("other_observations", message)
+        return {**found, COMPARED: arviz.compare(found).to_string()} if len(found) > 1 else found
+
+
+def _log_likelihood(fit: Any, name: str) -> Any:
+    """Return the group of a fit, which `generate` has put among predictions of the same data."""
+    groups = results.group_names(fit)
+    if "log_likelihood" in groups:
+        return results.dataset(fit, "log_likelihood")
+    if "predictions" in groups:
+        group = results.dataset(fit, "predictions")
+        same = json.loads(group.attrs["origin"])[1] == results.attribute(fit, "data_hash")
+        if same and "log_lik" in group:
+            return group[["log_lik"]]
+    raise StanadaptError("no_log_likelihood", LOG_LIK.format(name))
