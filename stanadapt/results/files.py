@@ -172,7 +172,7 @@ def check_writable(path: str | os.PathLike) -> Path:
 def require_netcdf(path: Any) -> None:
     """Raise StanadaptError if there is a file that holds something else."""
     path, begun = as_path(path), b""
-    if path.is_file():
+    if os.path.isfile(path):  # False for names that the system does not allow
         with report_failures(path), path.open("rb") as file:
             begun = file.read(len(HDF5))
     if begun and not begun.startswith((HDF5, b"CDF")):

@@ -316,9 +316,7 @@ def test_after_ctrl_c_there_are_estimates_and_a_verdict(files, capsys, judged):
     fit = constructed(interrupted=True)
     fit.attrs["verdict"] = "too short" if judged else "not judged"
     with pytest.raises(typer.Exit) as end:
-        draw.finish(
-            fit, None, None, {}, Path("fit.nc"), float32=False, format="netcdf", force=False
-        )
+        draw.finish(fit, None, None, {}, Path("fit.nc"), float32=False, format="netcdf")
     printed = capsys.readouterr().out
     assert printed.split()[:2] == ["mean", "sd"]
     assert "too short" in printed  # of 100 draws
