@@ -1,4 +1,7 @@
-"""Leave-one-out cross-validation of fits, by ArviZ."""
+"""Leave-one-out cross-validation of fits, by ArviZ.
+
+A file of its own, since it compares programs, where `compare` compares fits of one.
+"""
 
 import json
 import warnings
