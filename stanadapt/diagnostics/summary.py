@@ -127,14 +127,14 @@ def _side_by_side(
 
 
 def ordered_columns(
-    fit: results.Fit, var_names: str | Iterable[str] | None = None
+    fit: results.Fit, var_names: str | Iterable[str] | None = None, setting: str = "var_names"
 ) -> dict[str, np.ndarray]:
     """Return columns of draws by name: parameters first, and scalars before arrays."""
     results.require_draws(fit, "fit")
-    wanted = None if var_names is None else require_names("var_names", var_names)
+    wanted = None if var_names is None else require_names(setting, var_names)
     if wanted == []:
         raise StanadaptError(
-            "not_a_name", "var_names is empty. Name a variable, or leave it out for all."
+            "not_a_name", f"{setting} is empty. Name a variable, or leave it out for all."
         )
     variables = None if wanted is None else {*wanted, *map(results.variable_of, wanted)}
     columns = results.columns(fit, wanted=variables)

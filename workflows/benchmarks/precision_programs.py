@@ -2,11 +2,14 @@
 
 A hierarchy of growth curves (30 rats with five weights each, simulated), a regression with a
 horseshoe prior, a Cauchy distribution, two modes, a Gaussian of 100 dimensions with unequal scales,
-posteriors with densities that do not vanish at a declared bound, a t and a gamma variable, and a
-hidden Markov model of two states (100 observations, simulated).
+posteriors with densities that do not vanish at a declared bound, a t and a gamma variable, a hidden
+Markov model of two states (100 observations, simulated), the germination of seeds on 21 plates,
+centered (Crowder 1978, Applied Statistics 27), and noncentered intercepts of radon in 85 counties.
 """
 
 import numpy as np
+
+from stanadapt.targets.stan import bundled
 
 RATS = """
 data { int n; int m; vector[m] x; array[n] vector[m] y; }
@@ -70,6 +73,26 @@ model {
   target += log_sum_exp(at);
 }
 """
+SEEDS = """
+data { int n; array[n] int r; array[n] int m; vector[n] x; vector[n] z; }
+parameters { real a; real b; real c; real d; real<lower=0> sigma; vector[n] plate; }
+model {
+  [a, b, c, d] ~ normal(0, 10); sigma ~ normal(0, 1);
+  plate ~ normal(0, sigma);
+  r ~ binomial_logit(m, a + b * x + c * z + d * (x .* z) + plate);
+}
+"""
+RADON = """
+data {
+  int N; int J; array[N] int<lower=1, upper=J> county; vector[N] first_floor; vector[N] log_radon;
+}
+parameters { real mu; real<lower=0> tau; vector[J] z; real beta; real<lower=0> sigma; }
+model {
+  mu ~ normal(0, 5); tau ~ normal(0, 1); beta ~ normal(0, 5); sigma ~ normal(0, 2);
+  z ~ std_normal();
+  log_radon ~ normal(mu + tau * z[county] + beta * first_floor, sigma);
+}
+"""
 
 
 def _rats():
@@ -94,6 +117,13 @@ def _hidden_markov():
     return {"n": 100, "y": y}
 
 
+def _seeds():
+    r = [10, 23, 23, 26, 17, 5, 53, 55, 32, 46, 10, 8, 10, 8, 23, 0, 3, 22, 15, 32, 3]
+    m = [39, 62, 81, 51, 39, 6, 74, 72, 51, 79, 13, 16, 30, 28, 45, 4, 12, 41, 30, 51, 7]
+    x, z = np.repeat([0, 1], (11, 10)), np.repeat([0, 1, 0, 1], (5, 6, 5, 5))
+    return {"n": 21, "r": r, "m": m, "x": x.tolist(), "z": z.tolist()}
+
+
 PROGRAMS = {
     "rats": (RATS, _rats),
     "small_horseshoe": (HORSESHOE, _horseshoe),
@@ -103,6 +133,8 @@ PROGRAMS = {
     "at_a_bound": (AT_A_BOUND, dict),
     "t_and_gamma": (T_AND_GAMMA, dict),
     "hidden_markov": (HIDDEN_MARKOV, _hidden_markov),
+    "seeds": (SEEDS, _seeds),
+    "radon_noncentered": (RADON, lambda: bundled.find("varying_intercepts")[1]),
 }
 
 

@@ -103,15 +103,16 @@ class Controls:
         ends = columns.ends or (0,)
         self.candidates = [Candidate(order, end, True) for order, end in enumerate(ends, 1)]
         self._moments = list(moments_of_others(self.values, self.folds))
-        ridge = RIDGE
-        self.wide = ends[0] > self.count(0) // DRAWS_PER_COLUMN
+        self.wide, self._size = ends[0] > self.count(0) // DRAWS_PER_COLUMN, float(ends[-1])
         if self.wide:
-            ridge = self._best_ridge(probes)
-        elif ends[-1]:
+            tried = [(self._factors_with(ridge), ridge) for ridge in WIDE_RIDGES]
+            self._factors, ridge = min(tried, key=lambda one: self._left(probes, one[0]))
+            self._size = self._factors[0].size(ridge)
+            return
+        self._factors = self._factors_with(RIDGE)
+        if ends[-1]:
             plain = min(2, len(ends))
             self.candidates.append(Candidate(plain, ends[plain - 1], False))
-        self._factors = self._factors_with(ridge)
-        self._size = self._factors[0].size(ridge) if self.wide else float(ends[-1])
 
     def count(self, fold: int) -> int:
         """Return the number of draws that a fold learns from."""
@@ -121,22 +122,17 @@ class Controls:
         """Return the rows that a fold learns from."""
         return [slice(0, self.folds[fold].start), slice(self.folds[fold].stop, None)]
 
-    def _best_ridge(self, probes: np.ndarray) -> float:
-        """Return the ridge with the smallest squares of residuals, the median over functions."""
-        probes, kind, rest = probes - probes.mean(axis=0), self.values.dtype, []
-        every = [self.values[fold].T @ probes[fold].astype(kind) for fold in self.folds]
-        for ridge in WIDE_RIDGES:
-            squares = np.zeros(probes.shape[1])
-            for fold, (held, factor) in enumerate(
-                zip(self.folds, self._factors_with(ridge), strict=True)
-            ):
-                mean = -probes[held].sum(axis=0) / self.count(fold)
-                cross = (sum(every) - every[fold]) / self.count(fold) - np.outer(factor.mean, mean)
-                b = factor.restore(factor.reduce(cross))
-                left = probes[held] - self.values[held] @ b - (mean - factor.mean @ b)
-                squares += (left**2).sum(axis=0)
-            rest.append(np.median(squares / probes.var(axis=0)))
-        return WIDE_RIDGES[int(np.argmin(rest))]
+    def _left(self, probes: np.ndarray, factors: list["_Factor"]) -> float:
+        """Return the share of squares that a ridge leaves, the median over functions."""
+        probes = (probes - probes.mean(axis=0)).astype(self.values.dtype, copy=False)
+        squares = np.zeros(probes.shape[1])
+        every = [self.values[fold].T @ probes[fold] for fold in self.folds]
+        for fold, (held, factor) in enumerate(zip(self.folds, factors, strict=True)):
+            mean = -probes[held].sum(axis=0) / self.count(fold)
+            b = factor.restore(factor.reduce((sum(every) - every[fold]) / self.count(fold), mean))
+            left = probes[held] - self.values[held] @ b - (mean - factor.mean @ b)
+            squares += (left**2).sum(axis=0)
+        return float(np.median(squares / probes.var(axis=0)))
 
     def _factors_with(self, ridge: float) -> list["_Factor"]:
         return [_Factor.of(*known, ridge, self.values.dtype) for known in self._moments]
@@ -147,7 +143,7 @@ class Controls:
         mean = sum(values[part].sum(axis=0) for part in parts) / count
         # means of columns are close to zero: products need not be centered first
         cross = sum(self.values[part].T @ values[part] for part in parts) / count
-        return Reduced(values, mean, factor.reduce(cross - np.outer(factor.mean, mean)))
+        return Reduced(values, mean, factor.reduce(cross, mean))
 
     def shared(self, fold: int, columns: list[np.ndarray], noise: np.ndarray) -> Shared:
         """Return columns that several functions of the same quantities use."""
@@ -173,13 +169,13 @@ class Controls:
             Whether differences between chains do not count as variance.
 
         """
-        residuals = [np.empty_like(functions) for _ in self.candidates]
         single = np.zeros((len(self.candidates), len(self.folds), functions.shape[1]))
         sizes, noises = [0.0] * len(self.candidates), [np.zeros(1)] * len(self.candidates)
         # coefficients are learned from values of unit variance, of the type of the columns
         center, scale, kind = functions.mean(axis=0), functions.std(axis=0), self.values.dtype
         scale = np.where(scale > 0.0, scale, 1.0)
         scaled = ((functions - center) / scale).astype(kind, copy=False)
+        residuals = [np.empty_like(scaled) for _ in self.candidates]
         folds = self.folds if self.candidates else []
         products = [self.values[fold].T @ scaled[fold] for fold in folds]
         sums = [scaled[fold].sum(axis=0, dtype=float) for fold in folds]  # of all, zero
@@ -187,39 +183,40 @@ class Controls:
             factor, (own, further) = self._factors[fold], make_own(fold)
             parts, count = self.others(fold), self.count(fold)
             mean = -sums[fold] / count
-            cross = (sum(products) - products[fold]) / count - np.outer(factor.mean, mean)
-            reduced = factor.reduce(cross)
+            reduced = factor.reduce((sum(products) - products[fold]) / count, mean)
             moments = _Moments.of(
                 Reduced(scaled, mean, reduced), self.reduced(fold, own), further, parts, count
             )
             for at, candidate in enumerate(self.candidates):
                 end, left = candidate.end, reduced[: candidate.end]
                 sizes[at] = self._size if end == len(factor.scale) else float(end)
-                explained = np.zeros((held.stop - held.start, len(scale)), kind)
+                used = []
                 if candidate.own:
                     coefficients = moments.solve(end).T.astype(kind)
                     single[at, fold] = coefficients[0] * scale
                     sizes[at] += len(moments.own)
                     noises[at] = further.noise
-                    for column, b in zip(moments.own, coefficients, strict=True):
-                        left = left - column.products[:end] * b
-                        explained += column.values[held] * b
-                explained += self.values[held, :end] @ factor.restore(left)
-                residuals[at][held] = functions[held] - explained * scale
+                    used = list(zip(moments.own, coefficients, strict=True))
+                for column, b in used:
+                    left = left - column.products[:end] * b
+                explained = self.values[held, :end] @ factor.restore(left)
+                for column, b in used:
+                    explained += column.values[held] * b
+                np.subtract(scaled[held], explained, out=residuals[at][held])
         return self._choose(
-            functions, center, scale, residuals, sizes, noises, single, smooth, apart
+            functions, center, scale, scaled, residuals, sizes, noises, single, smooth, apart
         )
 
     def _choose(
-        self, functions: np.ndarray, center: np.ndarray, scale: np.ndarray,
+        self, functions: np.ndarray, center: np.ndarray, scale: np.ndarray, scaled: np.ndarray,
         residuals: list[np.ndarray], sizes: list[float], noises: list[np.ndarray],
         single: np.ndarray, smooth: bool, apart: bool,
     ) -> Controlled:  # fmt: skip
         """Choose the candidate with the smallest asymptotic variance, by function."""
         shape, count = (self.chains, -1, functions.shape[1]), functions.shape[1]
-        crude = asymptotic_variance(functions.reshape(shape), apart)
+        crude = asymptotic_variance(scaled.reshape(shape), apart)
         # effective draws that learn: the noise of coefficients is shared between chains
-        ess = scale**2 / np.maximum(crude, 1e-300)
+        ess = 1.0 / np.maximum(crude, 1e-300)
         ess = np.clip(ess, 1.0, len(functions)) * (1.0 - 1.0 / len(self.folds))
         table = np.empty((1 + len(residuals), count))
         table[0] = crude
@@ -239,16 +236,18 @@ class Controls:
                 table[at, some] *= _hidden(_tails(residuals[at - 1][:, some]))
                 judged[at, some] = True
         if smooth:
-            tails = _tails(functions)
+            tails = tail_shape(scaled)
             chosen[tails >= HEAVY] = 0
             crude = np.where(tails >= NO_ESTIMATE, np.nan, crude * _hidden(tails))
             table[0] = crude
         best = functions.copy()
         along = np.zeros((len(self.folds), count))
         for at in range(1, len(table)):
-            np.copyto(best, residuals[at - 1], where=chosen == at)
-            along[:, chosen == at] = single[at - 1][:, chosen == at]
-        variance = np.maximum(table[chosen, every], crude / LARGEST_GAIN)
+            some = chosen == at
+            best[:, some] = center[some] + scale[some] * residuals[at - 1][:, some]
+            along[:, some] = single[at - 1][:, some]
+        variance = np.maximum(table[chosen, every], crude / LARGEST_GAIN) * scale**2
+        crude *= scale**2
         order = np.array([0, *(candidate.order for candidate in self.candidates)])[chosen]
         return Controlled(best.mean(axis=0), variance, center, crude, order, best, along)
 
@@ -297,18 +296,19 @@ class _Moments(NamedTuple):
 def _products(a: Reduced, b: Reduced, parts: list[slice], count: int) -> np.ndarray:
     """Return the covariance of each column of one with that of the other, over some rows."""
     sums = [np.einsum("nf,nf->f", a.values[part], b.values[part]) for part in parts]
-    return sum(sums) / count - a.mean * b.mean
+    return sum(sums).astype(float) / count - a.mean * b.mean
 
 
 class _Factor(NamedTuple):
     """The Cholesky factor of the correlations of columns, with a ridge.
 
-    That of the first columns is its first block, so that it serves all candidates.
+    That of the first columns is its first block, so that it serves all candidates. All numbers have
+    the type of the columns.
     """
 
     mean: np.ndarray
     scale: np.ndarray
-    factor: np.ndarray  # of the type of the columns
+    factor: np.ndarray
 
     @classmethod
     def of(
@@ -319,26 +319,29 @@ class _Factor(NamedTuple):
         correlation = covariance / np.outer(scale, scale)
         correlation[np.diag_indices(len(mean))] += ridge
         factor = cholesky(correlation, lower=True, overwrite_a=True) if len(mean) else correlation
-        return cls(mean, scale, factor.astype(kind, copy=False))
+        return cls(*(values.astype(kind, copy=False) for values in (mean, scale, factor)))
 
     def size(self, ridge: float) -> float:
         """Return the effective number of columns, the trace of S (S + ridge)^-1."""
         inverse, _ = lapack.dpotri(self.factor.astype(float), lower=True)
         return len(self.scale) - ridge * float(np.trace(inverse))
 
-    def reduce(self, right: np.ndarray) -> np.ndarray:
-        """Return the inverse of the factor times products with the columns."""
-        right = (right / self.scale[:, None]).astype(self.factor.dtype, copy=False)
+    def reduce(self, products: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """Return the inverse of the factor times covariances with the columns.
+
+        `products` are the means of products with the columns, `mean` those of the functions.
+        """
+        right = products - np.outer(self.mean, mean.astype(self.mean.dtype, copy=False))
+        right /= self.scale[:, None]
         return solve_triangular(self.factor, right, lower=True, check_finite=False)
 
     def restore(self, reduced: np.ndarray) -> np.ndarray:
         """Return coefficients of the first columns from reduced products with these."""
-        end, kind = len(reduced), self.factor.dtype
+        end = len(reduced)
         found = solve_triangular(
-            self.factor[:end, :end], reduced.astype(kind, copy=False),
-            lower=True, trans=1, check_finite=False,
-        )  # fmt: skip
-        return (found / self.scale[:end, None]).astype(kind, copy=False)
+            self.factor[:end, :end], reduced, lower=True, trans=1, check_finite=False
+        )
+        return found / self.scale[:end, None]
 
 
 def folds_of(draws: int, chains: int) -> list[slice]:
@@ -347,7 +350,8 @@ def folds_of(draws: int, chains: int) -> list[slice]:
     edges = np.linspace(0, draws, pieces + 1).astype(int)
     if chains > 1:
         edges = np.linspace(0, chains, pieces + 1).round().astype(int) * (draws // chains)
-    return [slice(a, b) for a, b in pairwise(edges)]
+    # divided by an int64 of NumPy, numbers of four bytes would get eight
+    return [slice(a, b) for a, b in pairwise(edges.tolist())]
 
 
 def moments_of_others(

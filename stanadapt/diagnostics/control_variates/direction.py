@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 from scipy.linalg import cho_solve
-from scipy.special import erfcx, ndtr, ndtri
+from scipy.special import erfc, ndtr, ndtri
 
 # grid on which Stein's equation is solved for a smooth function; beyond FAR psi is constant
 GRID = np.linspace(-9.0, 9.0, 1801)
@@ -118,8 +118,8 @@ def power_columns(at: Along) -> list[np.ndarray]:
 class StepParts(NamedTuple):
     """What columns of indicators are made of, whatever their thresholds: two values of each draw.
 
-    psi = sqrt(2 pi) exp(y^2 / 2) Phi(min(y, t)) Phi(-max(y, t)) for the threshold t, by the scaled
-    complementary error function, which does not overflow. Only one factor depends on t.
+    psi = sqrt(2 pi) exp(y^2 / 2) Phi(min(y, t)) Phi(-max(y, t)) for the threshold t, of which only
+    one factor depends on t. FARTHEST keeps the other from overflow.
     """
 
     y: np.ndarray
@@ -130,14 +130,17 @@ class StepParts(NamedTuple):
     def of(cls, at: Along) -> "StepParts":
         y = np.clip(at.y, -FARTHEST, FARTHEST)
         factor = math.sqrt(0.5 * math.pi) * (y + at.s)
-        small = erfcx(math.sqrt(0.5) * np.abs(y))
-        large = 2.0 * np.exp(0.5 * y * y) - small  # erfcx of the negative number
-        left = y < 0.0
-        below, above = np.where(left, small, large), np.where(left, large, small)
-        below *= factor
-        below += 1.0
-        above *= factor
-        above -= 1.0
+        growth, left = np.exp(0.5 * y * y), y < 0.0
+        tail = erfc(math.sqrt(0.5) * np.abs(y, out=y), out=y)
+        more = growth * (1.0 - tail)
+        more *= 2.0
+        growth *= tail  # erfcx of |y|; with more, that of -|y|
+        above, below = more * left, more
+        below *= ~left
+        for parts, end in ((below, 1.0), (above, -1.0)):
+            parts += growth
+            parts *= factor
+            parts += end
         return cls(at.y, below, above)
 
     def column(
@@ -198,18 +201,16 @@ def _means_in_bins(y: np.ndarray, f: np.ndarray) -> np.ndarray:
     It is linear between these and beyond.
     """
     edges = np.linspace(0, len(y), min(BINS, len(y) // 4) + 1).astype(int)
-    counts = np.diff(edges)[:, None]
-    found = np.empty((y.shape[1], len(GRID)))
-    binned = (np.add.reduceat(values, edges[:-1], axis=0) / counts for values in (y, f))
-    for h, at, means in zip(found, *(values.T for values in binned), strict=True):
-        h[:] = np.interp(GRID, at, means)
-        for beyond, end, inner in ((at[0] > GRID, 0, 1), (at[-1] < GRID, -1, -2)):
-            gap = at[end] - at[inner]
-            slope = (means[end] - means[inner]) / gap if gap else 0.0
-            h[beyond] = means[end] + slope * (
-                np.clip(GRID[beyond], -LINEAR_UP_TO, LINEAR_UP_TO) - at[end]
-            )
-    return found
+    counts, (at, means) = np.diff(edges)[:, None], np.empty((2, len(edges) + 1, y.shape[1]))
+    for values, inside in ((y, at[1:-1]), (f, means[1:-1])):
+        np.divide(np.add.reduceat(values, edges[:-1], axis=0), counts, out=inside)
+    at[0], at[-1] = np.minimum(at[1], -LINEAR_UP_TO), np.maximum(at[-2], LINEAR_UP_TO)
+    for beyond, end, inner in ((0, 1, 2), (-1, -2, -3)):
+        gap = at[end] - at[inner]
+        slope = (means[end] - means[inner]) / np.where(gap != 0.0, gap, np.inf)
+        means[beyond] = means[end] + slope * (at[beyond] - at[end])
+    rows = zip(*(np.ascontiguousarray(values.T) for values in (at, means)), strict=True)
+    return np.array([np.interp(GRID, *row) for row in rows])
 
 
 def solve_stein(h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

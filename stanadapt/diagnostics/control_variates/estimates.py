@@ -85,7 +85,7 @@ class Draws:
         self.doubt = _doubt_of_rows(self.positions, self.gradients, learning)
         columns, z = Columns(np.empty((len(rows), 0)), ()), self.positions
         if not self.doubt:
-            z, s = whitened(self.positions, self.gradients)
+            z, s = whitened(self.positions, self.gradients, learning)
         if not self.doubt and weights is None:
             self.doubt = _doubt_of_means(z, s, self.chains)
         if not self.doubt:
@@ -97,7 +97,7 @@ class Draws:
                 spread = shrunk(spread, len(others))
                 factor = cholesky(spread, lower=True)
                 self.learned.append(direction.Moments(others, mean, spread, factor))
-            self.slopes = self.gradients.astype(columns.values.dtype, copy=False)
+            self.slopes: np.ndarray = self.gradients.astype(z.dtype, copy=False)
         self.usable = not self.doubt
         probes = z[:, np.linspace(0, dim - 1, min(dim, PROBES)).astype(int)]
         self.columns = columns
@@ -133,7 +133,7 @@ def _doubt_of_means(z: np.ndarray, s: np.ndarray, chains: int) -> str:
         return ""
     error = np.sqrt(asymptotic_variance(columns.reshape(chains, -1, columns.shape[1])))
     # those of an exact Gaussian are zero to rounding
-    mean = np.abs(columns.mean(axis=0))
+    mean = np.abs(columns.mean(axis=0, dtype=float))
     if (mean > np.maximum(LARGEST_MEAN * error, ROUNDING)).any():
         return (
             "the gradients do not belong to the draws, as if the density had an edge or a jump, or "
@@ -262,13 +262,14 @@ class Batch:
         variance = np.maximum(square.mean - (mean.mean - center) ** 2, 1e-300)
         sd, crude_sd = np.sqrt(variance), self.x.std(axis=0, ddof=1)
         is_better = (square.order > 0) | (self._draws.weights is not None)
+        sd = np.where(is_better, sd, crude_sd)
         return (
             Estimate(
                 mean.mean, np.sqrt(mean.variance), center, np.sqrt(mean.crude_variance), mean.order
             ),
             Estimate(
-                np.where(is_better, sd, crude_sd), np.sqrt(square.variance) / (2.0 * sd),
-                crude_sd, np.sqrt(square.crude_variance) / (2.0 * crude_sd), square.order,
+                sd, np.sqrt(square.variance) / (2.0 * sd), crude_sd,
+                np.sqrt(square.crude_variance) / (2.0 * crude_sd), square.order,
             ),
         )  # fmt: skip
 

@@ -52,9 +52,7 @@ def stein_columns(z: np.ndarray, s: np.ndarray, learning: int) -> Columns:
     """
     dim, budget = z.shape[1], learning // DRAWS_PER_COLUMN
     pairs, triples = dim * (dim + 1) // 2, dim * (dim + 1) * (dim + 2) // 6
-    # where the pairs that are left out limit gains, half of the memory and time is enough
-    kind = np.float64 if dim + pairs <= budget else np.float32
-    z, s = (np.ascontiguousarray(values.T, kind) for values in (z, s))
+    z, s = (np.ascontiguousarray(values.T) for values in (z, s))
     parts = [s]
     if dim + pairs <= budget:
         parts.append(second_order(z, s, *np.triu_indices(dim)))
@@ -68,15 +66,21 @@ def stein_columns(z: np.ndarray, s: np.ndarray, learning: int) -> Columns:
     return Columns(np.concatenate(kept).T, ends, dim + pairs <= budget)
 
 
-def whitened(positions: np.ndarray, gradients: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def whitened(
+    positions: np.ndarray, gradients: np.ndarray, learning: float = np.inf
+) -> tuple[np.ndarray, np.ndarray]:
     """Return nearly uncorrelated coordinates z, and the gradients with respect to z."""
+    # where there is no room for all pairs, their lack limits gains: four bytes a number are enough
+    pairs = positions.shape[1] * (positions.shape[1] + 3) // 2
+    kind = np.float64 if DRAWS_PER_COLUMN * pairs <= learning else np.float32
     mean, sd = positions.mean(axis=0), positions.std(axis=0)
     sd = np.where(sd > 0.0, sd, 1.0)
-    standard = (positions - mean) / sd
-    values, vectors = np.linalg.eigh(shrunk(standard.T @ standard / len(standard), len(standard)))
-    root = (vectors * np.sqrt(values)) @ vectors.T
+    standard = ((positions - mean) / sd).astype(kind, copy=False)
+    correlation = (standard.T @ standard).astype(float) / len(standard)
+    values, vectors = np.linalg.eigh(shrunk(correlation, len(standard)))
+    root = sd[:, None] * ((vectors * np.sqrt(values)) @ vectors.T)
     inverse = (vectors / np.sqrt(values)) @ vectors.T
-    return standard @ inverse, gradients @ (sd[:, None] * root)
+    return standard @ inverse.astype(kind), gradients.astype(kind) @ root.astype(kind)
 
 
 def shrunk(covariance: np.ndarray, draws: int) -> np.ndarray:

@@ -32,11 +32,22 @@ def tail_shape(columns: np.ndarray) -> np.ndarray:
     size = int(min(0.2 * rows, 3.0 * np.sqrt(rows)))
     if size < FEWEST:
         return np.full(columns.shape[1], -np.inf)
-    magnitudes = np.abs(np.ascontiguousarray(columns.T))
-    largest = np.partition(magnitudes, rows - size - 1, axis=1)[:, rows - size - 1 :]
-    largest = np.sort(largest, axis=1).T.astype(float, order="C")
+    magnitudes = np.abs(columns.T, order="C")
+    magnitudes.partition(rows - size - 1, axis=1)
+    largest = np.sort(magnitudes[:, rows - size - 1 :], axis=1).T.astype(float, order="C")
     excess = largest[1:] - largest[0]
-    flat = excess[-1] <= 0.0
+    shape = _shape(excess)
+    # of integers, many may be equal to the least of the tail: the larger ones count, from halfway
+    for column in np.flatnonzero((excess[0] <= 0.0) & (excess[-1] > 0.0)):
+        above = excess[excess[:, column] > 0.0, column]
+        above = (above - 0.5 * above[0])[:, None]
+        shape[column] = _shape(above)[0] if len(above) >= FEWEST else -np.inf
+    return shape
+
+
+def _shape(excess: np.ndarray) -> np.ndarray:
+    """Return the shape of ascending excesses over a threshold, by column."""
+    size, flat = len(excess), excess[-1] <= excess[0]
     excess = np.where(flat, 1.0, np.maximum(excess, 1e-300))
     count = 20 + int(np.sqrt(size))
     j = np.arange(1, count + 1)[:, None]

@@ -30,6 +30,7 @@ from stanadapt.targets.target import Target, parameter_draws
 COMPARED, LARGEST_DIFFERENCE, GRADIENT_DIFFERENCE = 50, 1e-5, 1e-3
 # of approximations that are corrected; chosen on 18 densities with known moments, ten seeds each
 LEAST_EFFECTIVE, FEWEST_CORRECTED = 0.9, 1000
+NAMED = 5  # quantities in a message
 Function = Callable[[xr.Dataset], Any]
 
 
@@ -110,6 +111,7 @@ def expectations(
     doubts = _require_usable(fit)
     corrected = _weights_of_inexact(fit, target, doubts)
     quantities = _quantities(fit, of)
+    doubts += _missing(quantities)
     positions = _positions(fit, target)
     gradients, evaluated = _gradients(fit, target, positions, show_progress)
     shape = results.dataset(fit, "posterior").sizes["chain"], -1, positions.shape[1]
@@ -230,7 +232,7 @@ def _require_usable(fit: results.Fit) -> list[Message]:
 def _quantities(fit: results.Fit, of: Any) -> dict[str, np.ndarray]:
     """Return columns of quantities by name, shape (chain, draw)."""
     if not isinstance(of, Mapping):
-        return ordered_columns(fit, of)
+        return ordered_columns(fit, of, "of")
     posterior = results.dataset(fit, "posterior")
     taken = {*map(str, posterior.data_vars), *results.columns(fit)}
     columns = {}
@@ -248,6 +250,15 @@ def _quantities(fit: results.Fit, of: Any) -> dict[str, np.ndarray]:
     if not columns:
         raise StanadaptError("wrong_quantity", "of is empty: name variables, or give functions.")
     return columns
+
+
+def _missing(quantities: dict[str, np.ndarray]) -> list[Message]:
+    """Name quantities that are not finite at some draws."""
+    counts = {name: np.count_nonzero(~np.isfinite(x)) for name, x in quantities.items()}
+    lost = [f"{name} ({count:,})" for name, count in counts.items() if count]
+    named = ", ".join([*lost[:NAMED], *[f"and {len(lost) - NAMED} more"][: len(lost) > NAMED]])
+    text = f"Not finite at some draws, with the number of these: {named}. Their rows are blank."
+    return [Message("missing_quantities", text)] if lost else []
 
 
 def _elements(name: str, function: Any, posterior: xr.Dataset) -> dict[str, np.ndarray]:
@@ -367,17 +378,14 @@ def _table(
     draws: Draws, quantities: dict[str, np.ndarray], levels: Sequence[float]
 ) -> pd.DataFrame:
     """Return the table of estimates; a constant has no errors, draws that fail are NaN."""
-    table = pd.DataFrame(np.nan, index=list(quantities), columns=column_names(levels))
+    columns, rows = column_names(levels), {}
     finite = {name: x for name, x in quantities.items() if np.isfinite(x).all()}
-    moving = [name for name, x in finite.items() if not is_constant(x)]
     for name, x in finite.items():
-        if name not in moving:
-            table.loc[name, ["mean", "sd"]] = x.flat[0], 0.0
-    for names, batch in draws.batches({name: finite[name] for name in moving}):
+        if is_constant(x):
+            rows[name] = [x.flat[0], np.nan, np.nan, 0.0, *[np.nan] * (len(columns) - 4)]
+    moving = {name: x for name, x in finite.items() if name not in rows}
+    for names, batch in draws.batches(moving):
         estimates = [*batch.means_and_sds(), *(batch.quantiles(p) for p in levels)]
-        for kind, estimate in zip(kinds(levels), estimates, strict=True):
-            table.loc[names, kind] = estimate.value
-            table.loc[names, f"mcse_{kind}"] = estimate.error
-            table.loc[names, f"gain_{kind}"] = estimate.gain
-        table.loc[names, "order"] = estimates[0].order
-    return table
+        found = [part for one in estimates for part in (one.value, one.error, one.gain)]
+        rows |= zip(names, np.stack([*found, estimates[0].order], axis=1).tolist(), strict=True)
+    return pd.DataFrame.from_dict(rows, "index", float, columns).reindex(list(quantities))

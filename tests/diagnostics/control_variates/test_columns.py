@@ -133,6 +133,15 @@ def test_tails_of_few_draws_and_of_constants_have_no_shape():
     assert np.isneginf(tail_shape(np.random.default_rng(0).normal(size=(9, 1)))).all()
 
 
+def test_tails_of_integers():
+    """Many values are equal to the least of the tail, whatever its shape."""
+    rng = np.random.default_rng(6)
+    light = np.stack([rng.poisson(3, 4000), rng.geometric(0.9, 4000)], axis=1)
+    assert tail_shape((light - light.mean(axis=0)) ** 2).max() < 0.4
+    assert np.isneginf(tail_shape((rng.random((4000, 1)) < 0.02).astype(float))).all()
+    assert tail_shape(rng.zipf(2.2, (4000, 2)).astype(float)).min() > 0.5  # 1 / 1.2
+
+
 def test_columns_with_too_heavy_tails_are_dropped():
     """A Cauchy distribution: squares of draws have no mean, and order 3 has no variance."""
     x = np.random.default_rng(4).standard_cauchy((4000, 2))

@@ -237,6 +237,8 @@ def test_refusals(target, fit):
         sa.expectations(fit, target, probabilities=[0.0])
     with raises("unknown_variable", "muu"):
         sa.expectations(fit, target, "muu", **QUIET)
+    with raises("not_a_name", "of must"):
+        sa.expectations(fit, target, 3)
     for wrong in (0.0, None, [0.5, 1.0], [0.5, 0.5], "a"):
         with raises("out_of_range", "probabilities"):
             sa.expectations(fit, target, probabilities=wrong)
@@ -410,15 +412,19 @@ def test_errors_of_quantiles_of_skewed_quantities():
     assert np.mean(np.square(z)) < 1.6
 
 
-def test_a_function_gets_a_copy(fit, target):
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the logarithm
+def test_a_function_gets_a_copy_and_what_it_lacks_is_named(fit, target):
     before = fit.posterior["mu"].values.copy()
 
     def spoil(draws):
         draws["mu"][:] = 0.0
         return draws["mu"]
 
-    sa.expectations(fit, target, {"f": spoil}, **QUIET)
+    lost = {"f": spoil, "lost": lambda draws: np.log(draws["mu"] - 100.0)}
+    found = sa.expectations(fit, target, lost, **QUIET)
     assert np.array_equal(fit.posterior["mu"].values, before)
+    assert found.table.loc["lost"].isna().all()
+    assert [str(m) for m in found.remarks if m.code == "missing_quantities" and "lost (" in str(m)]
 
 
 def test_probabilities_and_covariances_that_are_unknown(found):
