@@ -110,7 +110,8 @@ def label_log_axis(axis: Any) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     low, high = axis.get_view_interval()
-    between = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
+    few = 20 * low > high, 100 * low > high
+    between = (1.0, 2.0, 5.0) if few[0] else (1.0, 3.0) if few[1] else (1.0,)
     axis.set_major_locator(LogLocator(subs=between))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
     axis.set_minor_formatter(NullFormatter())

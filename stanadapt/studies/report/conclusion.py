@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.diagnostics.densities import shares_our_density
 from stanadapt.errors import Message
 from stanadapt.studies.report.assessment import Assessment
 from stanadapt.studies.report.fits import ReportedFit
@@ -112,9 +113,10 @@ def _describe_agreement(runs: list[ReportedFit], assessment: Assessment, names: 
     checked = f"{count} samplers can be trusted: their fits pass every check"
     reference, apart = assessment.reference, assessment.uncompared(runs)
     if not apart:
+        shared = ", which shares their density," if shares_our_density(reference.fit) else ""
         return (
             f"{checked}, none missed a mode that another found, and they agree with "
-            f"{reference.name} within Monte Carlo error."
+            f"{reference.name}{shared} within Monte Carlo error."
         )
     compared = [run.label for run in runs if run is not reference and run.label not in apart]
     verb = "agrees" if len(compared) == 1 else "agree"

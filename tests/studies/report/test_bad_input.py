@@ -48,7 +48,7 @@ def test_names_may_be_numbers(tmp_path):
     fits = {1: made_up.fit(1), 2.5: made_up.fit(2)}
     path = sa.report(fits, tmp_path / "report.html", table=sa.compare(fits, 1))
     conclusion = dict(Page(path.read_text()).messages("conclusion"))
-    assert "agree with 1 within" in conclusion["all_fits_usable"]
+    assert "agree with 1, which shares their density, within" in conclusion["all_fits_usable"]
 
 
 def test_names_that_read_alike_are_refused(tmp_path):
