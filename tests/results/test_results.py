@@ -5,6 +5,7 @@ import datetime
 import json
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.results import files
+from stanadapt.results.answers import DO_THE_SAME
 from stanadapt.results.arviz_object import arviz_module, is_tree
 from stanadapt.results.fit_objects import LateInferenceData
 from tests.helpers.codes import raises
@@ -458,6 +460,9 @@ def test_methods_of_other_packages_are_answered(tmp_path):
         with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
             one.nonsense  # noqa: B018
         assert one.posterior["x"].shape == (2, 5)
+    packages = {"stanadapt": sa, "arviz": arviz_module()}
+    for package, function in re.findall(r"(stanadapt|arviz)\.(\w+)", str(DO_THE_SAME)):
+        assert hasattr(packages[package], function)
     assert isinstance(fit, arviz_module().InferenceData if not is_tree() else xr.DataTree)
 
 

@@ -45,7 +45,8 @@ def _quiet() -> Iterator[None]:
 
 def executable(program: Program, status: Any) -> tuple[Path, float]:
     """Compile a program unless it is in the cache; return the executable and the seconds taken."""
-    from cmdstanpy import CmdStanModel  # 0.4 s to import
+    with _quiet():  # in a notebook, its progress bars ask for widgets
+        from cmdstanpy import CmdStanModel  # 0.4 s to import
 
     cmdstan = toolchain.require_cmdstan()
     suffix = ".exe" if os.name == "nt" else ""
