@@ -34,7 +34,8 @@ def filled(state, length, log_density=0.0, positions=0.0, gradients=0.0):
         rows[:length] = values
     block.numbers[:length] = 0.0
     block.numbers[:length, LOG_DENSITY] = log_density
-    return state._replace(block=block._replace(rows=length))
+    block.rows[0] = length
+    return state._replace(block=block)
 
 
 def after(settings, progress, states, warmup=WARMUP):

@@ -110,6 +110,16 @@ def referring(state: Any, replaced: Sequence[str] = ()) -> tuple[Any, Callable]:
 
 
 @intrinsic
+def pointer_to(typing: Any, value: Any) -> Any:
+    """Return a pointer to a tuple, under the conditions of `by_reference`."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(cgutils.alloca_once_value(builder, arguments[0]), cgutils.voidptr_t)
+
+    return ByReference(value)(value), emit
+
+
+@intrinsic
 def restored(typing: Any, state: Any, owned: Any) -> Any:
     """Return `owned` with the numbers of the state derived from it, and with its arrays."""
     kind, emit = restoring(owned)

@@ -45,7 +45,10 @@ class Tuning(NamedTuple):
 
 
 class Block(NamedTuple):
-    """The iterations of a chain since chains were last pooled; `rows` of them are filled."""
+    """The iterations of a chain since chains were last pooled; `rows[0]` of them are filled.
+
+    All arrays, so that the loop passes a pointer to them.
+    """
 
     # positions, gradients: shape (length, dim)
     positions: np.ndarray
@@ -53,13 +56,14 @@ class Block(NamedTuple):
     # ACCEPTANCE, LOG_DENSITY and DIVERGING, and STEEP: whether a trajectory of NUTS diverged within
     # the support, where a shorter step may help; shape (length, 4)
     numbers: np.ndarray
-    rows: int
+    rows: np.ndarray
 
 
 @jit
 def no_block(dim):
     """Return a Block that keeps nothing."""
-    return Block(np.empty((0, dim)), np.empty((0, dim)), np.empty((0, NUMBERS)), 0)
+    rows = np.zeros(1, np.int64)
+    return Block(np.empty((0, dim)), np.empty((0, dim)), np.empty((0, NUMBERS)), rows)
 
 
 class Window(NamedTuple):
@@ -188,7 +192,7 @@ def _all_but_few(values: np.ndarray) -> tuple[float, float]:
 
 def make_window(states: Sequence[Any]) -> Window:
     """Stack the blocks of all chains, which are equally long."""
-    rows = min(state.block.rows for state in states)
+    rows = min(state.block.rows[0] for state in states)
     positions, gradients, numbers = (
         np.stack([getattr(state.block, field)[:rows] for state in states])
         for field in ("positions", "gradients", "numbers")
@@ -199,9 +203,9 @@ def make_window(states: Sequence[Any]) -> Window:
 
 def make_room(state: Any, length: int) -> Any:
     """Return the state with an empty block that has room for `length` iterations."""
-    block, dim = state.block, state.block.positions.shape[1]
+    block, dim, rows = state.block, state.block.positions.shape[1], np.zeros(1, np.int64)
     if len(block.positions) < length:
         block = Block(
-            np.empty((length, dim)), np.empty((length, dim)), np.empty((length, NUMBERS)), 0
+            np.empty((length, dim)), np.empty((length, dim)), np.empty((length, NUMBERS)), rows
         )
-    return state._replace(block=block._replace(rows=0))
+    return state._replace(block=block._replace(rows=rows))

@@ -45,7 +45,8 @@ def init_from_draws(
         state.block.gradients[row] = point.gradient
         state.block.numbers[row] = 0.0
         state.block.numbers[row, LOG_DENSITY] = point.log_density
-    return state._replace(block=state.block._replace(rows=len(points)))
+    state.block.rows[0] = len(points)
+    return state
 
 
 def begin_with_draws(settings: Any, progress: Progress, states: States) -> Result:

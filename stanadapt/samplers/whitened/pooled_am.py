@@ -156,14 +156,14 @@ def adapt(density, settings, state, info, t, iter_warmup):
     else:
         excess = info.acceptance_rate - settings.target_accept
         scale *= np.exp(excess / (1.0 + state.t) ** GAIN_POWER)
-    row = block.rows
+    row = block.rows[0]
     # with single moves, one row is recorded per sweep
     if k == 0 and row < block.positions.shape[0]:
         copy(state.current.position, block.positions[row])
         block.numbers[row, ACCEPTANCE] = info.acceptance_rate
         block.numbers[row, LOG_DENSITY] = state.current.log_density
-        block = replace(block, rows=row + 1)
-    return replace(state, coordinate=k, scale=scale, t=state.t + 1, block=block)
+        block.rows[0] = row + 1
+    return replace(state, coordinate=k, scale=scale, t=state.t + 1)
 
 
 # --- stages of warm-up ----------------------------------------------------------------------------

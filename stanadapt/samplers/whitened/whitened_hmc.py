@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine import adaptation, metric_factor, nuts_tree
+from stanadapt.engine.compiled.by_reference import pointer_to
 from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.density import Density
@@ -175,7 +176,7 @@ def step(density, settings, state, rng):
     """Make a trajectory, in the coordinates of the map if any."""
     current, scratch = state.current, state.scratch
     # the same code with and without a map: two kinds of densities would be compiled one by one
-    straightened = MappedDensity(density, state.straightening, density.dim)
+    straightened = pointer_to(MappedDensity(density, state.straightening, density.dim))
     x = enter(state.straightening, current)
     # parts of the state, since every function that is given all of it takes long to compile
     leapfrog, tree, tuning = state.leapfrog, state.tree, state.tuning
@@ -276,7 +277,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
         longest = settings.trajectory_length / tuning.n_steps if tuning.two_stage else np.inf
         step_size = min(np.exp(averaging.log_step), longest)
         tuning = replace(tuning, averaging=averaging, step_size=step_size)
-    row = block.rows
+    row = block.rows[0]
     if row < block.positions.shape[0]:
         copy(state.current.position, block.positions[row])
         copy(state.current.gradient, block.gradients[row])
@@ -285,8 +286,8 @@ def adapt(density, settings, state, info, t, iter_warmup):
         block.numbers[row, DIVERGING] = info.diverging
         by_nuts = info.diverging and not tuning.two_stage
         block.numbers[row, STEEP] = by_nuts and not nuts_tree.left_support(state.tree)
-        block = replace(block, rows=row + 1)
-    return replace(state, tuning=tuning, block=block)
+        block.rows[0] = row + 1
+    return replace(state, tuning=tuning)
 
 
 register(
@@ -299,7 +300,7 @@ register(
     iter_warmup=2000, iter_sampling=1000, standardize="no",
     warmup=schedule.WARMUP,
     init_from={"warm_start": init_from_draws}, starts_at_draws=True,
-    in_place_except=("current", "scratch", "tuning", "block"),
+    in_place_except=("current", "scratch", "tuning"),
     extra_output=KEEP_GRADIENT,
     memory=Memory(storage=bytes_of_warmup, name="factors, blocks and trees"),
 )  # fmt: skip

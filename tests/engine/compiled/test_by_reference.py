@@ -7,7 +7,13 @@ import numpy as np
 from numba.core.runtime import _nrt_python, rtsys
 from numba.extending import intrinsic
 
-from stanadapt.engine.compiled.by_reference import by_reference, referring, restored, restoring
+from stanadapt.engine.compiled.by_reference import (
+    by_reference,
+    pointer_to,
+    referring,
+    restored,
+    restoring,
+)
 from stanadapt.engine.compiled.jit import jit
 
 
@@ -80,6 +86,11 @@ def _loop_over_new_arrays(n):
     return total
 
 
+@jit
+def _write_through(outer):
+    return _write(pointer_to(outer))
+
+
 def make_state():
     table = np.arange(12.0).reshape(3, 4)
     outer = Outer(Inner(table, 0.5), np.zeros(3), True, np.zeros(2, np.int64))
@@ -95,6 +106,15 @@ def test_arrays_are_written_through_and_numbers_are_returned():
         assert outer.inner.table[1, 3] == 7.0 * 2**5
         np.testing.assert_array_equal(outer.vector, 7.0)
         np.testing.assert_array_equal(outer.counts, [5, 0])
+
+
+def test_a_pointer_to_a_tuple_shares_its_arrays():
+    outer = make_state().outer
+    before = sys.getrefcount(outer.vector)
+    assert _write_through(outer) == 7.0
+    assert (outer.inner.table[1, 2], outer.counts[0]) == (6.5, 1)
+    after = sys.getrefcount(outer.vector)
+    assert after == before
 
 
 def test_arrays_keep_their_addresses():

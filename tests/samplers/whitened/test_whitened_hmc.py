@@ -99,7 +99,7 @@ def test_a_chain_that_cannot_move_does_not_spoil_the_metric():
 
     def advance(chunk=None):
         step(chunk)
-        rows = stuck.state.block.rows
+        rows = stuck.state.block.rows[0]
         stuck.state.block.positions[:rows] = frozen
         stuck.state.block.gradients[:rows] = 1e9
 
@@ -206,7 +206,7 @@ def test_warm_up_ends_when_it_has_settled_and_gives_its_memory_back():
         assert chain.progress.block == 0
         assert chain.sampling.rows == 1000
         assert chain.n_done == chain.n_total
-        assert chain.state.block.rows == no_block(5).rows
+        assert len(chain.state.block.positions) == len(no_block(5).positions)
 
 
 @pytest.mark.parametrize("ceiling", [1, 2, 3, 10, 50, 100, 200, 300])
