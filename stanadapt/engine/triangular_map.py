@@ -70,12 +70,7 @@ NO_BLOCK = np.empty(0)
 
 
 class TriangularMap(NamedTuple):
-    """The mapped coordinates, in an order in which each one follows its drivers.
-
-    Three arrays, since the state of every chain holds them, and each array of a state costs time in
-    every iteration, with or without a map.
-
-    """
+    """The mapped coordinates, in an order in which each one follows its drivers."""
 
     rows: Matrix  # one per mapped coordinate, with the columns above
     work: Matrix  # workspace of a chain, shape (WORK, dim), with the rows above

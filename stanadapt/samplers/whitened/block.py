@@ -45,10 +45,7 @@ class Tuning(NamedTuple):
 
 
 class Block(NamedTuple):
-    """The iterations of a chain since chains were last pooled; `rows[0]` of them are filled.
-
-    All arrays, so that the loop passes a pointer to them.
-    """
+    """The iterations of a chain since chains were last pooled, written in place by the loop."""
 
     # positions, gradients: shape (length, dim)
     positions: np.ndarray
@@ -56,7 +53,7 @@ class Block(NamedTuple):
     # ACCEPTANCE, LOG_DENSITY and DIVERGING, and STEEP: whether a trajectory of NUTS diverged within
     # the support, where a shorter step may help; shape (length, 4)
     numbers: np.ndarray
-    rows: np.ndarray
+    rows: np.ndarray  # how many of them are filled, shape (1,)
 
 
 @jit
