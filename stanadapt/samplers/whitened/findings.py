@@ -27,7 +27,8 @@ from stanadapt.samplers.whitened.straighten import Straightened
 NUTS_ABOVE = 0.125
 # largest number of coordinates that a message names, and of sets of drivers outside of groups
 LISTED, MOST_PHRASES = 5, 3
-EXACTLY = "Gaussian, straightened exactly"  # how a block is in the words of a fit
+# how a block is in the words of a fit
+EXACTLY, NEARLY = "Gaussian, straightened exactly", "nearly Gaussian, straightened"
 
 
 @reports_for(whitened_hmc.Settings)
@@ -127,7 +128,8 @@ def straightening(found: Straightened, names: list[str]) -> dict[str, Any]:
     said = []
     if found.block_is_used:
         block = as_python(unpacked)(found.straightening.block)
-        said.append(f"{' given '.join(members_and_hubs(block, names))}: {EXACTLY}")
+        how = EXACTLY if found.exact else NEARLY
+        said.append(f"{' given '.join(members_and_hubs(block, names))}: {how}")
     if found.map_is_used:
         said.append(f"{dependencies(found, names)}: straightened")
     if not said or not np.isfinite(found.distance):

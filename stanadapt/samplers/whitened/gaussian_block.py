@@ -1,4 +1,4 @@
-"""Look for an exact Gaussian block during warm-up, and continue in its coordinates.
+"""Look for a Gaussian block during warm-up, and continue in its coordinates.
 
 Where the posterior is not close to a Gaussian and no triangular map brings it near one, or the log
 density does not settle, gradients may still be linear in most coordinates, given a few others
@@ -7,6 +7,12 @@ be made. Before the next iterations, each chain computes its share of them, arou
 where chains have been: its moves stay the same, whether a block is found or not. If one is found,
 its map is taken as it is and never learned again, and warm-up begins anew in its coordinates: the
 posterior is another one there.
+
+If there is none, the posterior may still be Gaussian but for the likelihood of each member: that of
+counts, for example. Once more, gradients are computed, around one position. They show the block of
+its second order there (`sparse_block.find_nearly_block`), whose map is taken if the draws of the
+last window are much closer to a Gaussian in its coordinates. Any map of this form is a change of
+variables, so that draws are as exact as before.
 
 The design and its limits are ours.
 """
@@ -31,11 +37,19 @@ from stanadapt.samplers.whitened.probes import NO_PROBES, Probes
 from stanadapt.samplers.whitened.sparse_block import (
     MOST_BOUNDED,
     MOST_IN_SPARSE_BLOCK,
+    find_nearly_block,
     find_sparse_block,
+    pairs_of_places,
     places,
 )
 from stanadapt.samplers.whitened.sparse_precision import ask_again, with_precision
-from stanadapt.samplers.whitened.straighten import Straightened, distance_of
+from stanadapt.samplers.whitened.straighten import (
+    LARGEST_REST,
+    Straightened,
+    apply_map,
+    distance_of,
+    parts_with_scales,
+)
 
 # Distance from a Gaussian from which a block is looked for; that with a triangular map which is as
 # good as a block; and the part of one coordinate in that without a map from which one is looked for
@@ -44,6 +58,8 @@ from stanadapt.samplers.whitened.straighten import Straightened, distance_of
 FAR, GOOD, PART = 0.1, 0.25, 1.0
 # distance of new places from those where chains were, in standard deviations
 AWAY = 0.5
+# draws of a window, at least, that judge a block that is nearly Gaussian
+JUDGED = 20
 
 
 def looking(stage: Stage) -> Stage:
@@ -91,6 +107,11 @@ def ask_if_wanted(settings: Any, progress: Progress, states: States) -> Result:
         return progress, states
     few = dim <= MOST_COORDINATES
     rows = _places(x, g, progress.used) if few else places(x, g, bounded)
+    return _give(progress, states, rows)
+
+
+def _give(progress: Progress, states: States, rows: np.ndarray) -> Result:
+    """Give chains places in turn."""
     count = len(states)
     return progress.learning(probes_seek_block=True), [
         state._replace(probes=Probes(np.ascontiguousarray(rows[k::count])))
@@ -122,19 +143,22 @@ def _finite(x: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _judge(settings: Any, progress: Progress, states: States, probes: list[np.ndarray]) -> Result:
     """Take the block that rows of all chains show, if any, and begin anew in its coordinates."""
     learned = progress.learned
+    dim, exact = len(learned.location), not learned.block_sought
     before, part = learned.straightened.distance_before, learned.straightened.part
     if not np.isfinite(before):
         before, part = distance_of(*_finite(*make_window(states).pooled))
-        if len(learned.location) <= MOST_COORDINATES and not _is_far(before, part):
+        if dim <= MOST_COORDINATES and not _is_far(before, part):
             return progress, states
     progress = progress.learning(block_sought=True)
     rows = np.concatenate(probes)
-    if rows.shape[2] > MOST_COORDINATES:  # in the order in which chains were given them
+    if dim > MOST_COORDINATES or not exact:  # in the order in which chains were given them
         count = len(probes)
         given = [k + count * np.arange(len(own)) for k, own in enumerate(probes)]
         rows = rows[np.argsort(np.concatenate(given))]
-    found = in_block(settings, progress, rows, before, part)
-    if found is None:
+    found = in_block(settings, progress, rows, before, part, exact)
+    if found is None and exact:
+        return _ask_for_pairs(progress, states)
+    if found is None or not (exact or _is_closer(progress, found, states)):
         return progress, states
     window = parts.window_of(found, states)
     progress = parts.learn_metric(settings, found, window, WHILE_TRAVELING)
@@ -143,22 +167,50 @@ def _judge(settings: Any, progress: Progress, states: States, probes: list[np.nd
     return progress.to(parts.TRAVEL), states
 
 
+def _ask_for_pairs(progress: Progress, states: States) -> Result:
+    """Give each chain places that show a block which is nearly Gaussian."""
+    bounded = progress.bounds[:, 0].astype(int)
+    x, _ = _finite(*make_window(states).pooled)
+    possible = 0 < len(bounded) <= min(MOST_BOUNDED, len(progress.learned.location) - 2)
+    if not possible or progress.then == END or len(x) < 2:
+        return progress, states
+    return _give(progress, states, pairs_of_places(x, bounded))
+
+
+def _is_closer(progress: Progress, found: Progress, states: States) -> bool:
+    """Whether draws are much closer to a Gaussian in the block than they are without it."""
+    former, new = (each.learned.straightened for each in (progress, found))
+    x, g = _finite(*make_window(states).pooled)
+    after = parts_with_scales(*apply_map(new.straightening, x, g)[:2]).mean()
+    rival = former.distance if former.map_is_used else new.distance_before
+    return bool(len(x) >= JUDGED and after < LARGEST_REST * rival)
+
+
 def in_block(
-    settings: Any, progress: Progress, rows: np.ndarray, before: float, part: float
+    settings: Any,
+    progress: Progress,
+    rows: np.ndarray,
+    before: float,
+    part: float,
+    exact: bool = True,
 ) -> Progress | None:
     """Return a warm-up that begins anew in the coordinates of the block that rows show, if any.
 
-    Rows of positions and gradients have shape (row, 2, dim).
+    Rows of positions and gradients have shape (row, 2, dim), and are pairs if it need not be exact.
     """
     try:
         hints = hints_of(progress.bounds)
-        few = rows.shape[2] <= MOST_COORDINATES
-        block = find_block(rows[:, 0], rows[:, 1], hints) if few else find_sparse_block(rows, hints)
+        if not exact:
+            block = find_nearly_block(rows, hints)
+        elif rows.shape[2] <= MOST_COORDINATES:
+            block = find_block(rows[:, 0], rows[:, 1], hints)
+        else:
+            block = find_sparse_block(rows, hints)
     except np.linalg.LinAlgError:  # no convergence
         block = None
     if block is None:
         return None
-    straightened = Straightened(no_map(pack(block.map)), (), before, np.inf, part=part)
+    straightened = Straightened(no_map(pack(block.map)), (), before, np.inf, part=part, exact=exact)
     scales = rows[:, 0].std(axis=0)
     scales[block.map.block] = 1.0
     scales[~(scales > 0.0)] = 1.0

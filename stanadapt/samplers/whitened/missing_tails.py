@@ -39,7 +39,7 @@ from stanadapt.samplers.whitened.block_structure import (
     rows_needed,
 )
 from stanadapt.samplers.whitened.block_terms import hints_of
-from stanadapt.samplers.whitened.findings import EXACTLY, members_and_hubs
+from stanadapt.samplers.whitened.findings import EXACTLY, NEARLY, members_and_hubs
 from stanadapt.samplers.whitened.straighten import distance_of
 from stanadapt.targets.declared_bounds import declared_bounds
 from stanadapt.targets.target import Target
@@ -67,11 +67,12 @@ class Tail(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The exact block of a posterior, and the tails of its hubs."""
+    """The block of a posterior, and the tails of its hubs."""
 
     block: BlockMap
     tails: list[Tail]
     is_used: bool = False  # whether the draws were made in its coordinates
+    exact: bool = True
 
 
 def find_tails(
@@ -106,7 +107,8 @@ def find_tails(
         draws, scores = (values[:, hub].reshape(sizes["chain"], -1) for values in (y, slopes))
         z = _ramps(draws, scores)
         tails += [Tail(int(hub), side, one) for side, one in zip(SIDES, z, strict=True)]
-    return Found(block, tails, EXACTLY in str(results.attribute(fit, "straightening", "")))
+    said = str(results.attribute(fit, "straightening", ""))
+    return Found(block, tails, EXACTLY in said or NEARLY in said, NEARLY not in said)
 
 
 def _search(target: Target, rows: np.ndarray) -> BlockMap | None:
@@ -206,7 +208,7 @@ def reasons_of(target: Target, found: Found | None) -> Iterator[reasons.Reason]:
 def in_words(target: Target, found: Found) -> str:
     """Return which coordinates are normal given which hubs."""
     members, hubs = members_and_hubs(found.block, target.coordinate_names)
-    return f"Given {hubs}, {members} are exactly normal"
+    return f"Given {hubs}, {members} are {'exactly' if found.exact else 'nearly'} normal"
 
 
 def _remedy(target: Target, found: Found) -> str:

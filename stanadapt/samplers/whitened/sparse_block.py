@@ -13,6 +13,10 @@ gradients are computed at three sets of places:
    these functions: this is exact, for all of them, or there is no block.
 
 A row of a coordinate with many neighbors, such as a mean, follows from those of these, by symmetry.
+
+Where the likelihood is not Gaussian, the same is done with the second order of the log density
+around one position, which is exactly of this form if the likelihood does not depend on the hubs: so
+the precision of the prior, a function of these, is separated from that of the likelihood.
 """
 
 import numpy as np
@@ -40,6 +44,7 @@ from stanadapt.samplers.whitened.block_terms import (
 from stanadapt.samplers.whitened.sparse_precision import (
     LEAST_SHARE,
     MOST_IN_A_ROW,
+    PLACES,
     Entries,
     bent_share,
     exact_rows,
@@ -53,6 +58,7 @@ MOST_IN_SPARSE_BLOCK, MOST_BOUNDED = 5000, 12
 FIRST, SECOND, THIRD, OF_DRAWS, AWAY = 240, 640, 256, 64, 0.8
 # pairs of a slice, and the most neighbors of a coordinate that is found by itself
 SPOTS, MOST_NEIGHBORS = 16, 40
+LITTLE = 1e-4  # relative size of moves by which gradients change linearly up to 1e-8
 ROWS_PER_COLUMN = 1.2  # gradients per column of a regression
 
 
@@ -68,24 +74,55 @@ def places(x: np.ndarray, g: np.ndarray, bounded: np.ndarray) -> np.ndarray:
 
     """
     m, dim = x.shape
+    middle, moves, rng = _moves(x, bounded, (FIRST, SECOND, THIRD))
+    moves[: FIRST + SECOND] += middle
+    moves[FIRST + SECOND :] += x[rng.integers(m, size=THIRD)]
+    kept = min(m, OF_DRAWS)
+    rows = np.full((len(moves) + kept, 2, dim), np.nan)
+    rows[:, 0] = np.concatenate([moves, x[-kept:]])
+    rows[-kept:, 1] = g[-kept:]
+    return rows
+
+
+def pairs_of_places(x: np.ndarray, bounded: np.ndarray) -> np.ndarray:
+    """Return pairs of places, whose gradients are due, for `find_nearly_block`, (row, 2, dim).
+
+    Bounded coordinates move as in `places`; others move by little, forth and back, from the mean of
+    the draws `x`.
+    """
+    dim = x.shape[1]
+    middle, moves, _ = _moves(x, bounded, _pairs_needed(dim, bounded))
+    others = np.setdiff1d(np.arange(dim), bounded)
+    middle[others] = x[:, others].mean(axis=0)
+    rows = np.full((2 * len(moves), 2, dim), np.nan)
+    for start, little in enumerate((LITTLE, -LITTLE)):
+        moves[:, others] *= little
+        rows[start::2, 0] = middle + moves
+        moves[:, others] /= little
+    return rows
+
+
+def _pairs_needed(dim: int, bounded: np.ndarray) -> tuple[int, int, int]:
+    """Return how many pairs of each set show a structure of up to six functions."""
+    sliced = len(_slice(dim, bounded)) - len(bounded)
+    return min(128, PLACES // 2 + 2 * dim), 12 * (sliced + 1), min(128, 64 + 2 * dim)
+
+
+def _moves(
+    x: np.ndarray, bounded: np.ndarray, counts: tuple[int, int, int]
+) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
+    """Return the draw in the middle of bounded coordinates, moves of all sets, and a generator."""
+    m, dim = x.shape
     rng, sd, chosen = np.random.default_rng(m), x.std(axis=0), _slice(dim, bounded)
     sd[~(sd > 0.0)] = 1.0
     from_middle = (x - np.median(x, axis=0))[:, bounded] / sd[bounded]
-    middle = x[np.argmin(np.square(from_middle).sum(axis=1))]
+    middle = x[np.argmin(np.square(from_middle).sum(axis=1))].copy()
     sd[bounded] = AWAY
     alone, beside = np.ones(dim), np.zeros(dim)
     alone[bounded], beside[chosen] = 0.0, 1.0
-    count = FIRST, SECOND, THIRD
-    first, second, third = (rng.standard_normal((each, dim)) * sd for each in count)
+    first, second, third = (rng.standard_normal((each, dim)) * sd for each in counts)
     first[0], first[2] = 0.0, -first[1]
-    third += x[rng.integers(m, size=THIRD)]
-    kept = min(m, OF_DRAWS)
-    rows = np.full((sum(count) + kept, 2, dim), np.nan)
-    rows[:, 0] = np.concatenate(
-        [middle + alone * first, middle + beside * second, third, x[-kept:]]
-    )
-    rows[-kept:, 1] = g[-kept:]
-    return rows
+    return middle, np.concatenate([alone * first, beside * second, third]), rng
 
 
 def _slice(dim: int, bounded: np.ndarray) -> np.ndarray:
@@ -95,7 +132,30 @@ def _slice(dim: int, bounded: np.ndarray) -> np.ndarray:
     return np.union1d(others[np.union1d(spots, spots + 1)], bounded)
 
 
-def find_sparse_block(rows: np.ndarray, hints: Hints) -> Block | None:
+def find_nearly_block(pairs: np.ndarray, hints: Hints) -> Block | None:
+    """Return the block of a posterior that is Gaussian but for functions of the other coordinates.
+
+    The gradients of a pair follow a line through its middle, on which they are linear. So rows at
+    the ends of such lines have an exact block, of the posterior's second order around the middle,
+    whichever the hubs: the precision of counts, for example, adds to that of their prior.
+
+    Parameters
+    ----------
+    pairs
+        Places and their gradients, shape (row, 2, dim), in the order of `pairs_of_places`.
+    hints
+        Coordinates that are declared with bounds; see `block_terms`.
+
+    """
+    forth, back = pairs[::2], pairs[1::2]
+    with np.errstate(all="ignore"):
+        rows = (forth + back) / 2.0 + (forth - back) / (2.0 * LITTLE)
+    return find_sparse_block(rows, hints, _pairs_needed(rows.shape[2], np.array(sorted(hints))))
+
+
+def find_sparse_block(
+    rows: np.ndarray, hints: Hints, counts: tuple[int, int, int] = (FIRST, SECOND, THIRD)
+) -> Block | None:
     """Return the exact block of a posterior of many parameters, if it has one.
 
     Parameters
@@ -104,15 +164,17 @@ def find_sparse_block(rows: np.ndarray, hints: Hints) -> Block | None:
         Places and their gradients, shape (row, 2, dim), in the order of `places`.
     hints
         Coordinates that are declared with bounds; see `block_terms`.
+    counts
+        How many rows each set has.
 
     """
     dim, bounded = rows.shape[2], np.array(sorted(hints))
     members, chosen = np.setdiff1d(np.arange(dim), bounded), _slice(dim, bounded)
-    first, second, third = np.split(rows, [FIRST, FIRST + SECOND])
+    first, second, third = np.split(rows, np.cumsum(counts[:2]))
     second, third = (part[np.isfinite(part).all(axis=(1, 2))] for part in (second, third))
     with one_blas_thread(), np.errstate(all="ignore"):
         pattern = _pattern(first[:, :, members])
-        if pattern is None or min(len(second), len(third)) < THIRD // 2:
+        if pattern is None or min(len(second), len(third)) < counts[2] // 2:
             return None
         known = {row: hints[j] for row, j in enumerate(chosen.tolist()) if j in hints}
         sliced = Rows.standardize(second[:, 0, chosen], second[:, 1, chosen], known)

@@ -69,7 +69,7 @@ class Straightened(NamedTuple):
     """What was learned from a window: the map, its groups, and D without and with it.
 
     It is confirmed if the window shows nothing that a map of earlier draws lacks. With a block, the
-    latter D is the mean over coordinates outside of it: those within are exactly normal.
+    latter D is the mean over coordinates outside of it: those within are normal, or nearly so.
     """
 
     straightening: TriangularMap
@@ -78,6 +78,7 @@ class Straightened(NamedTuple):
     distance: float
     confirmed: bool = False
     part: float = np.inf  # largest part of a coordinate in D without it
+    exact: bool = True  # whether the block is, rather than nearly
     second: float = 0.0  # second largest part without a triangular map, in coordinates of the block
 
     @property
@@ -175,7 +176,8 @@ def parts_of(x: np.ndarray, g: np.ndarray) -> np.ndarray:
     return distances(no_map(), (x[~judged], g[~judged]), (x[judged], g[judged]))
 
 
-def _with_scales_alone(x: np.ndarray, g: np.ndarray) -> np.ndarray:
+def parts_with_scales(x: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """Return the same with a metric of scales alone, which few draws show."""
     with np.errstate(all="ignore"):
         metric = diagonal_metric(x, g, np.ones(x.shape[1]))
         w, b = metric.whiten(x - x.mean(axis=0), g - g.mean(axis=0))
@@ -188,7 +190,7 @@ def distance_of(x: np.ndarray, g: np.ndarray) -> tuple[float, float]:
     That of many coordinates is the one with scales alone: few draws do not show correlations.
     """
     many = x.shape[1] > MOST_COORDINATES
-    parts = _with_scales_alone(x, g) if many else parts_of(x, g)
+    parts = parts_with_scales(x, g) if many else parts_of(x, g)
     return float(parts.mean()), float(parts.max())
 
 
@@ -225,7 +227,7 @@ def straighten(
     found = _straighten(x, g, inner, max(least, LEAST_WITH_BLOCK), np.inf, None)
     return found._replace(
         straightening=found.straightening._replace(block=block),
-        distance_before=former.distance_before, part=former.part,
+        distance_before=former.distance_before, part=former.part, exact=former.exact,
         distance=found.distance / (1.0 - former._members / x.shape[1]),
     )  # fmt: skip
 

@@ -7,6 +7,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.diagnostics.mixing import mixing
 from stanadapt.engine.density import FAILED_CALLS, GRADIENT_CALLS
 from stanadapt.engine.points import start_at
 from stanadapt.engine.triangular_map import make_map, no_map
@@ -143,6 +144,60 @@ def test_without_a_block_the_stage_goes_on(spoil, constant):
     assert all(state.probes is NO_PROBES for state in states)
 
 
+# --- another likelihood ---------------------------------------------------------------------------
+
+
+def judged_twice(strength, bounded=2):
+    """Progress and states after two looks, at a local level whose states have a further term."""
+    level = LocalLevel()
+    fit = level.fit(1, (4, 40))
+    logs = [np.log(values(fit, name))[..., None] for name in ("s_u", "s_x")]
+    x = np.concatenate([values(fit, "u"), *logs], axis=-1)
+
+    def gradient(row):
+        return level.gradient(row) - strength * np.append(np.tanh(row[:LEVELS]), [0.0, 0.0])
+
+    settings, progress, states = begun(np.zeros((4, DIM)))
+    rows = np.array([[[row, gradient(row)] for row in chain] for chain in x])
+    states = [
+        filled(s, 40, 0.0, own[:, 0], own[:, 1])._replace(probes=Probes(own))
+        for s, own in zip(states, rows, strict=True)
+    ]
+    bounds = np.zeros((bounded, 4))
+    bounds[:, 0] = LEVELS + np.arange(bounded)
+    far = Straightened(no_map(), (), 2.0, 2.0, part=9.0)
+    progress = at(progress, parts.FIND_STEP, 40, straightened=far, probes_seek_block=True)
+    progress = progress._replace(then=parts.METRIC, bounds=bounds)
+    learn = WARMUP.stages[parts.FIND_STEP].learn
+    progress, states = learn(settings, progress, states)
+    asked = [state.probes.rows for state in states]
+    for row in (row for own in asked for row in own):
+        row[1] = gradient(row[0])
+    if not len(asked[0]):
+        return progress, 0
+    return learn(settings, progress._replace(then=parts.METRIC), states)[0], sum(map(len, asked))
+
+
+def test_a_block_that_is_nearly_gaussian_is_taken_where_no_exact_one_is():
+    progress, asked = judged_twice(0.5)
+    found = progress.learned.straightened
+    assert (progress.then, found.block_is_used, found.exact) == (parts.TRAVEL, True, False)
+    assert asked < 1400
+
+
+@pytest.mark.parametrize(
+    ("changes", "looks"),
+    [
+        ({"strength": 300.0}, 2),  # draws are no closer to a Gaussian in its coordinates
+        ({"strength": 0.5, "bounded": 0}, 1),
+    ],
+)
+def test_it_is_not_taken_or_not_looked_for(changes, looks):
+    progress, asked = judged_twice(**changes)
+    assert not progress.learned.straightened.block_is_used
+    assert (asked > 0) == (looks == 2)
+
+
 # --- whole runs -----------------------------------------------------------------------------------
 
 
@@ -193,6 +248,38 @@ def test_another_sampler_runs_in_these_coordinates(target, tmp_path):
     assert_same_draws(whole, workers)
     longer = sa.resume(tmp_path / "run", iter_sampling=80, show_progress=False)
     np.testing.assert_array_equal(values(longer, "u")[:, :60], values(whole, "u"))
+
+
+COUNTS = """data { int N; array[N] int y; }
+parameters { vector[N] u; real<lower=0> s; }
+model { s ~ normal(0, 1); u[1] ~ normal(0, 2); u[2:] ~ normal(u[:N-1], s); y ~ poisson_log(u); }"""
+RESIDUALS = """data { int N; array[N] int y; }
+parameters { vector[N] z; real<lower=0> s; }
+model { vector[N] u = cumulative_sum(append_row(2 * z[1], s * z[2:]));
+  s ~ normal(0, 1); z ~ normal(0, 1); y ~ poisson_log(u); }"""
+
+
+@pytest.mark.slow
+def test_counts_around_a_walk_have_the_scale_that_standardized_steps_give():
+    rng = np.random.default_rng(3)
+    y = rng.poisson(np.exp(1.0 + np.cumsum(0.15 * rng.standard_normal(80))))
+    data = {"N": len(y), "y": y}
+    fits = [
+        sa.sample(sa.Target(code, data, backend="stanli", show_progress=False), **QUIET)
+        for code in (COUNTS, RESIDUALS)
+    ]
+    assert fits[0].attrs["verdict"] == "fine"
+    assert fits[0].attrs["n_gradients"] < 120_000  # 350,000 without the block, and too short
+    said = "u[1..80] given s: nearly Gaussian, straightened, distance from a Gaussian"
+    assert fits[0].attrs["straightening"].startswith(said)
+    one, other = (np.log(values(fit, "s")) for fit in fits)
+    for share in (0.05, 0.5, 0.95):
+        point = np.quantile(other, share)
+        error = np.sqrt(sum(
+            share * (1.0 - share) / mixing((x < point).astype(float)).ess_bulk
+            for x in (one, other)
+        ))  # fmt: skip
+        assert np.mean(one < point) == pytest.approx(share, abs=4.0 * error)
 
 
 @pytest.mark.soak

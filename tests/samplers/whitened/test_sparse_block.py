@@ -7,7 +7,12 @@ from scipy import sparse
 import stanadapt as sa
 from stanadapt.diagnostics.mixing import mixing
 from stanadapt.samplers.whitened.block_structure import apply_block, find_block
-from stanadapt.samplers.whitened.sparse_block import find_sparse_block, places
+from stanadapt.samplers.whitened.sparse_block import (
+    find_nearly_block,
+    find_sparse_block,
+    pairs_of_places,
+    places,
+)
 from stanadapt.targets.declared_bounds import CORRELATION
 from tests.helpers.short_runs import assert_same_draws, values
 
@@ -42,6 +47,27 @@ class Conditional:
         assert due.sum() == len(rows) - 40
         rows[due, 1] = self.gradients(rows[due, 0])
         return rows
+
+
+class Counted(Conditional):
+    """The same with another likelihood, whose score is a function of all coordinates."""
+
+    def __init__(self, hints, terms, score):
+        super().__init__(hints, terms)
+        self.score = score
+
+    def gradients(self, rows):
+        """Gradients at rows, with those of the likelihood."""
+        return super().gradients(rows) + self.score(rows)
+
+    def center_and_pairs(self):
+        """The position around which pairs lie, and these, with their gradients."""
+        rng, hubs = np.random.default_rng(3), len(self.hints)
+        x = rng.uniform(-1.0, 0.5, (40, hubs + self.terms[0][1].shape[0]))
+        rows = pairs_of_places(x, np.arange(hubs))
+        assert np.isnan(rows[:, 1]).all()
+        rows[:, 1] = self.gradients(rows[:, 0])
+        return x.mean(axis=0), rows
 
 
 def scale(hub):
@@ -209,6 +235,63 @@ def test_places_whose_gradient_failed_are_left_out():
     rows = made.rows()
     rows[5::9, 1] = np.inf
     assert len(find_sparse_block(rows, made.hints).map.block) == N
+
+
+# --- other likelihoods ----------------------------------------------------------------------------
+
+
+def counts(by_mean=False, n=60):
+    """Logs of means of counts, as a walk; around a mean of their own, or not."""
+    y = np.random.default_rng(5).poisson(2.0, n)
+    terms = [(one, first_state(n), np.zeros(n)), (scale(0), steps(n).T @ steps(n), np.zeros(n))]
+    if by_mean:
+        last = first_state(n + 1) + sparse.csr_array(([1.0], ([n], [n])), shape=(n + 1, n + 1))
+        walk = sparse.block_diag([terms[1][1], [[0.0]]])
+        terms = [(one, last, np.zeros(n + 1)), (scale(0), walk, np.zeros(n + 1))]
+
+    def score(rows):
+        states = rows[:, 1 : n + 1]
+        left = y - np.exp(states + rows[:, n + 1 :]) if by_mean else y - np.exp(states)
+        found = np.zeros_like(rows)
+        found[:, 1 : n + 1] = left
+        if by_mean:
+            found[:, -1] = left.sum(axis=1)
+        return found
+
+    return Counted({0: None}, terms, score)
+
+
+@pytest.mark.parametrize("by_mean", [False, True])
+def test_the_second_order_of_counts_adds_to_the_precision_of_their_prior(by_mean):
+    made = counts(by_mean)
+    center, rows = made.center_and_pairs()
+    rows[10:12, 1] = np.inf  # whose gradients failed
+    block = find_nearly_block(rows, made.hints)
+    assert sorted(block.functions) == [(), ((0, True, -2),)]
+    walk = block.map.precisions[block.functions.index(((0, True, -2),))]
+    assert set(np.unique(walk)) | {0.0} == {-1.0, 0.0, 1.0, 2.0}
+    # near that position, with any hub, a neck included, gradients are those of the map's normal
+    rng = np.random.default_rng(7)
+    x = center + 1e-5 * rng.standard_normal((20, len(center)))
+    x[:, 0] = np.linspace(-6.0, 1.0, 20)
+    y, slopes, _ = apply_block(block.map, x, made.gradients(x))
+    np.testing.assert_allclose(slopes[:, 1:], -y[:, 1:], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda rows: 20.0 * rows,  # no maximum
+        lambda rows: -np.logaddexp(0.0, rows[:, :1]) * rows,  # the likelihood has a hub
+        lambda rows: -0.01 * rows.sum(axis=1, keepdims=True) * np.ones_like(rows),  # dense
+        lambda rows: np.nan * rows,
+    ],
+)
+def test_a_likelihood_of_another_form_leaves_no_block(other):
+    made = counts()
+    score = made.score
+    made.score = lambda rows: score(rows) + other(rows)
+    assert find_nearly_block(made.center_and_pairs()[1], made.hints) is None
 
 
 # --- whole runs -----------------------------------------------------------------------------------
