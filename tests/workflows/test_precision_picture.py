@@ -52,7 +52,10 @@ def test_gains_and_shares_within_errors_are_those_of_the_fits():
 def test_the_page_names_fits_that_were_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     precision_tables.PAGE.parent.mkdir(parents=True)
-    precision_tables.publish(made_up_fits(4))
+    fits = made_up_fits(4)
+    fits.loc[fits["seed"] == precision_tables.LONG, "refused"] = "suspect"
+    precision_tables.publish(fits)
     page = precision_tables.PAGE.read_text()
     assert "| p | 3 |" in page
     assert "refused: p (1)" in page
+    assert "no reference, by their verdicts: p." in page

@@ -25,6 +25,7 @@ import time
 import pandas as pd
 
 import stanadapt as sa
+from stanadapt import results
 from stanadapt.targets.stan import bundled
 from workflows import record, terminal
 from workflows.benchmarks import peers, precision_picture, precision_programs, precision_tables
@@ -125,6 +126,9 @@ def measure(kept, programs, args):
                     fit = draw(target, args.sampler, seed, args.until)
                 try:
                     rows = of_fit(fit, target, quantities(fit))
+                    judged = results.attribute(fit, "verdict")
+                    if seed == LONG and judged == "suspect":  # as in a funnel
+                        rows = pd.DataFrame({"refused": [judged]})
                 except sa.StanadaptError as error:  # a fit that cannot be used
                     rows = pd.DataFrame({"refused": [error.code]})
                 rows = rows.assign(program=name, seed=seed)

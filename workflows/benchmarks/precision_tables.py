@@ -153,6 +153,9 @@ def publish(fits):
     if len(lost):
         listed = (f"{row.program} ({row.refused})" for row in lost.itertuples())
         parts.append(f"Fits that were refused: {', '.join(listed)}.\n")
+    unfit = fits[(fits["seed"] == LONG) & fits["refused"].notna()]["program"].unique()
+    if len(unfit):
+        parts.append(f"Long runs that are no reference, by their verdicts: {', '.join(unfit)}.\n")
     parts += [
         "Differences between the mean over these fits and a long run of `nuts`, in standard errors "
         "of both, over all quantities:\n",

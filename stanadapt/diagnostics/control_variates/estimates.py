@@ -279,16 +279,18 @@ class Batch:
         One step would leave the error of the density, a tenth of the crude error or more; the
         second has the slope of the secant, if that is known. Coefficients stay, so that only the
         columns of the indicator are made again. What the probability of the last point lacks counts
-        as an error. Quantiles of discrete quantities have no error that draws could show: NaN.
+        as an error. Quantiles of discrete quantities have no error that draws could show: NaN; nor
+        have those at a value that a chain repeats.
         """
         tail = min(probability, 1.0 - probability)
         width = min(max(LEAST_WIDTH, len(self.x) ** -0.5), 0.5 * tail)
         levels = [probability, probability - width, probability + width]
         start, *ends = np.quantile(self._sorted, levels, axis=0)
         density = 2.0 * width / np.maximum(ends[1] - ends[0], 1e-300)
+        known = self._continuous & (ends[1] > ends[0])
         found = self.probabilities(start)
         ess = probability * (1.0 - probability) / np.maximum(found.crude_variance, 1e-300)
-        used = self._continuous & (found.order > 0) & (ess * tail >= FEWEST_IN_TAIL)
+        used = known & (found.order > 0) & (ess * tail >= FEWEST_IN_TAIL)
         reach = LARGEST_MOVE * np.sqrt(found.crude_variance) / density
         unmoved = self._part(found.along, start)
         q, slope, below = start, density, found.mean
@@ -296,11 +298,11 @@ class Batch:
             moved = np.clip(q - (below - probability) / slope, start - reach, start + reach)
             after = found.mean + self._part(found.along, moved) - unmoved
             # a secant is known if the change of probability exceeds its noise
-            known = np.abs(moved - q) * density > CLEAR * np.sqrt(2.0 * found.variance)
-            secant = (after - below) / np.where(known, moved - q, 1.0)
+            clear = np.abs(moved - q) * density > CLEAR * np.sqrt(2.0 * found.variance)
+            secant = (after - below) / np.where(clear, moved - q, 1.0)
             secant = np.clip(secant, density / SLOPE_FACTOR, density * SLOPE_FACTOR)
-            q, slope, below = moved, np.where(known, secant, density), after
-        crude_error = np.where(self._continuous, np.sqrt(found.crude_variance), np.nan) / density
+            q, slope, below = moved, np.where(clear, secant, density), after
+        crude_error = np.where(known, np.sqrt(found.crude_variance), np.nan) / density
         error = np.sqrt(found.variance + (below - probability) ** 2) / density
         return Estimate(
             np.where(used, q, start), np.where(used, error, crude_error), start, crude_error,

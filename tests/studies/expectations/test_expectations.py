@@ -223,6 +223,15 @@ def test_few_draws_are_not_made_worse(draws, chains):
     assert mean.value[0] == pytest.approx(u[..., 0].mean())
 
 
+def test_a_quantile_at_a_value_that_a_chain_repeats_has_no_error():
+    u, g, *_ = gaussian(2, draws=500)
+    u[0, 100:350] = u[0, 100]
+    ((_, batch),) = Draws(u, g).batches({"a": u[..., 0]})
+    below = np.mean(u[..., 0] < u[0, 100, 0])
+    assert np.isnan(batch.quantiles(below + 0.06).error[0])  # of 12.5 % of the draws
+    assert batch.quantiles((below + 0.56) % 1.0).error[0] > 0.0
+
+
 def test_a_gradient_that_fails_is_named(target, fit):
     u, g, *_ = gaussian(3)
     g[0, 5] = np.nan
