@@ -68,7 +68,9 @@ def test_moments_by_quadrature_of_stans_density():
     density = np.exp([model.value(point) for point in points]) * (grid[1] - grid[0]) ** 2
     total = density.sum()
     mean = density @ points / total
-    sd = np.sqrt(density @ (points - mean) ** 2 / total)
+    covariance = (points - mean).T * density @ (points - mean) / total
+    np.testing.assert_allclose(boltzmann.exact(content)[1], covariance, rtol=0, atol=1e-9)
+    sd = np.sqrt(np.diag(covariance))
     np.testing.assert_allclose(known["mean"]["x"], mean, rtol=0, atol=1e-6)
     np.testing.assert_allclose(known["sd"]["x"], sd, rtol=0, atol=1e-6)
     assert known["log_evidence"] == pytest.approx(np.log(total), abs=1e-6)

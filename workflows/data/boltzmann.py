@@ -195,15 +195,24 @@ def spin_moments(weights, biases):
     return halves.bound + np.log(total), mean, second / total
 
 
-def moments(content):
-    """E x = Q' E s and Cov x = Q' Cov(s) Q + I for W = Q Q'; its diagonal only adds a constant."""
+def exact(content):
+    """Return E x = Q' E s, Cov x = Q' Cov(s) Q + I for W = Q Q', and the log evidence.
+
+    The diagonal of W only adds a constant.
+    """
     root, biases = np.array(content["Q"]), np.array(content["b"])
     log_sum, mean, second = spin_moments(root @ root.T, biases)
     covariance = root.T @ (second - np.outer(mean, mean)) @ root + np.eye(content["D"])
     log_evidence = log_sum + 0.5 * content["D"] * np.log(2 * np.pi) - content["n"] * np.log(2)
+    return root.T @ mean, covariance, log_evidence
+
+
+def moments(content):
+    """Return what `known_moments.json` holds of a system."""
+    mean, covariance, log_evidence = exact(content)
     return {
         "origin": "exact: sums over the 2^28 states of the spins",
-        "mean": {"x": rounded(root.T @ mean)},
+        "mean": {"x": rounded(mean)},
         "sd": {"x": rounded(np.sqrt(np.diag(covariance)))},
         "log_evidence": rounded(log_evidence),
     }
