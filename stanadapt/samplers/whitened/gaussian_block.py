@@ -60,6 +60,8 @@ FAR, GOOD, PART = 0.1, 0.25, 1.0
 AWAY = 0.5
 # draws of a window, at least, that judge a block that is nearly Gaussian
 JUDGED = 20
+# members of such a block, at least: of fewer, its places would cost more than they save
+FEWEST = 20
 
 
 def looking(stage: Stage) -> Stage:
@@ -171,7 +173,7 @@ def _ask_for_pairs(progress: Progress, states: States) -> Result:
     """Give each chain places that show a block which is nearly Gaussian."""
     bounded = progress.bounds[:, 0].astype(int)
     x, _ = _finite(*make_window(states).pooled)
-    possible = 0 < len(bounded) <= min(MOST_BOUNDED, len(progress.learned.location) - 2)
+    possible = 0 < len(bounded) <= min(MOST_BOUNDED, len(progress.learned.location) - FEWEST)
     if not possible or progress.then == END or len(x) < 2:
         return progress, states
     return _give(progress, states, pairs_of_places(x, bounded))
