@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from stanadapt import results
 from stanadapt.errors import StanadaptError
 
@@ -27,17 +29,30 @@ def leave_one_out(fits: Mapping[str, Any], variable: str | None = None) -> dict[
         warnings.simplefilter("ignore")  # on Pareto k, which the tables contain
         for name, fit in fits.items():
             group = _log_likelihood(fit, name)
-            if variable not in group and (variable or len(group) > 1):
-                message = (
-                    f"{name} has the log likelihood of {', '.join(map(str, group))}: use --var."
-                )
+            if variable not in group and (variable is not None or len(group) != 1):
+                listed = ", ".join(map(str, group))
+                message = f"{name} has the log likelihood of {listed}: choose one with --var."
                 raise StanadaptError("unknown_variable", message)
+            _require_finite(group[variable or next(iter(group))], name)
             results.add_groups(fit, {"log_likelihood": group})
             found[name] = arviz.loo(fit, var_name=variable, pointwise=True)
         if len({one["n_data_points"] for one in found.values()}) > 1:
             message = "the fits have different numbers of observations, and cannot be compared."
             raise StanadaptError("other_observations", message)
         return {**found, COMPARED: arviz.compare(found).to_string()} if len(found) > 1 else found
+
+
+def _require_finite(values: Any, name: str) -> None:
+    """Raise StanadaptError unless there are finite numbers of observations at several draws."""
+    count = int(np.isfinite(values).sum()) if values.dtype.kind in "fiu" else 0
+    draws = values.sizes.get("chain", 0) * values.sizes.get("draw", 0)
+    if draws < 2 or not 0 < count == values.size:
+        raise StanadaptError(
+            "no_log_likelihood",
+            f"{name} needs a finite log likelihood of each observation at two draws at least: "
+            f"{values.name} has {count} finite numbers of {values.size}, in the shape "
+            f"{dict(values.sizes)}. Check how the program computes it.",
+        )
 
 
 def _log_likelihood(fit: Any, name: str) -> Any:
@@ -47,7 +62,8 @@ def _log_likelihood(fit: Any, name: str) -> Any:
         return results.dataset(fit, "log_likelihood")
     if "predictions" in groups:
         group = results.dataset(fit, "predictions")
-        same = json.loads(group.attrs["origin"])[1] == results.attribute(fit, "data_hash")
+        hashed = json.loads(group.attrs.get("origin", "[0, 0]"))[1]  # 0 if of another package
+        same = hashed and hashed == results.attribute(fit, "data_hash", hashed)
         if same and "log_lik" in group:
             return group[["log_lik"]]
     raise StanadaptError("no_log_likelihood", LOG_LIK.format(name))

@@ -84,6 +84,7 @@ def test_leave_one_out(saved):
     group = xr.Dataset({"log_lik": (("chain", "draw", "n"), values)})
     one, two = (sa.load(f"{name}.nc") for name in ("one", "two"))
     results.add_groups(one, {"log_likelihood": group})
+    results.add_groups(two, {"predictions": group})  # of another package
     for of_data in ("new", "d"):  # what `generate` made, of other data and of those of the fit
         with raises("no_log_likelihood", "two", "log_lik[n]", "stanadapt generate"):
             leave_one_out({"one": one, "two": two})
@@ -91,7 +92,11 @@ def test_leave_one_out(saved):
         results.add_groups(two, {"predictions": made})
         two.attrs["data_hash"] = "d"
     with raises("unknown_variable", "log_lik"):
-        leave_one_out({"one": one}, "y")
+        leave_one_out({"one": one}, "")
+    for bad in (group.where(group > -9), group.isel(chain=[0], draw=[0]), group.isel(chain=0)):
+        results.add_groups(one, {"log_likelihood": bad})
+        with raises("no_log_likelihood", "one", "finite"):
+            leave_one_out({"one": one})
     with raises("other_observations"):
         results.add_groups(one, {"log_likelihood": group.isel(n=slice(8))})
         leave_one_out({"one": one, "two": two})
