@@ -157,6 +157,10 @@ def check_writable(path: str | os.PathLike) -> Path:
             raise StanadaptError(
                 "not_writable", f"{path} is a folder: give the name of a file in it."
             )
+        if path.exists() and not path.is_file():  # which a new file would replace
+            raise StanadaptError(
+                "not_writable", f"{path} is a device or a pipe: give the name of a file."
+            )
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=path.parent, buffering=0) as file:
             file.write(bytes(PROBE))

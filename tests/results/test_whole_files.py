@@ -107,3 +107,15 @@ def test_a_netcdf_file_is_not_begun_without_space_for_it(tmp_path, float32):
         sa.save(fit, tmp_path / "fit.nc", float32=float32)
     assert not list(tmp_path.iterdir())
     assert sa.save(fit, tmp_path / "fit.nc").is_file()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+def test_a_pipe_or_a_device_is_not_replaced(tmp_path):
+    """An administrator could otherwise replace /dev/null."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with raises("not_writable", pipe, "device"):
+        text(pipe)
+    with raises("not_writable", pipe, "device"):
+        sa.save(made_up_fits.fit(1), pipe, overwrite=True)
+    assert pipe.is_fifo()
