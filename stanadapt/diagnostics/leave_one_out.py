@@ -14,6 +14,7 @@ from stanadapt import results
 from stanadapt.errors import StanadaptError
 
 COMPARED = "compared:"
+FEWEST = 25  # draws: of fewer, ArviZ finds no tail
 LOG_LIK = (
     "{} has no log likelihood of each observation. Add it to the generated quantities, such as "
     "`vector[N] log_lik; for (n in 1:N) log_lik[n] = normal_lpdf(y[n] | mu[n], sigma);`, and "
@@ -35,7 +36,11 @@ def leave_one_out(fits: Mapping[str, Any], variable: str | None = None) -> dict[
                 raise StanadaptError("unknown_variable", message)
             _require_finite(group[variable or next(iter(group))], name)
             results.add_groups(fit, {"log_likelihood": group})
-            found[name] = arviz.loo(fit, var_name=variable, pointwise=True)
+            try:
+                found[name] = arviz.loo(fit, var_name=variable, pointwise=True)
+            except ValueError as error:  # of ArviZ 1.x, if draws have the same log likelihood
+                message = f"{name} has a log likelihood that ArviZ refuses: {error}."
+                raise StanadaptError("no_log_likelihood", message) from None
         if len({one["n_data_points"] for one in found.values()}) > 1:
             message = "the fits have different numbers of observations, and cannot be compared."
             raise StanadaptError("other_observations", message)
@@ -43,13 +48,13 @@ def leave_one_out(fits: Mapping[str, Any], variable: str | None = None) -> dict[
 
 
 def _require_finite(values: Any, name: str) -> None:
-    """Raise StanadaptError unless there are finite numbers of observations at several draws."""
+    """Raise StanadaptError unless there are finite numbers of observations at enough draws."""
     count = int(np.isfinite(values).sum()) if values.dtype.kind in "fiu" else 0
     draws = values.sizes.get("chain", 0) * values.sizes.get("draw", 0)
-    if draws < 2 or not 0 < count == values.size:
+    if draws < FEWEST or not 0 < count == values.size:
         raise StanadaptError(
             "no_log_likelihood",
-            f"{name} needs a finite log likelihood of each observation at two draws at least: "
+            f"{name} needs a finite log likelihood of each observation at {FEWEST} draws or more: "
             f"{values.name} has {count} finite numbers of {values.size}, in the shape "
             f"{dict(values.sizes)}. Check how the program computes it.",
         )
