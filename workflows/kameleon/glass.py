@@ -195,12 +195,6 @@ def too_far(coordinates: pd.DataFrame) -> list[str]:
     ]
 
 
-def benchmark_error(coordinates: pd.DataFrame) -> float:
-    """Return the norm of the standard errors of the benchmark's mean."""
-    lines = coordinates[coordinates["method"] == "benchmark"]
-    return float(np.sqrt((lines["sd"] ** 2 / lines["bulk ESS"]).sum()))
-
-
 def _text(value: Any) -> str:
     if not isinstance(value, float):
         return str(value)
@@ -283,7 +277,7 @@ def main() -> None:
     if fits:
         tables["curves"] = glass_curves.curves(fits, glass_curves.benchmark(benchmark_draws))
         title = f"Glass, convention {options.convention}, M = {options.samples}"
-        curves, error = tables["curves"], benchmark_error(coordinates)
+        curves, error = tables["curves"], glass_curves.benchmark_error(coordinates)
         paths.append(glass_curves.draw(curves, title, options.warmup, error, folder / "glass.png"))
     if options.quick:
         notes.insert(0, "quick run: too short for its numbers to mean anything.")

@@ -41,6 +41,12 @@ def benchmark(draws: np.ndarray) -> Benchmark:
     return Benchmark(pooled.mean(axis=0), thinned, mean_within(thinned, KERNEL))
 
 
+def benchmark_error(coordinates: pd.DataFrame) -> float:
+    """Return the norm of the standard errors of the benchmark's mean."""
+    lines = coordinates[coordinates["method"] == "benchmark"]
+    return float(np.sqrt((lines["sd"] ** 2 / lines["bulk ESS"]).sum()))
+
+
 def whole(fit: Any) -> np.ndarray:
     """Join warm-up and draws of theta, shape (chain, iteration, dim)."""
     groups = ("warmup_posterior", "posterior")

@@ -8,7 +8,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
-from workflows.kameleon import discrepancy, glass_slice
+from workflows.kameleon import discrepancy, glass_curves, glass_slice
 from workflows.kameleon.published import DRAFT
 from workflows.kameleon.tables import summary, verdicts
 from workflows.reproduction import markdown
@@ -91,6 +91,9 @@ def section() -> Section:
             figures.append(_slice(run))
         if (run.folder / "glass_gibbs.csv").is_file():
             tables.append(_gibbs(run.table("glass_gibbs")))
+        if (run.folder / "glass_curves.csv").is_file():
+            tables.append(_approach(run))
+            figures.append(_curves(run))
     counted = items(Path(__file__).with_name("items.csv"))
     return Section(TITLE, INTRODUCTION, tables, figures, counted, found)
 
@@ -245,6 +248,48 @@ def _gibbs(rows: pd.DataFrame) -> TableOfResults:
     )
     title = "Claim: Gibbs steps fail, measured"
     return TableOfResults(title, f"{note}\n\n{text}", [])
+
+
+def _approach(run: Run) -> TableOfResults:
+    curves, methods = run.table("glass_curves"), run.table("glass_methods").set_index("method")
+    cells = []
+    for name, lines in curves.groupby("method", sort=False):
+        own, ends = methods.loc[name], lines.iloc[[0, len(lines) // 2 - 1, -1]]
+        cells.append([
+            name, str(own["chains"]), own["warm-up + draws"], markdown.rate(own["acceptance"]),
+            f"{own['largest R-hat']:.3f}", markdown.number(own["ESS min"]),
+            *(f"{line.norm:.2f} ± {line.norm_error:.2f}" for line in ends.itertuples()),
+            f"{lines['mmd_root'].iloc[-1]:.2f} ± {lines['mmd_root_error'].iloc[-1]:.2f}",
+        ])  # fmt: skip
+    header = (
+        "method", "chains", "warm-up + draws", "accepted", "largest R-hat", "smallest bulk ESS",
+        *(f"norm after {count:,}" for count in ends["iterations"]), "MMD at the end",
+    )  # fmt: skip
+    benchmark = methods.loc["benchmark"]
+    note = (
+        f"Distances to a run of Adaptive Metropolis of {benchmark['chains']} chains with "
+        f"{benchmark['warm-up + draws']} iterations, whose smallest bulk ESS is "
+        f"{markdown.number(benchmark['ESS min'])}: norm of the difference of means, and the "
+        "signed root of the squared MMD with the kernel (1 + <x, y>)^3, of all iterations from "
+        "the first on; means over chains ± one standard error. All chains start at 0, and use one "
+        "importance sample per evaluation. The paper has curves and no numbers."
+    )
+    title = "Glass: approach to a long benchmark"
+    return TableOfResults(title, f"{note}\n\n{markdown.table(header, cells)}", [])
+
+
+def _curves(run: Run) -> Drawing:
+    name, known = "kameleon_glass.png", run.table("glass_coordinates")
+    settings = run.made["settings"]
+    title = f"Glass, convention {settings['convention']}, M = {settings['samples']}"
+    return Drawing(
+        name, "Figure: approach to the benchmark on Glass",
+        "As in the paper: distances of moments over iterations, burn-in included.",
+        lambda folder: glass_curves.draw(
+            run.table("glass_curves"), title, settings["warmup"],
+            glass_curves.benchmark_error(known), folder / name,
+        ),
+    )  # fmt: skip
 
 
 def _slice(run: Run) -> Drawing:
