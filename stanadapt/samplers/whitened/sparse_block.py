@@ -94,11 +94,10 @@ def pairs_of_places(x: np.ndarray, bounded: np.ndarray) -> np.ndarray:
     middle, moves, _ = _moves(x, bounded, _pairs_needed(dim, bounded))
     others = np.setdiff1d(np.arange(dim), bounded)
     middle[others] = x[:, others].mean(axis=0)
-    rows = np.full((2 * len(moves), 2, dim), np.nan)
+    rows, share = np.full((2 * len(moves), 2, dim), np.nan), np.ones(dim)
     for start, little in enumerate((LITTLE, -LITTLE)):
-        moves[:, others] *= little
-        rows[start::2, 0] = middle + moves
-        moves[:, others] /= little
+        share[others] = little
+        rows[start::2, 0] = middle + share * moves
     return rows
 
 
