@@ -70,7 +70,7 @@ def test_a_shifted_mean_gives_the_expected_z(shift):
     rng = np.random.default_rng(8)
     a, b = rng.normal(size=(2, 2000)), rng.normal(shift, 1, size=(2, 500))
     table = sa.compare(
-        {"a": fit({"x": a}), "n": fit({"x": b}, sampler="nuts", engine="cmdstan 2.27.0")},
+        {"a": fit({"x": a}), "n": fit({"x": b}, sampler="nuts", engine="cmdstan 2.27.0")}
     )
     error = np.sqrt(1 / 4000 + 1 / 1000)
     expected = abs(a.mean() - b.mean()) / error

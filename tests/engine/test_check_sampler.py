@@ -28,11 +28,7 @@ def test_a_report_that_failed_shows_the_fault_and_its_code():
 
 def test_a_report_is_a_table():
     expected = pd.DataFrame(
-        {
-            "passed": [True, False],
-            "code": ["", "allocates_memory"],
-            "problem": ["", str(FAULT)],
-        },
+        {"passed": [True, False], "code": ["", "allocates_memory"], "problem": ["", str(FAULT)]},
         index=pd.Index(["first", "second"], name="check"),
     )
     pd.testing.assert_frame_equal(FAILED.table, expected)

@@ -65,11 +65,7 @@ MODEL = Scope(
     matrices=("M", "D", "Q"),
 )
 FUNCTION = Scope(
-    scalars=("p", "q", "t"),
-    vectors=("g", "h"),
-    writable=("t", "h"),
-    in_model=False,
-    drops=False,
+    scalars=("p", "q", "t"), vectors=("g", "h"), writable=("t", "h"), in_model=False, drops=False
 )
 
 

@@ -16,22 +16,13 @@ def _several(*parts):
 
 # center, spread
 POSITIONS = {
-    "autoregressive": (
-        _several(125, 1.01, -0.23, -0.4),
-        _several(0.2, (4e-4, 2), 0.2),
-    ),
+    "autoregressive": (_several(125, 1.01, -0.23, -0.4), _several(0.2, (4e-4, 2), 0.2)),
     "galaxies": (
         _several(-1.5, 1.6, 9800, 9.36, 9.32, 7.66),
         _several(0.3, 0.4, 500, 0.05, 0.08, 0.15),
     ),
-    "garch": (
-        _several(1.7e-4, -11.3, -2.7, 1.8),
-        _several(5e-4, 0.2, 0.4, 0.2),
-    ),
-    "gaussian_process": (
-        _several(3.9, 1.7, 3.1),
-        _several(0.3, 0.2, 0.2),
-    ),
+    "garch": (_several(1.7e-4, -11.3, -2.7, 1.8), _several(5e-4, 0.2, 0.4, 0.2)),
+    "gaussian_process": (_several(3.9, 1.7, 3.1), _several(0.3, 0.2, 0.2)),
     "item_response": (
         _several((-0.2, 100), (0.1, 24), (0.1, 24)),
         _several((0.8, 100), (0.3, 24), (0.8, 24)),
@@ -44,18 +35,9 @@ POSITIONS = {
         _several(-0.68, -3.8, -0.16, -3.6, 3.6, 1.9, -1.2, -1.7),
         _several(0.04, 0.06, 0.04, 0.05, 0.06, 0.1, 0.2, 0.2),
     ),
-    "negative_binomial": (
-        _several(-3.3, -1e-3, -0.4, -0.3),
-        _several(0.15, 6e-5, 0.3, 0.2),
-    ),
-    "ordered_logistic": (
-        _several(0.87, -1.0, 8.0, 1.8),
-        _several(0.03, 0.5, 0.4, 0.1),
-    ),
-    "student_t": (
-        _several(-66, 0.74, 8.7, 1.8, 1.0),
-        _several(1.5, 0.01, 2, 0.2, 0.5),
-    ),
+    "negative_binomial": (_several(-3.3, -1e-3, -0.4, -0.3), _several(0.15, 6e-5, 0.3, 0.2)),
+    "ordered_logistic": (_several(0.87, -1.0, 8.0, 1.8), _several(0.03, 0.5, 0.4, 0.1)),
+    "student_t": (_several(-66, 0.74, 8.7, 1.8, 1.0), _several(1.5, 0.01, 2, 0.2, 0.5)),
     "varying_intercepts": (
         _several(1.46, -1.1, (1.5, 85), -0.69, -0.27),
         _several(0.1, 0.2, (0.3, 85), 0.1, 0.05),

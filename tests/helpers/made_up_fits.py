@@ -40,10 +40,7 @@ def fit(seed, seconds=2.0, gradients=10_000, shape=SHAPE, posterior=None, stats=
         "warmup_seconds": [0.2 * seconds], "sampling_seconds": [0.8 * seconds],
         "n_gradients": gradients, "n_gradients_warmup": gradients // 5,
     }  # fmt: skip
-    groups = {
-        "posterior": posterior,
-        "sample_stats": statistics(shape) if stats is None else stats,
-    }
+    groups = {"posterior": posterior, "sample_stats": statistics(shape) if stats is None else stats}
     return results.build(groups, {**ATTRIBUTES, **cost, **changes})
 
 

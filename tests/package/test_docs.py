@@ -305,8 +305,7 @@ def test_command_of_the_page_for_authors(folder):
 # `make docs` executes all pages on this Python; those of six others are tested on the newest one
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "page",
-    soak_except({"many_modes"}, [name for name, cells in CELLS.items() if cells]),
+    "page", soak_except({"many_modes"}, [name for name, cells in CELLS.items() if cells])
 )
 def test_cells_end_in_usable_fits(folder, page):
     (folder / "page.py").write_text("\n".join(CELLS[page]) + PRINT_VERDICTS)

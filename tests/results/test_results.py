@@ -329,10 +329,7 @@ LABELS = {
         ["2020-01-01 00:00:00+01:00", "2020-07-01 00:00:00+02:00"],
     ),
     "truth values": (objects(True, False), [True, False]),
-    "several levels": (
-        xr.Coordinates.from_pandas_multiindex(LEVELS, "d"),
-        ["(a, 1)", "(b, 2)"],
-    ),
+    "several levels": (xr.Coordinates.from_pandas_multiindex(LEVELS, "d"), ["(a, 1)", "(b, 2)"]),
 }
 
 

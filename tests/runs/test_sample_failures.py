@@ -12,15 +12,7 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from tests.helpers.codes import raises, warns
-from tests.helpers.short_runs import (
-    NORMAL,
-    PIN,
-    SHORT,
-    THROWING_QUANTITY,
-    WALL,
-    draw,
-    values,
-)
+from tests.helpers.short_runs import NORMAL, PIN, SHORT, THROWING_QUANTITY, WALL, draw, values
 
 
 def test_throwing_densities_are_rejected_counted_and_reported_once():

@@ -45,11 +45,7 @@ def target():
             ["rwm", "reference_distribution", "pseudo_extended"],
         ),
         ("nuts", {"prior_data": DATA}, ["prior_data", "nuts"]),
-        (
-            "pseudo_extended",
-            {"reference_distribution": 3.0},
-            ["ReferenceDistribution", "3.0"],
-        ),
+        ("pseudo_extended", {"reference_distribution": 3.0}, ["ReferenceDistribution", "3.0"]),
         (
             "pseudo_extended",
             {"reference_distribution": ReferenceDistribution([0.0], 1.0)},

@@ -30,9 +30,7 @@ def draws(name, **chosen):
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
-    slow_except(PAIRS[:2], PAIRS),
-    ids=lambda case: "-".join([case[0], *case[1]]),
+    ("one", "other"), slow_except(PAIRS[:2], PAIRS), ids=lambda case: "-".join([case[0], *case[1]])
 )
 def test_equal_draw_for_draw(one, other):
     a, b = draws(one[0], **one[1]), draws(other[0], **other[1])

@@ -143,8 +143,7 @@ def test_the_first_iteration_starts_at_the_initial_values(target):
 
 def test_a_partial_mapping_with_an_empty_parameter():
     target = sa.Target(
-        "data { int N; } parameters { real y; vector[N] x; } model { y ~ normal(0, 1); }",
-        {"N": 0},
+        "data { int N; } parameters { real y; vector[N] x; } model { y ~ normal(0, 1); }", {"N": 0}
     )
     np.testing.assert_allclose(starts(target, {"y": 1.5}), [[1.5], [1.5]])
 

@@ -318,10 +318,7 @@ class TestOfAFinishedRun:
             resume(run)
 
     def test_one_process_at_a_time(self, run):
-        with (
-            filelock.FileLock(run / "lock"),
-            raises_in("files", run),
-        ):
+        with filelock.FileLock(run / "lock"), raises_in("files", run):
             resume(run)
         assert sa.load(run) is not None
 

@@ -8,12 +8,7 @@ import pytest
 import stanadapt as sa
 from stanadapt.diagnostics.verdict import judge
 from stanadapt.samplers.whitened.findings import EXACTLY, NEARLY
-from stanadapt.samplers.whitened.missing_tails import (
-    Tail,
-    find_tails,
-    missing_tails,
-    reasons_of,
-)
+from stanadapt.samplers.whitened.missing_tails import Tail, find_tails, missing_tails, reasons_of
 from stanadapt.targets.declared_bounds import declared_bounds
 from tests.helpers import funnel_fits
 from tests.helpers.gaussian_blocks import LocalLevel

@@ -167,10 +167,7 @@ def multinomial_logit(rng):
     n, beta = 200, np.array([[0.5, -0.3], [1.0, -0.8]])
     x = np.column_stack([np.ones(n), rng.standard_normal(n)])
     utility = np.column_stack([np.zeros(n), x @ beta]) + rng.gumbel(size=(n, 3))
-    return (
-        {"K": 3, "N": n, "D": 2, "y": utility.argmax(axis=1) + 1, "x": x},
-        {"beta_raw": beta},
-    )
+    return ({"K": 3, "N": n, "D": 2, "y": utility.argmax(axis=1) + 1, "x": x}, {"beta_raw": beta})
 
 
 @simulation

@@ -9,14 +9,7 @@ import numpy as np
 import pytest
 
 from tests.helpers import everyday_programs
-from tests.helpers.native_targets import (
-    CASES,
-    backend,
-    every_type,
-    make_target,
-    points,
-    schools,
-)
+from tests.helpers.native_targets import CASES, backend, every_type, make_target, points, schools
 from tests.helpers.seldom_parameters import soak_except
 
 __all__ = ["backend", "every_type", "schools"]  # fixtures
