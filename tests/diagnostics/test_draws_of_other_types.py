@@ -65,11 +65,3 @@ def test_what_is_no_number_is_left_out(x):
     only = results.build({"posterior": {"x": x}}, {})
     with raises("no_numeric_draws", "'other'"):
         sa.compare({"one": fit(x), "other": only})
-
-
-def test_a_report_has_truth_values(tmp_path):
-    fits = {"one": fit(REFERENCE), "other": fit(REAL["truth values"])}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        sa.report(fits, tmp_path / "report.html")
-    assert (tmp_path / "report.html").stat().st_size > 10_000

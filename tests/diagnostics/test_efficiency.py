@@ -25,13 +25,6 @@ def autoregression(rho, shape, seed=0):
     return lfilter([1.0], [1.0, -rho], noise, axis=-1)
 
 
-@pytest.fixture(scope="module")
-def replicates():
-    """400 fits of 4 chains of 500 draws each, rho = 0.7, as columns."""
-    draws = autoregression(0.7, (400, 4, 500))
-    return efficiency({str(i): x for i, x in enumerate(draws)})
-
-
 def test_infinite_and_missing_values_give_missing_numbers():
     """A column with NaN is listed, with NaN, so that its failure is visible."""
     x = autoregression(0.3, (2, 100))
@@ -61,25 +54,6 @@ def test_known_ess(rho):
     assert abs(from_mean.mean() - true_mean) < 5 * error + 0.05 * true_mean
     from_sd = 0.5 / result.mcse_sd**2
     assert abs(from_sd.mean() - true_square) < 0.1 * true_square
-
-
-def test_errors_of_the_mean_are_the_spread_over_replicates(replicates):
-    """The sd of 400 means is known to 1 / sqrt(800) = 3.5 %: five errors are 18 %."""
-    z = replicates.mean / replicates.mcse_mean
-    assert z.std() == pytest.approx(1.0, abs=5 / np.sqrt(800))
-    assert abs(z.mean()) < 5 / np.sqrt(400)
-    spread = np.std(replicates.mean)
-    assert np.median(replicates.mcse_mean) == pytest.approx(spread, rel=5 / np.sqrt(800))
-    assert spread == pytest.approx(np.sqrt(1.7 / 0.3 / 2000), rel=5 / np.sqrt(800))
-
-
-def test_errors_of_the_sd_are_the_spread_over_replicates(replicates):
-    spread = np.std(replicates.sd)
-    tolerance = 5 / np.sqrt(800)
-    assert np.median(replicates.mcse_sd) == pytest.approx(spread, rel=tolerance)
-    assert spread == pytest.approx(np.sqrt(2 / 2000 * 1.49 / 0.51) / 2, rel=tolerance)
-    z = (replicates.sd - 1.0) / replicates.mcse_sd
-    assert abs(z.mean()) < 5 / np.sqrt(400) + 0.1  # the sd is biased by about its variance / 2
 
 
 def test_of_many_draws_the_worst_columns_are_exact_and_the_others_estimated():
@@ -128,23 +102,7 @@ def test_constant_columns_are_left_out():
     result = efficiency({"fixed": np.full((2, 100), 3.0), "x": x, "whole": np.ones((2, 100), int)})
     assert result.names == ["x"]
     assert all(len(field) == 1 for field in result)
-
-
-def test_no_column_left_is_no_error():
-    for columns in ({}, {"fixed": np.zeros((2, 50))}):
-        result = efficiency(columns)
-        assert result.names == []
-        assert result.ess_bulk.shape == (0,)
-
-
-@pytest.mark.parametrize("rho", [-0.4, 0.0, 0.5, 0.9])
-def test_ess_of_chain_is_known(rho):
-    """Mean over 60 chains of 20 000 draws within 5 of its errors and 2 % of truncation bias."""
-    n = 20_000
-    result = np.array([ess_of_chain(x) for x in autoregression(rho, (60, n), seed=1)])
-    true, error = n * (1 - rho) / (1 + rho), result.std() / np.sqrt(60)
-    assert error < 0.02 * true
-    assert abs(result.mean() - true) < 5 * error + 0.02 * true
+    assert all(len(field) == 0 for field in efficiency({"fixed": np.zeros((2, 50))}))
 
 
 def test_ess_of_chain_ignores_location_and_scale():

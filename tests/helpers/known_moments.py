@@ -23,6 +23,12 @@ def load(program, data):
     return sa.Target(path, file, show_progress=False), json.loads(file.read_text())
 
 
+def arrays(program, data=None):
+    """Return a data set of a bundled program, with lists converted to arrays."""
+    content = json.loads(bundled.find(program, data)[1].read_text())
+    return {key: np.array(value) for key, value in content.items()}
+
+
 def effective(draws):
     return float(arviz_module().ess(draws, method="mean"))
 

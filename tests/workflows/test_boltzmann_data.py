@@ -45,11 +45,6 @@ def test_bundled_systems_are_the_published_ones(data):
         assert 11.7963 < lengths[0] ** 2 < 11.7998  # between the optimum and the authors' solution
 
 
-def test_random_matrices_are_orthogonal():
-    matrix = boltzmann.orthogonal(np.random.RandomState(1), 7)
-    np.testing.assert_allclose(matrix @ matrix.T, np.eye(7), rtol=0, atol=1e-14)
-
-
 def test_relaxation_is_optimal():
     """Two spins: D = (d, d), W + D has eigenvalues d - w and d + w, so that d = |w|."""
     relaxed = boltzmann.relaxed(np.array([[0, -3.0], [-3, 0]]), inside=1e-6)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from stanadapt.errors import codes_of
 from stanadapt.samplers.tempering.evidence import describe_path, group
 from stanadapt.samplers.tempering.ladder import LOG_Z, B, first_ladder, measure, no_ladder
 from stanadapt.samplers.tempering.notes import (
@@ -39,46 +40,53 @@ def notes(chains, trips=100, weight=None):
     return of_run(Tempered("pseudo_extended", group(chains, 0.0), stats))
 
 
-def test_a_good_run_gives_no_warning():
-    assert notes([learned(occupancy=[10, 9, 11, 12])], weight=0.99) == []
-    assert notes([learned(barrier=LARGEST_BARRIER)], trips=FEWEST_TRIPS, weight=DEAD_WEIGHT) == []
+EVEN = learned(occupancy=[10, 11, 9, 10])
 
 
-def test_a_high_barrier_of_one_chain():
-    (note,) = notes([learned(barrier=2.0), learned(barrier=15.3)])
-    assert note.code == "large_barrier"
-    assert "15.3" in note
+def longer(last):
+    """Results of a chain with more levels, the last of which was visited so often."""
+    return learned(levels=6, occupancy=[20, 20, 20, 20, 20, last])
 
 
-@pytest.mark.parametrize("trips", [0, FEWEST_TRIPS - 1])
-def test_few_round_trips_of_all_chains_together(trips):
-    (note,) = notes([learned(), learned()], trips=trips)
-    assert note.code == "few_round_trips"
-    assert str(trips) in note
+def ringed(without_pair):
+    return learned() | {"ring_boundary": np.zeros(2), "without_pair": without_pair}
 
 
-def test_dead_weights():
-    (note,) = notes([learned(occupancy=[10, 11, 9, 10])], weight=0.9999)
-    assert note.code == "idle_pseudo_samples"
-    assert "1.000" in note
-    assert notes([learned(occupancy=[10, 11, 9, 10])], weight=0.999) == []
+def coordinated(*occupancy):
+    constants = {"log_zeta": 3.0, "log_zeta_correction": -0.5}
+    return learned() | constants | {"coordinate_occupancy": np.array(occupancy)}
 
 
-def test_one_pseudo_sample_gives_no_warning():
-    """Its weight is always 1, and no level is ever visited."""
-    assert notes([learned(occupancy=None)], weight=1.0, trips=0) == []
+LIMITS = {"trips": FEWEST_TRIPS, "weight": DEAD_WEIGHT}
 
 
-def test_a_level_that_is_hardly_visited():
-    """In one of the chains; the NaN after the last level of the shorter ladder do not count."""
-    even = learned(occupancy=[10, 11, 9, 10])
-    (note,) = notes([even, learned(levels=6, occupancy=[20, 20, 20, 20, 20, 0.5])])
-    assert note.code == "uneven_visits"
-    assert "0.03" in note
-    assert notes([even, learned(levels=6, occupancy=[20, 20, 20, 20, 20, 5])]) == []
+@pytest.mark.parametrize(("chains", "stats", "code", "facts"), [
+    ([EVEN], {"weight": 0.99}, "", ()), ([learned(barrier=LARGEST_BARRIER)], LIMITS, "", ()),
+    ([learned(barrier=2.0), learned(barrier=15.3)], {}, "large_barrier", ("15.3",)),
+    # of all chains together
+    ([learned(), learned()], {"trips": 0}, "few_round_trips", ("0",)),
+    ([learned()], {"trips": FEWEST_TRIPS - 1}, "few_round_trips", (str(FEWEST_TRIPS - 1),)),
+    ([EVEN], {"weight": 0.999}, "", ()),
+    ([EVEN], {"weight": 0.9999}, "idle_pseudo_samples", ("1.000",)),
+    # of one pseudo-sample the weight is always 1, and no level is ever visited
+    ([learned(occupancy=None)], {"weight": 1.0, "trips": 0}, "", ()),
+    # in one of the chains; the NaN after the last level of the shorter ladder do not count
+    ([EVEN, longer(0.5)], {}, "uneven_visits", ("0.03",)), ([EVEN, longer(5)], {}, "", ()),
+    ([ringed(0.2), ringed(0.5)], {}, "", ()),
+    ([ringed(0.2), ringed(0.61)], {}, "empty_rings", ("61%",)),
+    ([coordinated(*[0.1] * 10)], {}, "", ()),
+    # with the constant that would even it
+    ([coordinated(*[0.1] * 10), coordinated(*[0.109] * 9, 0.009)], {}, "uneven_visits",
+     ("0.09", "log_zeta=2.5")),
+])  # fmt: skip
+def test_notes_have_their_thresholds(chains, stats, code, facts):
+    found = notes(chains, **stats)
+    assert codes_of(found) == ([code] if code else [])
+    assert all(fact in note for note in found for fact in facts)
 
 
 def test_the_group_has_one_row_per_chain():
+    assert group([ringed(0.2)], 0.0)["ring_boundary"].dims == ("chain", "boundary")
     dataset = group([learned(3), learned(5, occupancy=None)], constant=0.25)
     assert dict(dataset.sizes) == {"chain": 2, "level": 5, "gap": 4}
     np.testing.assert_array_equal(np.isnan(dataset["temperature"]).sum("level"), [2, 0])
@@ -140,24 +148,3 @@ def test_the_description_is_a_copy():
     found = describe_path(make_path(DISTRIBUTION, sd=1.0), ladder, ENDS)
     ladder.levels[:] = -1
     assert found["log_normalizer"][2] == 4.5
-
-
-def test_rings_that_no_two_temperatures_share_are_reported():
-    chains = [learned() | {"ring_boundary": np.zeros(2), "without_pair": w} for w in (0.2, 0.5)]
-    assert notes(chains) == []
-    assert group(chains, 0.0)["ring_boundary"].dims == ("chain", "boundary")
-    chains[1]["without_pair"] = 0.61
-    (note,) = notes(chains)
-    assert note.code == "empty_rings"
-    assert "61%" in note
-
-
-def test_an_uneven_coordinate_is_reported_with_the_constant_that_would_even_it():
-    one = {**learned(), "log_zeta": 3.0, "log_zeta_correction": -0.5}
-    even = {**one, "coordinate_occupancy": np.full(10, 0.1)}
-    uneven = {**one, "coordinate_occupancy": np.array([0.109] * 9 + [0.009])}
-    assert notes([even]) == []
-    (note,) = notes([even, uneven])
-    assert note.code == "uneven_visits"
-    assert "0.09" in note
-    assert "log_zeta=2.5" in note

@@ -6,53 +6,12 @@ mean also has to be the exact one: the standard error comes from the chains them
 needs no sampling: theorem 2.1 is tested by quadrature.
 """
 
-import numpy as np
 import pytest
-from scipy import stats
 
 import stanadapt as sa
 from stanadapt.targets.stan import bundled
-from workflows.reproduction.agreement import Published, compare_with_spread
-from workflows.tempering.mixture import Known, measured
 from workflows.tempering.one_dim import on_grid
-from workflows.tempering.published import MOMENTS, ONE_DIM, ONE_DIM_POOLED, TABLE
-from workflows.tempering.runs import Length, recipe, run_length
-
-CHAINS, LENGTH = 6, Length(500, 1_000)
-
-
-@pytest.fixture(scope="module")
-def known():
-    return Known("twenty_variance")
-
-
-@pytest.fixture(scope="module")
-def rows(known):
-    chains, _ = run_length(known.target, recipe(5), LENGTH, CHAINS, seed=3)
-    return [measured(known, chain) for chain in chains]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("moment", range(len(MOMENTS)))
-def test_moments_by_the_papers_recipe_are_the_published_and_the_exact_ones(moment, rows, known):
-    values = np.array([row[MOMENTS[moment]] for row in rows])
-    paper = TABLE["twenty_variance"]["PE5"]
-    published = Published(paper.means[moment], paper.sds[moment], paper.repeats)
-    assert compare_with_spread(values, published).verdict == "agrees"
-    test = stats.ttest_1samp(values, known.moments[moment])
-    assert test.pvalue > 2 * stats.norm.sf(3)
-
-
-@pytest.mark.slow
-def test_chains_are_as_precise_as_the_published_ones(rows):
-    """Standard deviations as if draws were equally many: at most 3.3 times the paper's, by F."""
-    paper = TABLE["twenty_variance"]["PE5"]
-    scale = np.sqrt(LENGTH.draws / 50_000)
-    largest = np.sqrt(stats.f.isf(stats.norm.sf(3), CHAINS - 1, paper.repeats - 1))
-    assert largest == pytest.approx(2.7, abs=0.7)
-    for moment, sd in zip(MOMENTS, paper.sds, strict=True):
-        ours = np.std([row[moment] for row in rows], ddof=1)
-        assert scale * ours < largest * sd
+from workflows.tempering.published import ONE_DIM, ONE_DIM_POOLED
 
 
 @pytest.mark.slow

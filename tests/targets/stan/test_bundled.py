@@ -13,6 +13,7 @@ import stanli
 from stanadapt.targets.stan import bundled
 from tests.helpers import everyday_programs
 from tests.helpers.codes import raises
+from tests.helpers.known_moments import arrays as load
 from workflows.data.make_data import write_files
 
 PAIRS = [(name, data) for name, program in bundled.available().items() for data in program.data]
@@ -25,12 +26,6 @@ LOGISTIC_SHAPES = {
     "pima": (532, 7, 177),
     "ripley": (250, 2, 125),
 }
-
-
-def load(name, data=None):
-    """Read a data set, with lists converted to arrays."""
-    content = json.loads(bundled.find(name, data)[1].read_text())
-    return {key: np.array(value) for key, value in content.items()}
 
 
 @pytest.fixture
@@ -66,19 +61,6 @@ def test_every_program_has_description_and_data(program):
 def test_description_is_the_first_paragraph_only():
     assert "Dellaportas" in bundled.find("gaussian", "two_dim")[0].read_text()
     assert "Dellaportas" not in bundled.available()["gaussian"].description
-
-
-def test_every_json_file_parses():
-    files = sorted(bundled.ROOT.glob("*/*.json"))
-    assert len(files) >= 11
-    for file in files:
-        assert isinstance(json.loads(file.read_text()), dict), file
-
-
-@pytest.mark.parametrize(("names", "file"), [(("neal",), "neal"), (("logistic", "pima"), "pima")])
-def test_find_returns_the_named_or_the_only_data_set(names, file):
-    program, data = bundled.find(*names)
-    assert (program.name, data.name) == (f"{names[0]}.stan", f"{file}.json")
 
 
 def test_find_returns_none_for_a_program_without_data(tmp_path):

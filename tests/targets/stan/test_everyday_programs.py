@@ -5,8 +5,6 @@ Gradients are compared with differences of the closed form, so that no automatic
 compared with itself.
 """
 
-import json
-
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -15,11 +13,7 @@ from scipy.special import expit, log_expit, logsumexp
 import stanadapt as sa
 from stanadapt.targets.stan import bundled
 from tests.helpers.everyday_programs import POSITIONS, positions
-
-
-def load(name):
-    content = json.loads(bundled.find(name)[1].read_text())
-    return {key: np.array(value) for key, value in content.items()}
+from tests.helpers.known_moments import arrays
 
 
 def normal(x, mean, sd):
@@ -271,7 +265,7 @@ def test_every_program_has_positions_of_its_own():
 def test_density_and_gradient_equal_the_closed_form(name):
     """Values up to the constant that `propto` drops; gradients in units of the spreads."""
     target = sa.Target(*bundled.find(name), backend="stanli")
-    data, (_, spread) = load(name), POSITIONS[name]
+    data, (_, spread) = arrays(name), POSITIONS[name]
     of_values, of_gradients = TOLERANCES.get(name, (1e-11, 1e-7))
 
     def closed_form(point):

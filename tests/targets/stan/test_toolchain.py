@@ -11,11 +11,6 @@ from tests.helpers.fake_cmdstan import MACOS_BINARY, home, restrict_path, workin
 __all__ = ["home"]  # a fixture
 
 
-def test_a_missing_cmdstan_is_not_a_problem():
-    assert toolchain.cmdstan() is None
-    assert toolchain.cmdstan_problem() == ""
-
-
 def test_the_environment_overrides_the_home_folder_for_cmdstan(home, tmp_path, monkeypatch):
     working_tree(home / ".cmdstan" / "cmdstan-2.9.0", "2.9.0")
     newer = working_tree(home / ".cmdstan" / "cmdstan-2.27.0")
