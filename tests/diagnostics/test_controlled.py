@@ -1,21 +1,17 @@
 """Where estimates with control variates show: summary, compare, and the verdict."""
 
 import numpy as np
-import pytest
 
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.control_variates.agreement import disagreement
 from stanadapt.diagnostics.verdict import verdict
 from stanadapt.errors import codes_of
+from tests.helpers.stan_target import shared_target
 
 QUIET = {"show_progress": False}
 PROGRAM = "parameters { real x; vector[2] y; } model { x ~ normal(3, 2); y ~ normal(x, 1); }"
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(PROGRAM, backend="stanli", **QUIET)
+target = shared_target(PROGRAM, backend="stanli")
 
 
 def fit_of(target, seed):

@@ -21,11 +21,9 @@ from stanadapt.samplers.variational.methods import METHODS
 from stanadapt.targets.stan import backends
 from tests.helpers.codes import raises
 from tests.helpers.command_line import call
+from tests.helpers.stan_target import shared_target
 
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target("parameters { real x; } model { x ~ normal(0, 1); }", backend="stanli")
+target = shared_target("parameters { real x; } model { x ~ normal(0, 1); }", backend="stanli")
 
 
 @pytest.mark.parametrize(

@@ -6,18 +6,8 @@ import numpy as np
 
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.work_queue import no_queue
+from stanadapt.samplers.tempering import moves
 from stanadapt.samplers.tempering.ladder import LOG_STEP, B, Ladder, no_ladder
-from stanadapt.samplers.tempering.moves import (
-    ACCEPTANCE_RATE,
-    DIVERGING,
-    STEPS,
-    TASK_PATH,
-    MoveKernel,
-    Mover,
-    Options,
-    make_mover,
-    move,
-)
 from stanadapt.samplers.tempering.path import (
     DISTRIBUTION,
     POSITION,
@@ -33,12 +23,16 @@ from tests.helpers.targets import Awkward
 from tests.helpers.tempered_formula import REFERENCE_MEAN, REFERENCE_SD
 
 MOVES = 4
-STEP_SIZES = {MoveKernel.hmc: 0.9, MoveKernel.nuts: 0.9, MoveKernel.random_walk: 1.0}
+STEP_SIZES = {
+    moves.MoveKernel.hmc: 0.9,
+    moves.MoveKernel.nuts: 0.9,
+    moves.MoveKernel.random_walk: 1.0,
+}
 
 
 class Chains(NamedTuple):
     path: TemperingPath
-    mover: Mover
+    mover: moves.Mover
     ladder: Ladder
     replicas: Replicas
 
@@ -59,10 +53,10 @@ def _make_moves(chains, again, starts, repeats, gradients, out, rng):
         evaluate(path, replicas, 0, gradients)
         out[row, :] = 0.0
         for _ in range(repeats):
-            move(TASK_PATH, chains, 1, None, None, rng)
-            out[row, 0] += mover.numbers[0, ACCEPTANCE_RATE]
-            out[row, 1] += mover.numbers[0, STEPS]
-            out[row, 2] += mover.numbers[0, DIVERGING]
+            moves.move(moves.TASK_PATH, chains, 1, None, None, rng)
+            out[row, 0] += mover.numbers[0, moves.ACCEPTANCE_RATE]
+            out[row, 1] += mover.numbers[0, moves.STEPS]
+            out[row, 2] += mover.numbers[0, moves.DIVERGING]
         starts[row] = replicas.vectors[0, POSITION]
         copy_replica(replicas, 0, again, 0)
         evaluate(path, again, 0, gradients)
@@ -91,13 +85,16 @@ def moved(kernel, b, starts, wall=np.inf, scale=None, step_size=None, leapfrogs=
     largest error of the stored densities and gradients; and the path with its counters.
     """
     path, rng = _make_path(wall, b), np.random.default_rng(int(1000 * b) + kernel)
-    mover, ladder = make_mover(1, 3, Options(kernel, leapfrogs, 4), no_queue()), no_ladder(1, 3)
+    mover, ladder = (
+        moves.make_mover(1, 3, moves.Options(kernel, leapfrogs, 4), no_queue()),
+        no_ladder(1, 3),
+    )
     # unequal scales that do not fit the target
     ladder.scale[:] = np.array([[1.2, 0.15, 3.0]]) if scale is None else scale
     x, out = starts.copy(), np.empty((len(starts), 4))
     ladder.levels[0, B] = b
     ladder.levels[0, LOG_STEP] = np.log(STEP_SIZES[kernel] if step_size is None else step_size)
-    gradients = kernel != MoveKernel.random_walk
+    gradients = kernel != moves.MoveKernel.random_walk
     chains = Chains(path, mover, ladder, no_replicas(1, 3))
     _make_moves(chains, no_replicas(1, 3), x, repeats, gradients, out, rng)
     return x, out, path

@@ -5,34 +5,27 @@ import sys
 import pytest
 
 import stanadapt as sa
-from tests.helpers.page_commands import (
-    blocks,
-    commands_of,
-    run,
-    run_stanadapt,
-    with_earlier,
-    written_fits,
-)
+from tests.helpers import page_commands
 from tests.helpers.repository import ROOT
 
 README = (ROOT / "README.md").read_text()
-COMMANDS = commands_of(README)
+COMMANDS = page_commands.commands_of(README)
 
 
 @pytest.mark.cmdstan
 @pytest.mark.parametrize("command", [c for c in COMMANDS if c.startswith("stanadapt")])
 def test_command(tmp_path, command):
-    for each in with_earlier(command, COMMANDS):
-        run_stanadapt(each, tmp_path)
-    fits = written_fits(command, tmp_path)
+    for each in page_commands.with_earlier(command, COMMANDS):
+        page_commands.run_stanadapt(each, tmp_path)
+    fits = page_commands.written_fits(command, tmp_path)
     verdicts = {path.stem: sa.load(path).attrs["verdict"] for path in fits}
     assert set(verdicts.values()) <= {"fine"}, verdicts
 
 
 @pytest.mark.cmdstan
 def test_python_example(tmp_path):
-    (example,) = blocks(README, "python")
-    printed = run([sys.executable, "-c", example], tmp_path)
+    (example,) = page_commands.blocks(README, "python")
+    printed = page_commands.run([sys.executable, "-c", example], tmp_path)
     assert "ESS/s" in printed
     assert (tmp_path / "output" / "pima.nc").is_file()
 

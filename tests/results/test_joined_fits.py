@@ -13,6 +13,7 @@ from stanadapt.results.arviz_object import arviz_module, is_tree
 from stanadapt.results.join import join
 from tests.helpers import fits_for_csv, made_up_fits
 from tests.helpers.codes import raises
+from tests.helpers.stan_target import shared_target
 
 PROGRAM = """
 data { real m; } parameters { real x; vector[2] y; }
@@ -20,11 +21,7 @@ model { x ~ normal(m, 1); y ~ normal(0, exp(x)); }
 """
 SAMPLERS = ("auto", "nuts", "gad_mala", "parallel_tempering", "rwm")
 pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(PROGRAM, {"m": 1.0}, backend="stanli", show_progress=False)
+target = shared_target(PROGRAM, {"m": 1.0}, backend="stanli")
 
 
 def draw(target, seed, sampler="rwm", chains=1, **options):

@@ -10,6 +10,7 @@ from stanadapt import results
 from stanadapt.results.attributes import LARGEST_DATA
 from stanadapt.targets.stan.program import Program
 from tests.helpers.short_runs import assert_same_draws
+from tests.helpers.stan_target import shared_target
 
 CODE = """
 data { int N; vector[N] y; }  // "=" and (Default) in a comment
@@ -34,9 +35,7 @@ def drawn(target, **options):
         return sa.sample(target, "rwm", **RUN, **options)
 
 
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(CODE, DATA, backend="stanli", show_progress=False)
+target = shared_target(CODE, DATA, backend="stanli")
 
 
 @pytest.fixture(scope="module")

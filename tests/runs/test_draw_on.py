@@ -22,6 +22,7 @@ from stanadapt.runs.stopping_rule import lacking, shortfall, with_stopping_rule
 from stanadapt.samplers import find
 from tests.helpers.codes import raises
 from tests.helpers.driven_runs import sample_with, setup_of
+from tests.helpers.stan_target import shared_target
 
 # unequal scales, one parameter that is bounded
 PROGRAM = """
@@ -34,11 +35,7 @@ parameters { real x; }
 model { target += log_mix(0.5, normal_lpdf(x | -30, 1), normal_lpdf(x | 30, 1)); }
 """
 SHORT = {"chains": 2, "iter_warmup": 150, "seed": 3, "show_progress": False}
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(PROGRAM, show_progress=False)
+target = shared_target(PROGRAM)
 
 
 def draw(target, parts=(), **changes):

@@ -8,6 +8,7 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from tests.helpers.codes import raises, warns
+from tests.helpers.stan_target import shared_target
 
 CODE = """
 data { int N; vector[N] x; vector[N] y; }
@@ -33,9 +34,7 @@ def drawn(target, **options):
         return sa.sample(target, "rwm", **RUN, **options)
 
 
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(CODE.replace("to_array_1d(w[1])", "w[1]"), DATA, backend="stanli", **QUIET)
+target = shared_target(CODE.replace("to_array_1d(w[1])", "w[1]"), DATA, backend="stanli")
 
 
 @pytest.fixture

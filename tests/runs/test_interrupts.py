@@ -20,6 +20,7 @@ from stanadapt.runs.stan_nuts import stan_nuts
 from stanadapt.samplers.variational import methods
 from tests.helpers.codes import raises, warns
 from tests.helpers.driven_runs import sample_with, setup_of
+from tests.helpers.stan_target import shared_target
 
 pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 PROGRAM = """
@@ -33,11 +34,7 @@ SHORT = {
     "chains": 2, "seed": 3, "iter_warmup": 60, "iter_sampling": 50, "standardize": False,
     "show_progress": False,
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(PROGRAM, DATA, backend="stanli", show_progress=False)
+target = shared_target(PROGRAM, DATA, backend="stanli")
 
 
 def press(*arguments, **options):

@@ -13,15 +13,12 @@ from stanadapt.runs.chains import COPIES, MUCH, require_memory
 from stanadapt.samplers import find, registered
 from tests.helpers.chains import make_chains
 from tests.helpers.codes import raises, warns
+from tests.helpers.stan_target import shared_target
 from tests.helpers.targets import Awkward
 
 SIX = "parameters { vector[6] x; } model { x ~ std_normal(); }"
 RUN = {"chains": 2, "iter_warmup": 20, "iter_sampling": 50, "seed": 1, "show_progress": False}
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(SIX, show_progress=False)
+target = shared_target(SIX)
 
 
 @pytest.fixture

@@ -2,15 +2,12 @@
 
 import pytest
 
-import stanadapt as sa
 from stanadapt.samplers.tempering import Extended
 from tests.helpers.codes import raises_in
 from tests.helpers.short_runs import NORMAL, draw
+from tests.helpers.stan_target import shared_target
 
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(NORMAL, show_progress=False)
+target = shared_target(NORMAL)
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from stanadapt.runs.warm_start import GivenStart
 from stanadapt.samplers import find
 from tests.helpers.codes import warns
 from tests.helpers.short_runs import assert_same_draws
+from tests.helpers.stan_target import shared_target
 
 # short runs reach far out
 pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
@@ -35,11 +36,7 @@ LABELS = {"dims": {"mu": ["unit"], "y_rep": ["unit"]}, "coords": {"unit": ["p", 
 RUN = {
     "chains": 2, "seed": 3, "iter_warmup": 60, "iter_sampling": 40, "show_progress": False,
 }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(CODE, DATA, **LABELS, show_progress=False)
+target = shared_target(CODE, DATA, **LABELS)
 
 
 def drawn(target, sampler="nuts", **options):

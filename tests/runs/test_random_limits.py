@@ -5,17 +5,13 @@ import time
 
 import pytest
 
-import stanadapt as sa
 from tests.fuzz import random_limits
+from tests.helpers.stan_target import shared_target
 
 SOAK_SECONDS = 600.0
 # of each way to end: length, time, the progress function, its error, Ctrl-C; and in a folder
 SEEDS = (2, 6, 7, 13, 19, 20, 22, 28, 188)
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(random_limits.PROGRAM, backend="stanli", show_progress=False)
+target = shared_target(random_limits.PROGRAM, backend="stanli")
 
 
 @pytest.mark.thorough

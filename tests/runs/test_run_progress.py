@@ -14,6 +14,7 @@ from stanadapt.engine.chain import LARGEST_CHUNK, Chain
 from stanadapt.runs.progress import Watch
 from tests.helpers.codes import raises, warns
 from tests.helpers.driven_runs import sample_with
+from tests.helpers.stan_target import shared_target
 
 ENDLESS = 1_000_000
 PROGRAM = """
@@ -21,11 +22,7 @@ parameters { vector[2] x; real<lower=0> s; }
 model { x ~ normal([3, -1000], [0.01, 200]); s ~ lognormal(0, 1); }
 generated quantities { real twice = 2 * s; }
 """
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(PROGRAM, backend="stanli", show_progress=False)
+target = shared_target(PROGRAM, backend="stanli")
 
 
 def draw(target, on_progress, parts=(), **options):

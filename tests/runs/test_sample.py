@@ -9,6 +9,7 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from tests.helpers.short_runs import LIVELY, NORMAL, SHORT, assert_same_draws, draw, values
+from tests.helpers.stan_target import shared_target
 
 # T, G and C are functions of the parameters in which rows and columns cannot be confused
 SHAPES = """
@@ -31,11 +32,7 @@ generated quantities {
 }
 """
 Y = np.array([0.5, -1.0, 2.0])
-
-
-@pytest.fixture(scope="module")
-def shapes():
-    return sa.Target(SHAPES, {"N": 3, "y": Y})
+shapes = shared_target(SHAPES, {"N": 3, "y": Y})
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ import stanadapt as sa
 from stanadapt import results
 from tests.helpers.codes import raises, warns
 from tests.helpers.short_runs import NORMAL, PIN, SHORT, THROWING_QUANTITY, WALL, draw, values
+from tests.helpers.stan_target import shared_target
 
 
 def test_throwing_densities_are_rejected_counted_and_reported_once():
@@ -171,9 +172,7 @@ def all_have_draws(chains):
     return all(chain.draws > 20 for chain in chains)
 
 
-@pytest.fixture(scope="module")
-def normal():
-    return sa.Target(NORMAL)
+normal = shared_target(NORMAL)
 
 
 def draw_until_ctrl_c(target, **options):

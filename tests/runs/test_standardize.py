@@ -15,6 +15,7 @@ from tests.helpers.codes import raises
 from tests.helpers.driven_runs import SMALL_CHUNKS, sample_with
 from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.short_runs import values
+from tests.helpers.stan_target import shared_target
 
 # scales of 500, 1e-5 and about 1e-3; the last one is skewed, and unconstrained by its logarithm
 UNEQUAL = """
@@ -32,11 +33,7 @@ FULL = [name for name in ALL_FULL if OURS[name].exact is True]
 DIAGONAL = [name for name, sampler in OURS.items() if sampler.standardize == "diagonal"]
 PLAN = {"chains": 4, "seed": 3, "show_progress": False}
 FAST = {"kameleon": {"subsample": 50}}
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(UNEQUAL)
+target = shared_target(UNEQUAL)
 
 
 def error_of(fit, name, power, truth):

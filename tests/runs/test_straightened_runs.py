@@ -12,6 +12,7 @@ from stanadapt import results
 from stanadapt.results.arviz_object import arviz_module, is_tree
 from tests.helpers.codes import raises
 from tests.helpers.short_runs import assert_same_draws, values
+from tests.helpers.stan_target import shared_target
 
 # far from 0 and from each other: a map that forgot a location would be found out
 FUNNEL = """
@@ -21,11 +22,7 @@ model { v ~ normal(20, 3); x ~ normal(-5, exp((v - 20) / 2)); }
 CHOSEN = {"standardize": "straighten", "seed": 2, "show_progress": False}
 SHORT = {"iter_warmup": 500, "iter_sampling": 60, **CHOSEN}
 pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(FUNNEL, show_progress=False)
+target = shared_target(FUNNEL)
 
 
 @pytest.fixture(scope="module")

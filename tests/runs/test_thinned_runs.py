@@ -11,17 +11,14 @@ from stanadapt.diagnostics.verdict import verdict
 from stanadapt.engine.every_iteration import add, described, no_iterations
 from stanadapt.results import statistics
 from tests.helpers import made_up_fits
+from tests.helpers.stan_target import shared_target
 
 FUNNEL = (
     "parameters { real v; vector[9] x; } model { v ~ normal(0, 3); x ~ normal(0, exp(v / 2)); }"
 )
 STATISTICS = {"divergences", "low_bfmi", "max_treedepth", "rejected_trajectories"}
 pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(FUNNEL, backend="stanli", show_progress=False)
+target = shared_target(FUNNEL, backend="stanli")
 
 
 def draw(target, **options):

@@ -19,6 +19,7 @@ from stanadapt.targets.stan import bundled
 from tests.helpers.codes import raises
 from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.short_runs import assert_same_draws
+from tests.helpers.stan_target import shared_target
 from tests.helpers.targets import MEAN, Awkward
 
 SHARING = [name for name, sampler in registered().items() if sampler.threading]
@@ -145,9 +146,7 @@ def test_the_processor_time_of_helpers_counts(monkeypatch):
     assert chain.warmup_processor_seconds >= 2 * seconds  # of two helpers
 
 
-@pytest.fixture(scope="module")
-def twenty():
-    return sa.Target(*bundled.find("mixture", "twenty"), show_progress=False)
+twenty = shared_target(*bundled.find("mixture", "twenty"))
 
 
 def draw(target, name, **chosen):

@@ -2,22 +2,17 @@
 
 import warnings
 
-import pytest
-
 import stanadapt as sa
 from stanadapt import results
 from tests.helpers.codes import raises
+from tests.helpers.stan_target import shared_target
 
 QUIET = {"show_progress": False}
 PROGRAM = """
 parameters { real x; real<lower=0> s; }
 model { x ~ student_t(9, 3, 2); s ~ gamma(9, 3); }
 """
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(PROGRAM, backend="stanli", **QUIET)
+target = shared_target(PROGRAM, backend="stanli")
 
 
 def precision(fit, target):

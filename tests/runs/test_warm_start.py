@@ -9,6 +9,7 @@ from stanadapt.samplers import find, registered
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution, weighted_summary
 from tests.helpers.codes import raises, raises_in
 from tests.helpers.seldom_parameters import slow_except
+from tests.helpers.stan_target import shared_target
 from workflows.benchmarks.known_posteriors import KNOWN
 
 CODE = """
@@ -31,9 +32,7 @@ def choices_of(name, **chosen):
     return {setting: value for setting, value in chosen.items() if setting in fields}
 
 
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(CODE, DATA, **QUIET)
+target = shared_target(CODE, DATA)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.samplers.initial_values import RADIUS, TRIES, initial_positions, positions_of_fit
 from tests.helpers.codes import raises
+from tests.helpers.stan_target import shared_target
 
 CODE = """
 parameters { real x; real<lower=0> s; simplex[3] p; matrix[2, 2] M; }
@@ -21,11 +22,7 @@ VALUES = {
 }  # fmt: skip
 # the density throws if x < 50
 FAR = "parameters { real x; } model { 0 ~ normal(0, x - 50); }"
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(CODE)
+target = shared_target(CODE)
 
 
 @pytest.fixture(scope="module")

@@ -6,14 +6,11 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.targets.stan import bundled
+from tests.helpers.stan_target import shared_target
 
 GROUP = "proposal_factor"
 SHORT = {"chains": 2, "iter_warmup": 400, "iter_sampling": 50, "seed": 3, "show_progress": False}
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(*bundled.find("gaussian", "two_dim"))
+target = shared_target(*bundled.find("gaussian", "two_dim"))
 
 
 def factors(fit):

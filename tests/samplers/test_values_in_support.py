@@ -7,6 +7,7 @@ import stanadapt as sa
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.targets.projection import NEAREST, TOLERANCE
 from tests.helpers.codes import raises
+from tests.helpers.stan_target import shared_target
 
 CODE = """
 parameters { real<lower=0> s; array[2] vector<lower=0, upper=1>[2] b; real x; simplex[3] p; }
@@ -21,16 +22,8 @@ parameters {
 }
 model { }
 """
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(CODE, backend="stanli", show_progress=False)
-
-
-@pytest.fixture(scope="module")
-def constrained():
-    return sa.Target(CONSTRAINED, backend="stanli", show_progress=False)
+target = shared_target(CODE, backend="stanli")
+constrained = shared_target(CONSTRAINED, backend="stanli")
 
 
 def start(target, inits):

@@ -9,6 +9,7 @@ from stanadapt.engine.density import value, value_and_gradient
 from stanadapt.engine.triangular_map import make_map
 from stanadapt.targets.standardized import Standardized
 from tests.helpers.codes import raises
+from tests.helpers.stan_target import shared_target
 
 PROGRAM = """
 parameters { real a; real<lower=0> s; real b; }
@@ -35,11 +36,7 @@ BLOCK = BlockMap(
     np.array([[4e-4, -1e-5, 5e-4], [0.0, 0.0, 1e-5]]), np.array([[0.08, 0.1], [0.0, 2e-3]]),
     np.empty((4, 0)), np.ones(2), np.zeros(size_of_work(2, 1, 2, 3)),
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def program():
-    return sa.Target(PROGRAM)
+program = shared_target(PROGRAM)
 
 
 @pytest.fixture(params=FORMS)

@@ -13,6 +13,7 @@ from stanadapt import results
 from stanadapt.runs import checkpoint
 from tests.helpers.driven_runs import EAGER, SMALL_CHUNKS, sample_with
 from tests.helpers.short_runs import assert_same_draws
+from tests.helpers.stan_target import shared_target
 
 PROGRAM = """
 parameters { vector[3] x; real<lower=0> s; }
@@ -20,11 +21,7 @@ model { x ~ normal([1, -20, 0], [1e-3, 50, 2]); s ~ gamma(3, x[3]^2 + 1); }
 generated quantities { real y = normal_rng(x[1], s); }
 """
 LENGTH = {"chains": 3, "iter_warmup": 150, "iter_sampling": 60, "seed": 5, "show_progress": False}
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(PROGRAM, show_progress=False)
+target = shared_target(PROGRAM)
 
 
 def draw(target, name, parts=(), **changes):

@@ -27,6 +27,7 @@ from tests.helpers.driven_runs import SMALL_CHUNKS, resume_with, sample_with
 from tests.helpers.sampler_settings import FASTER, VARIANTS
 from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.short_runs import assert_same_draws, assert_same_fit
+from tests.helpers.stan_target import shared_target
 
 # scales of 1e-3 to 50, a parameter that is bounded, and quantities that are drawn
 PROGRAM = """
@@ -43,9 +44,7 @@ class Crash(Exception):
     """What ends a run in the middle of a test."""
 
 
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(PROGRAM, show_progress=False)
+target = shared_target(PROGRAM)
 
 
 class Crashing(checkpoint.WriteCheckpoints):

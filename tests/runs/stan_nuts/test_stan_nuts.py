@@ -13,6 +13,7 @@ from stanadapt.errors import StanadaptWarning, codes_of
 from stanadapt.runs.stan_nuts import stanli
 from stanadapt.targets.stan import bundled, toolchain
 from tests.helpers.codes import raises, warns
+from tests.helpers.stan_target import shared_target
 
 NAMES = {
     "lp": "f", "acceptance_rate": "f", "step_size": "f", "tree_depth": "i", "n_steps": "i",
@@ -42,9 +43,7 @@ def z_scores(fit, mean, sd):
     return np.abs(ours.mean - mean) / ours.mcse_mean, np.abs(ours.sd - sd) / ours.mcse_sd
 
 
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(MATRIX)
+target = shared_target(MATRIX)
 
 
 @pytest.fixture(scope="module")
@@ -251,11 +250,7 @@ def test_progress_goes_to_standard_error(target, capfd, shown):
 
 
 cmdstan_engine = pytest.mark.cmdstan
-
-
-@pytest.fixture(scope="module")
-def schools():
-    return sa.Target(*bundled.find("eight_schools_noncentered"))
+schools = shared_target(*bundled.find("eight_schools_noncentered"))
 
 
 @pytest.fixture(scope="module")

@@ -27,6 +27,7 @@ from tests.helpers.repository import ROOT
 from tests.helpers.sampler_settings import FASTER, VARIANTS
 from tests.helpers.seldom_parameters import slow_except, soak_except
 from tests.helpers.short_runs import assert_same_draws, assert_same_fit
+from tests.helpers.stan_target import shared_target
 
 # unequal scales, a bounded parameter, and random generated quantities
 PROGRAM = """
@@ -40,11 +41,7 @@ generated quantities { real y_rep = normal_rng(x[1], s); }
 """
 pytestmark = pytest.mark.filterwarnings("ignore")  # runs are too short to converge
 LENGTH = {"chains": 3, "iter_warmup": 150, "iter_sampling": 60, "seed": 5, "show_progress": False}
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(PROGRAM, {"prior": 0}, show_progress=False)
+target = shared_target(PROGRAM, {"prior": 0})
 
 
 # slices take little more than one chunk

@@ -5,15 +5,12 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.results import arviz_module
+from tests.helpers.stan_target import shared_target
 
 # x = log t falls as exp(-exp(x)) on the right: there moves along the gradient overshoot
 STEEP = "parameters { real<lower=0> t; } model { t ~ gamma(2, 1); }"
 FIXED = {"initial_scale": 1.65, "learning_rate": 1e-12, "standardize": False}
-
-
-@pytest.fixture(scope="module")
-def steep():
-    return sa.Target(STEEP, backend="stanli", show_progress=False)
+steep = shared_target(STEEP, backend="stanli")
 
 
 def draw(target, **options):

@@ -19,11 +19,9 @@ from tests.helpers.codes import warns
 from tests.helpers.extended_program import CODE, DIM, QUIET, extend
 from tests.helpers.sampler_settings import FASTER
 from tests.helpers.seldom_parameters import slow_except, soak_except
+from tests.helpers.stan_target import shared_target
 
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(CODE, {"n": 3, "y": [0.5, 1.0, 2.0]}, **QUIET)
+target = shared_target(CODE, {"n": 3, "y": [0.5, 1.0, 2.0]}, **QUIET)
 
 
 @pytest.mark.slow
@@ -158,11 +156,7 @@ model { x[1] ~ normal(1, 2); x[2] ~ normal(-3, 0.2); y ~ normal(x[1], 0.5); }
 SHIFT = np.linspace(0.0, 1.0, 4)
 # y = 2, 3: precision 1/4 + 8, mean (1/4 + 20) / 8.25
 MEAN_AND_SD = {"x[1]": (20.25 / 8.25, 8.25**-0.5), "x[2]": (-3.0, 0.2)}
-
-
-@pytest.fixture(scope="module")
-def gaussian():
-    return sa.Target(GAUSSIAN, {"n": 2, "y": [2.0, 3.0]}, **QUIET)
+gaussian = shared_target(GAUSSIAN, {"n": 2, "y": [2.0, 3.0]}, **QUIET)
 
 
 WIDE = ReferenceDistribution([1.5, -3.2], [1.0, 0.5])

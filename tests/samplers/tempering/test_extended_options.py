@@ -14,6 +14,7 @@ from stanadapt.samplers.tempering import Extended, ReferenceDistribution
 from tests.helpers.codes import raises, raises_in, warns
 from tests.helpers.extended_program import QUIET
 from tests.helpers.noisy_program import PROGRAM as NOISY
+from tests.helpers.stan_target import shared_target
 
 CODE = """
 data { int n; int k; vector[n] y; }
@@ -25,11 +26,7 @@ LADDER = ([0.0, 0.5, 1.0], [0.0, -1.0, 0.0])
 SHORT_RUNS = pytest.mark.filterwarnings(
     r"ignore:.*\[(few_round_trips|chains_disagree_on_modes|uneven_visits)\]"
 )
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(CODE, {"n": 1, "k": 2, "y": [0.3]}, **QUIET)
+target = shared_target(CODE, {"n": 1, "k": 2, "y": [0.3]}, **QUIET)
 
 
 @pytest.mark.parametrize(("options", "code", "facts"), [

@@ -15,6 +15,7 @@ from stanadapt.samplers import find
 from stanadapt.samplers.tempering import ReferenceDistribution
 from stanadapt.samplers.tempering.ladder import BARRIER, LOG_STEP, LOG_Z, B, no_ladder, place
 from tests.helpers.known_moments import surprise_of_runs
+from tests.helpers.stan_target import shared_target
 
 QUIET = {"show_progress": False}
 TWO_MODES = """
@@ -33,11 +34,7 @@ REFERENCE = ReferenceDistribution([1.0, 1.5], [4.0, 2.5])
 POWERS = [1.0 / t for t in (1.0, 2.8, 7.7, 21.6, 60.0)]
 LADDER = [1.0, 0.7, 0.35, 0.15, 0.05, 0.0]
 CHAINS = 10
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(TWO_MODES, **QUIET)
+target = shared_target(TWO_MODES)
 
 
 def assert_mean(values, truth):

@@ -10,11 +10,9 @@ from stanadapt.samplers.tempering import Extended, ReferenceDistribution, weight
 from stanadapt.targets.pseudo_samples import pseudo_group
 from tests.helpers.codes import raises
 from tests.helpers.extended_program import CODE, DIM, QUIET, extend
+from tests.helpers.stan_target import shared_target
 
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(CODE, {"n": 3, "y": [0.5, 1.0, 2.0]}, **QUIET)
+target = shared_target(CODE, {"n": 3, "y": [0.5, 1.0, 2.0]}, **QUIET)
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.samplers.variational import findings, hvi
+from tests.helpers.stan_target import shared_target
 
 # unit variances, correlation 0.9; the log of its integral is log(2 pi sqrt(0.19))
 CORRELATED = """
@@ -21,11 +22,7 @@ BOUNDS = {1: 0.734, 2: 0.885, 3: 0.946, 4: 0.973, 8: 0.998}
 MEAN_FIELD = np.sqrt(0.19)  # standard deviation of the best q_0 without correlations
 SHEET = {"step_size": 0.25 / MEAN_FIELD, "leapfrogs": 3, "standardize": False, "paths": 20_000}
 QUIET = {"seed": 1, "show_progress": False}
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(CORRELATED, backend="stanli")
+target = shared_target(CORRELATED, backend="stanli")
 
 
 def covariance(fit):

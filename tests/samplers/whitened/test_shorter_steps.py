@@ -5,6 +5,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.results import attribute, dataset
+from tests.helpers.stan_target import shared_target
 
 # scales of groups and of units within groups, without the map that would straighten both
 NESTED = """
@@ -19,11 +20,7 @@ model {
 # without declared bounds: trajectories end at the edges whatever their steps are
 BOX = "parameters { vector[2] x; } model { x[1] ~ uniform(-1, 3); x[2] ~ uniform(-10, 1e4); }"
 SAID = "its trajectories diverged in warm-up, so steps are shorter (target_accept 0.95)"
-
-
-@pytest.fixture(scope="module")
-def nested():
-    return sa.Target(NESTED, backend="stanli", show_progress=False)
+nested = shared_target(NESTED, backend="stanli")
 
 
 def fit_of(target, seed=1, **settings):

@@ -6,13 +6,8 @@ from scipy import sparse
 
 import stanadapt as sa
 from stanadapt.diagnostics.mixing import mixing
+from stanadapt.samplers.whitened import sparse_block
 from stanadapt.samplers.whitened.block_structure import apply_block, find_block
-from stanadapt.samplers.whitened.sparse_block import (
-    find_nearly_block,
-    find_sparse_block,
-    pairs_of_places,
-    places,
-)
 from stanadapt.targets.declared_bounds import CORRELATION
 from tests.helpers.short_runs import assert_same_draws, values
 
@@ -42,7 +37,7 @@ class Conditional:
         n = self.terms[0][1].shape[0]
         x = 2.0 + rng.standard_normal((40, len(self.hints) + n)) * rng.uniform(0.5, 2.0)
         x[:, : len(self.hints)] = rng.uniform(-1.0, 0.5, (40, len(self.hints)))
-        rows = places(x, self.gradients(x), np.arange(len(self.hints)))
+        rows = sparse_block.places(x, self.gradients(x), np.arange(len(self.hints)))
         due = np.isnan(rows[:, 1]).all(axis=1)
         assert due.sum() == len(rows) - 40
         rows[due, 1] = self.gradients(rows[due, 0])
@@ -64,7 +59,7 @@ class Counted(Conditional):
         """The position around which pairs lie, and these, with their gradients."""
         rng, hubs = np.random.default_rng(3), len(self.hints)
         x = rng.uniform(-1.0, 0.5, (40, hubs + self.terms[0][1].shape[0]))
-        rows = pairs_of_places(x, np.arange(hubs))
+        rows = sparse_block.pairs_of_places(x, np.arange(hubs))
         assert np.isnan(rows[:, 1]).all()
         rows[:, 1] = self.gradients(rows[:, 0])
         return x.mean(axis=0), rows
@@ -136,7 +131,7 @@ def autoregressive(n=N):
 @pytest.mark.parametrize("model", [level, level_and_season, autoregressive])
 def test_the_block_of_many_coordinates_is_exact(model):
     made = model()
-    block = find_sparse_block(made.rows(), made.hints)
+    block = sparse_block.find_sparse_block(made.rows(), made.hints)
     assert len(block.functions) == len(made.terms)
     assert sorted(block.map.block) == list(range(len(made.hints), block.map.block.max() + 1))
     # elsewhere, and deep in a neck of the first scale
@@ -149,7 +144,7 @@ def test_the_block_of_many_coordinates_is_exact(model):
 
 def test_a_walk_is_read_to_the_bit_and_stored_as_a_band():
     made = level()
-    found = find_sparse_block(made.rows(), made.hints).map
+    found = sparse_block.find_sparse_block(made.rows(), made.hints).map
     assert found.precisions.shape[1] == 2 * N - 1
     assert set(np.unique(found.precisions[1:])) == {-1.0, 0.0, 1.0, 2.0}
 
@@ -160,7 +155,7 @@ def test_it_is_the_block_that_regressions_on_all_coordinates_find():
     x = rng.standard_normal((500, 62))
     x[:, :2] = rng.uniform(-1.0, 0.5, (500, 2))
     one, other = (
-        find_sparse_block(made.rows(), made.hints),
+        sparse_block.find_sparse_block(made.rows(), made.hints),
         find_block(x, made.gradients(x), made.hints),
     )
     same = [one.functions.index(f) for f in other.functions]
@@ -227,14 +222,14 @@ def test_a_block_that_is_not_exact_is_not_taken(spoil):
     made = level(200)
     rows = made.rows()
     spoil(rows[:, 0], rows[:, 1])
-    assert find_sparse_block(rows, made.hints) is None
+    assert sparse_block.find_sparse_block(rows, made.hints) is None
 
 
 def test_places_whose_gradient_failed_are_left_out():
     made = level()
     rows = made.rows()
     rows[5::9, 1] = np.inf
-    assert len(find_sparse_block(rows, made.hints).map.block) == N
+    assert len(sparse_block.find_sparse_block(rows, made.hints).map.block) == N
 
 
 # --- other likelihoods ----------------------------------------------------------------------------
@@ -266,7 +261,7 @@ def test_the_second_order_of_counts_adds_to_the_precision_of_their_prior(by_mean
     made = counts(by_mean)
     center, rows = made.center_and_pairs()
     rows[10:12, 1] = np.inf  # whose gradients failed
-    block = find_nearly_block(rows, made.hints)
+    block = sparse_block.find_nearly_block(rows, made.hints)
     assert sorted(block.functions) == [(), ((0, True, -2),)]
     walk = block.map.precisions[block.functions.index(((0, True, -2),))]
     assert set(np.unique(walk)) | {0.0} == {-1.0, 0.0, 1.0, 2.0}
@@ -291,7 +286,7 @@ def test_a_likelihood_of_another_form_leaves_no_block(other):
     made = counts()
     score = made.score
     made.score = lambda rows: score(rows) + other(rows)
-    assert find_nearly_block(made.center_and_pairs()[1], made.hints) is None
+    assert sparse_block.find_nearly_block(made.center_and_pairs()[1], made.hints) is None
 
 
 # --- whole runs -----------------------------------------------------------------------------------

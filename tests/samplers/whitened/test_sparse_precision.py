@@ -9,6 +9,7 @@ from scipy import sparse
 import stanadapt as sa
 from stanadapt.samplers.whitened.sparse_precision import PLACES, find_precision
 from tests.helpers.short_runs import assert_same_draws, values
+from tests.helpers.stan_target import shared_target
 
 STATES = 400
 LEVEL = f"""data {{ vector[{STATES}] y; }} parameters {{ vector[{STATES}] x; }}
@@ -93,9 +94,7 @@ def test_nothing_else_is_taken(spoil):
 # --- whole runs -----------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(LEVEL, {"y": DATA}, backend="stanli", show_progress=False)
+target = shared_target(LEVEL, {"y": DATA}, backend="stanli")
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from stanadapt.studies.advise import trials
 from stanadapt.studies.advise.trials import TEMPERING, Candidate, run_trial, tempering_candidates
 from stanadapt.targets.stan import bundled
 from tests.helpers.codes import raises
+from tests.helpers.stan_target import shared_target
 
 QUICK = {"max_minutes": 0.1, "seed": 1, "show_progress": False}
 NORMAL = "parameters { real x; } model { x ~ normal(2, 3); }"
@@ -31,9 +32,7 @@ def raw_data():
     return {"N": 60, "income": income, "age": age, "y": y}
 
 
-@pytest.fixture(scope="module")
-def normal():
-    return sa.Target(NORMAL, backend="stanli", show_progress=False)
+normal = shared_target(NORMAL, backend="stanli")
 
 
 @pytest.mark.slow

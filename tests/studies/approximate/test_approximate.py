@@ -16,6 +16,7 @@ from tests.helpers.codes import raises, raises_in, warns
 from tests.helpers.command_line import PROGRAM as SHIFTED
 from tests.helpers.command_line import call
 from tests.helpers.seldom_parameters import slow_except
+from tests.helpers.stan_target import shared_target
 
 # unequal scales, a constraint, a correlation, and quantities
 PROGRAM = """
@@ -36,11 +37,7 @@ FUNNEL = """
 parameters { real v; vector[5] x; }
 model { v ~ normal(0, 3); x ~ normal(0, exp(v / 2)); }
 """
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(PROGRAM)
+target = shared_target(PROGRAM)
 
 
 def approximated(target, method="pathfinder", **options):

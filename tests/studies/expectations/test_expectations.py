@@ -12,6 +12,7 @@ from stanadapt.diagnostics.control_variates.estimates import Draws, expectations
 from stanadapt.diagnostics.control_variates.weights import stein_weights
 from stanadapt.runs.controlled import controlled_draws
 from tests.helpers.codes import raises
+from tests.helpers.stan_target import shared_target
 
 QUIET = {"show_progress": False}
 # correlated, unequal scales, one scale parameter with a bound
@@ -34,11 +35,7 @@ generated quantities {
 """
 DATA = {"n": 12, "y": (100 + 30 * np.random.default_rng(1).normal(size=12)).tolist()}
 PROBABILITIES = (0.05, 0.5, 0.95)
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(PROGRAM, DATA, backend="stanli", **QUIET)
+target = shared_target(PROGRAM, DATA, backend="stanli")
 
 
 @pytest.fixture(scope="module")

@@ -11,14 +11,11 @@ import stanadapt as sa
 from stanadapt.errors import StanadaptWarning, codes_of
 from stanadapt.studies.repeats.rows import COLUMNS, repeat_seed
 from stanadapt.targets.stan import bundled
+from tests.helpers.stan_target import shared_target
 
 SHORT = {"chains": 2, "iter_warmup": 60, "iter_sampling": 100, "show_progress": False}
 SAMPLERS = {"rwm": {"initial_scale": 0.7}, "hmc": {}}
-
-
-@pytest.fixture(scope="module")
-def schools():
-    return sa.Target(*bundled.find("eight_schools_noncentered"))
+schools = shared_target(*bundled.find("eight_schools_noncentered"))
 
 
 @pytest.fixture(scope="module")

@@ -11,17 +11,14 @@ import pytest
 
 import stanadapt as sa
 from tests.helpers.codes import raises
+from tests.helpers.stan_target import shared_target
 
 PROGRAM = "data { real y; } parameters { real m; } model { m ~ normal(y, 1); }"
 RUN = {
     "seed": 3, "show_progress": False, "chains": 2, "iter_warmup": 60, "iter_sampling": 60,
 }  # fmt: skip
 DATA = {"low": {"y": -50.0}, "none": {}, "a/b": {"y": 50.0}}
-
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(PROGRAM, {"y": 0.0}, backend="stanli", show_progress=False)
+target = shared_target(PROGRAM, {"y": 0.0}, backend="stanli")
 
 
 @pytest.fixture(scope="module")

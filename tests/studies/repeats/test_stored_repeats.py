@@ -14,11 +14,9 @@ from stanadapt.studies.repeats.rows import SAMPLING, repeat_seed
 from tests.helpers import made_up_fits
 from tests.helpers.codes import raises, raises_in
 from tests.helpers.short_runs import NORMAL
+from tests.helpers.stan_target import shared_target
 
-
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(NORMAL)
+target = shared_target(NORMAL)
 
 
 @pytest.fixture

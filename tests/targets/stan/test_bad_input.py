@@ -11,6 +11,7 @@ from stanadapt.engine.settings import Numbers
 from stanadapt.errors import STAGES, StanadaptError
 from stanadapt.samplers import initial_values
 from tests.helpers.fake_cmdstan import computer
+from tests.helpers.stan_target import shared_target
 
 __all__ = ["computer"]  # a fixture
 
@@ -32,9 +33,7 @@ def refused(kind, facts, function, *arguments, **keywords):
     return error
 
 
-@pytest.fixture(scope="module")
-def target():
-    return sa.Target(NORMAL)
+target = shared_target(NORMAL)
 
 
 @pytest.mark.parametrize(("code", "facts"), [

@@ -14,6 +14,7 @@ from stanadapt.targets.stan import build_cache, bundled
 from stanadapt.targets.stan.backends import cmdstan
 from tests.helpers.codes import raises, raises_in
 from tests.helpers.compile_cache import own_cache
+from tests.helpers.stan_target import shared_target
 
 __all__ = ["own_cache"]  # a fixture
 
@@ -73,9 +74,7 @@ def moody(tmp_path_factory):
     return make
 
 
-@pytest.fixture(scope="module")
-def good():
-    return sa.Target(*bundled.find("eight_schools_noncentered"), backend="cmdstan")
+good = shared_target(*bundled.find("eight_schools_noncentered"), backend="cmdstan")
 
 
 @pytest.fixture(autouse=True)
