@@ -68,16 +68,6 @@ WRITTEN = {
 }  # fmt: skip
 
 
-@pytest.mark.soak  # `make demo` does more
-def test_quick_start_writes_its_files(tmp_path):
-    command = [sys.executable, "-m", "workflows.quickstart", "--quick", "--out", tmp_path]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    for name in ("stanadapt.nc", "nuts.nc", "report.html"):
-        assert (tmp_path / name).stat().st_size > 0
-        assert name in done.stdout
-
-
 @pytest.fixture(scope="module")
 def all_quick(tmp_path_factory):
     """Run all experiments of the papers quickly; return the folder of results."""
@@ -199,14 +189,6 @@ def test_columns_without_a_usable_ess_estimate():
     assert repeats._ess(constant, repeats._bulk) == 1
     assert repeats._ess(alternating, lambda x: -3010.0) == 100
     assert repeats._ess(alternating, lambda x: 40.0) == 40
-
-
-def test_made_up_images_have_the_shape_of_digits():
-    data = digits.made_up(10, seed=1)
-    pixels = np.array(data["X"])
-    assert (data["N"], data["D"], pixels.shape) == (10, 784, (10, 784))
-    assert 0 <= pixels.min() < pixels.max() <= 1
-    assert data["y"] == [1, 0] * 5
 
 
 def test_a_missing_package_is_told(monkeypatch, capsys):
