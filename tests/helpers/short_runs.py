@@ -1,5 +1,7 @@
 """Small programs, some of which throw, and short runs of them."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 
 import stanadapt as sa
@@ -32,6 +34,15 @@ def draw(target, sampler="gad_mala", **changes):
 def values(fit, name, group="posterior"):
     """Return a variable of a result as an array."""
     return results.dataset(fit, group)[name].values
+
+
+def in_other_ways(target, sampler, folder, begun, **chosen):
+    """Yield a run in several threads, on workers, and made longer in a folder after some draws."""
+    yield sa.sample(target, sampler, parallel_chains=4, **chosen)
+    with ThreadPoolExecutor(2) as executor:
+        yield sa.sample(target, sampler, executor=executor, **chosen)
+    sa.sample(target, sampler, run=folder, **{**chosen, "iter_sampling": begun})
+    yield sa.resume(folder, iter_sampling=chosen["iter_sampling"], show_progress=False)
 
 
 DRAWN = ("posterior", "sample_stats")

@@ -1,7 +1,5 @@
 """`sample(..., standardize="straighten")`: any sampler in the coordinates of a learned map."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 import xarray as xr
@@ -11,7 +9,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.results.arviz_object import arviz_module, is_tree
 from tests.helpers.codes import raises
-from tests.helpers.short_runs import assert_same_draws, values
+from tests.helpers.short_runs import assert_same_draws, in_other_ways, values
 from tests.helpers.stan_target import shared_target
 
 # far from 0 and from each other: a map that forgot a location would be found out
@@ -96,22 +94,11 @@ def test_a_pair_that_cannot_be_made_costs_no_draw(target, monkeypatch, error):
 
 
 @pytest.mark.thorough
-def test_draws_do_not_depend_on_threads_or_workers(target):
+def test_draws_are_the_same_in_threads_workers_and_resumed_runs(target, tmp_path):
     one = sa.sample(target, "hmc", parallel_chains=1, **SHORT)
-    several = sa.sample(target, "hmc", parallel_chains=4, **SHORT)
-    with ThreadPoolExecutor(2) as executor:
-        workers = sa.sample(target, "hmc", executor=executor, **SHORT)
-    for other in (several, workers):
+    for other in in_other_ways(target, "hmc", tmp_path / "run", 25, **SHORT):
         assert_same_draws(one, other)
-
-
-@pytest.mark.thorough
-def test_a_run_continues_in_the_same_coordinates(target, tmp_path):
-    whole = sa.sample(target, "hmc", **SHORT)
-    sa.sample(target, "hmc", **{**SHORT, "iter_sampling": 25}, run=tmp_path / "run")
-    resumed = sa.resume(tmp_path / "run", iter_sampling=60, show_progress=False)
-    assert_same_draws(whole, resumed)
-    assert resumed.attrs["straightening"] == whole.attrs["straightening"]
+        assert other.attrs["straightening"] == one.attrs["straightening"]
 
 
 def test_a_posterior_without_dependencies_is_only_standardized():

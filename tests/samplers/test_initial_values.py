@@ -180,11 +180,6 @@ def test_wrong_values_are_refused(target, case):
         assert str(fact).lower() in str(error).lower()
 
 
-def test_a_transposed_matrix_is_refused():
-    target = sa.Target("parameters { matrix[2, 3] M; } model { to_vector(M) ~ normal(0, 1); }")
-    refused("invalid_inits", target, {"M": np.zeros((3, 2))}, "M", "(2, 3)", "(3, 2)")
-
-
 @pytest.mark.parametrize(("content", "fact"), [(b"x = 1", "JSON"), (b"\xff\xfe\x00", "inits.json")])
 def test_files_that_are_not_json(target, tmp_path, content, fact):
     (tmp_path / "inits.json").write_bytes(content)
@@ -210,14 +205,6 @@ def test_a_fit_of_other_sizes():
     with raises("unsuitable_fit", "warm_start", "M", "(3, 2)", "(2, 3)"):
         positions_of_fit(long, fit)
     assert positions_of_fit(wide, fit).shape == (18, 6)
-
-
-@pytest.mark.filterwarnings(r"ignore:.*\[nothing_compared\]")
-def test_no_start_after_many_tries():
-    target = sa.Target(FAR)
-    error = refused("initialization_failed", target, None, "chain 1", target.name, TRIES, "inits")
-    assert "Scale parameter is -" in error.stan
-    assert "[" in error.message  # the position
 
 
 def evaluating(target, evaluate):

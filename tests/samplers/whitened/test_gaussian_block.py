@@ -1,7 +1,5 @@
 """The default sampler looks for a Gaussian block where one may help, and uses its coordinates."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 
@@ -19,7 +17,7 @@ from stanadapt.samplers.whitened.schedule import WARMUP
 from stanadapt.samplers.whitened.straighten import Straightened
 from tests.helpers.gaussian_blocks import LEVELS, LocalLevel, anywhere
 from tests.helpers.made_up_blocks import at, begun, filled
-from tests.helpers.short_runs import assert_same_draws, values
+from tests.helpers.short_runs import assert_same_draws, in_other_ways, values
 
 QUIET = {"show_progress": False, "seed": 18}
 SHORT = {"iter_sampling": 60, **QUIET}
@@ -216,13 +214,8 @@ def test_a_local_level_is_drawn_in_the_coordinates_of_its_states(target, fit):
 
 @pytest.mark.thorough
 def test_draws_are_the_same_in_threads_workers_and_resumed_runs(target, fit, tmp_path):
-    several = sa.sample(target, parallel_chains=4, save="unconstrained", **SHORT)
-    with ThreadPoolExecutor(2) as executor:
-        workers = sa.sample(target, executor=executor, save="unconstrained", **SHORT)
-    settings = {**SHORT, "iter_sampling": 25, "run": tmp_path / "run", "save": "unconstrained"}
-    sa.sample(target, **settings)
-    resumed = sa.resume(tmp_path / "run", iter_sampling=60, show_progress=False)
-    for other in (several, workers, resumed):
+    run = {**SHORT, "save": "unconstrained"}
+    for other in in_other_ways(target, "auto", tmp_path / "run", 25, **run):
         assert_same_draws(fit, other)
         assert other.attrs["straightening"] == fit.attrs["straightening"]
 
@@ -243,11 +236,8 @@ def test_another_sampler_runs_in_these_coordinates(target, tmp_path):
     chosen = {**SHORT, "standardize": "straighten", "iter_warmup": 600}
     whole = sa.sample(target, "hmc", **chosen)
     assert whole.attrs["straightening"].startswith(SAID)
-    with ThreadPoolExecutor(2) as executor:
-        workers = sa.sample(target, "hmc", executor=executor, run=tmp_path / "run", **chosen)
-    assert_same_draws(whole, workers)
-    longer = sa.resume(tmp_path / "run", iter_sampling=80, show_progress=False)
-    np.testing.assert_array_equal(values(longer, "u")[:, :60], values(whole, "u"))
+    for other in in_other_ways(target, "hmc", tmp_path / "run", 20, **chosen):
+        assert_same_draws(whole, other)
 
 
 COUNTS = """data { int N; array[N] int y; }

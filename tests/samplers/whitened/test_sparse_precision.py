@@ -1,14 +1,12 @@
 """A sparse precision matrix is read from a hundred gradients, exactly or not at all."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 from scipy import sparse
 
 import stanadapt as sa
 from stanadapt.samplers.whitened.sparse_precision import PLACES, find_precision
-from tests.helpers.short_runs import assert_same_draws, values
+from tests.helpers.short_runs import assert_same_draws, in_other_ways, values
 from tests.helpers.stan_target import shared_target
 
 STATES = 400
@@ -125,12 +123,8 @@ def test_a_local_level_takes_two_gradients_per_draw(fit):
 
 @pytest.mark.thorough
 def test_draws_are_the_same_in_threads_workers_and_resumed_runs(target, fit, tmp_path):
-    several = sa.sample(target, parallel_chains=4, iter_sampling=500, **QUIET)
-    with ThreadPoolExecutor(2) as executor:
-        workers = sa.sample(target, executor=executor, iter_sampling=500, **QUIET)
-    sa.sample(target, run=tmp_path / "run", iter_sampling=100, **QUIET)
-    resumed = sa.resume(tmp_path / "run", iter_sampling=500, show_progress=False)
-    for other in (several, workers, resumed):
+    run = {"iter_sampling": 500, **QUIET}
+    for other in in_other_ways(target, "auto", tmp_path / "run", 100, **run):
         assert_same_draws(fit, other)
         assert other.attrs["metric"] == fit.attrs["metric"]
 

@@ -79,16 +79,6 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
     refuse("not_a_stan_file", ["NoneType"], None)
 
 
-def test_a_file_without_permission_is_named(tmp_path, monkeypatch):
-    path = write(tmp_path, locked=MODEL) / "locked.stan"
-
-    def refuse(self, **_how):  # simulated, because root can read every file
-        raise PermissionError(13, "Permission denied", str(self))
-
-    monkeypatch.setattr(Path, "read_text", refuse)
-    refuse_file(path, "Permission denied")
-
-
 @pytest.mark.parametrize("text", ["", "  ", "\n\n", "// a plan\n", "/* more\n than that */\n"])
 def test_an_empty_program_is_refused(tmp_path, text):
     refuse("empty_program", [], text)
