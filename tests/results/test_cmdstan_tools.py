@@ -12,7 +12,6 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.results import cmdstan_header
 from stanadapt.targets.stan import toolchain
 from tests.helpers import fits_for_csv
 from tests.helpers.fits_for_csv import COLUMNS, draws
@@ -246,8 +245,3 @@ def test_summary_and_diagnose_of_cmdstanpy(tmp_path, stats):
         draws(extremes=False)[..., 2].mean(), rel=1e-4
     )
     assert "Checking sampler transitions treedepth" in fit.diagnose()
-
-
-def test_the_file_is_recognized_by_its_first_line(tmp_path):
-    (path,) = paths(made(chains=1), tmp_path)
-    assert Path(path).read_bytes().startswith(cmdstan_header.FIRST_LINE)

@@ -13,7 +13,7 @@ from stanadapt import results
 from stanadapt.engine.chain import ChainDesign
 from stanadapt.engine.plan import make_plan
 from stanadapt.engine.registry import find
-from stanadapt.results.coordinates import as_json, coordinate
+from stanadapt.results.coordinates import coordinate
 from stanadapt.results.labels import (
     Labels,
     data_groups,
@@ -131,11 +131,6 @@ def test_every_kind_of_label_survives_the_file_and_the_run_folder(labels, expect
         np.testing.assert_array_equal(held, np.asarray(expected))
 
 
-def test_dates_in_json_keep_their_unit():
-    held = json.loads(json.dumps(as_json(coordinate("day", DAYS))))
-    assert coordinate("day", held).dtype == "datetime64[ns]"
-
-
 def target(coords, **options):
     return sa.Target(
         VECTOR, {"J": 3}, backend="stanli", dims={"theta": ["day"]}, coords={"day": coords},
@@ -188,12 +183,6 @@ def test_two_statistics_of_one_name_are_refused():
     design = ChainDesign(twice, find("rwm")[1], plan, 3)
     with raises("result_refused", "'n_density'"):
         rehearse_result(target(["a", "b", "c"]), design, SavedGroups())
-
-
-@pytest.mark.parametrize("name", ["a/b", ".", "", "chain"])
-def test_names_that_no_file_holds(name):
-    with raises("result_refused"):
-        rehearse({"posterior": {name: np.zeros((1, 1))}}, {})
 
 
 @pytest.mark.parametrize("name", ["CLASS", "NAME", "_NCProperties"])

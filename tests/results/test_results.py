@@ -2,7 +2,6 @@
 
 import copy
 import datetime
-import json
 import os
 import pickle
 import re
@@ -110,25 +109,6 @@ def test_empty_groups_are_left_out():
 def test_log_lik_is_not_in_the_posterior_nor_in_warmup(fit):
     assert "log_lik" not in results.dataset(fit, "warmup_posterior")
     assert results.dataset(fit, "log_likelihood")["log_lik"].shape == (3, 25, 2)
-
-
-def test_attributes_of_every_type_can_be_stored(tmp_path):
-    values = {
-        "text": "é [x]", "number": 1.5, "whole": 3, "yes": True, "numpy": np.float64(2.5),
-        "flag": np.bool_(False), "nothing": None, "settings": {"a": [1, None]}, "empty": [],
-        "numbers": [1, 2], "array": np.array([0.5, 1.5]), "words": ["a", "b"], "nan": np.nan,
-    }  # fmt: skip
-    loaded = results.load(results.save(small(**values), tmp_path / "fit.nc"))
-    attrs = loaded.attrs
-    assert attrs["text"] == "é [x]"
-    assert (attrs["number"], attrs["whole"], attrs["yes"], attrs["flag"]) == (1.5, 3, 1, 0)
-    assert json.loads(attrs["settings"]) == {"a": [1, None]}
-    assert json.loads(attrs["nothing"]) is None
-    assert json.loads(attrs["empty"]) == []
-    assert json.loads(attrs["words"]) == ["a", "b"]
-    assert attrs["numbers"] == "[1, 2]"
-    assert results.attribute(loaded, "numbers").tolist() == [1, 2]
-    assert np.isnan(attrs["nan"])
 
 
 def test_a_path_under_an_ascii_locale_is_stored_as_text(fit, tmp_path):

@@ -35,36 +35,34 @@ def choices_of(name, **chosen):
 target = shared_target(CODE, DATA)
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "facts"),
-    [
-        (
-            "rwm",
-            {"reference_distribution": DISTRIBUTION},
-            ["rwm", "reference_distribution", "pseudo_extended"],
-        ),
-        ("nuts", {"prior_data": DATA}, ["prior_data", "nuts"]),
-        ("pseudo_extended", {"reference_distribution": 3.0}, ["ReferenceDistribution", "3.0"]),
-        (
-            "pseudo_extended",
-            {"reference_distribution": ReferenceDistribution([0.0], 1.0)},
-            ["3", "mean", "1"],
-        ),
-        ("parallel_tempering", {"prior_data": {**DATA, "k": 3}}, ["x"]),
-        (
-            "parallel_tempering",
-            {"prior_data": DATA, "reference_distribution": DISTRIBUTION},
-            ["reference_distribution", "prior_data"],
-        ),
-        (
-            "kameleon",
-            {"warm_start": 1, "reference_distribution": DISTRIBUTION},
-            ["warm_start", "reference_distribution"],
-        ),
-    ],
-)
-def test_options_that_do_not_suit_a_sampler(target, name, options, facts):
-    with raises_in("settings", *facts):
+POWER = {"reference_family": "power", "min_inverse_temperature": 0.05}
+PRIOR, LAW = {"prior_data": DATA}, {"reference_distribution": DISTRIBUTION}
+UNSUITED = [
+    ("rwm", LAW, "option_not_used", ["rwm", "reference_distribution", "pseudo_extended"]),
+    ("nuts", PRIOR, "option_not_used", ["prior_data", "nuts"]),
+    ("pseudo_extended", {"reference_distribution": 3.0}, "not_a_reference",
+     ["ReferenceDistribution", "3.0"]),
+    ("pseudo_extended", {"reference_distribution": ReferenceDistribution([0.0], 1.0)},
+     "reference_size", ["3", "mean", "1"]),
+    *[("parallel_tempering", {"reference_distribution": source}, "not_a_reference", facts)
+      for source, facts in [("pathfindr", ["'pathfinder'", "'pathfindr'"]),
+                            (7, ["ReferenceDistribution", "7"])]],
+    ("parallel_tempering", {**POWER, "reference_distribution": "pathfinder"}, "no_reference",
+     ["reference_family=power"]),
+    ("parallel_tempering", {"prior_data": {**DATA, "k": 3}}, "parameter_sizes", ["x"]),
+    ("parallel_tempering", PRIOR | LAW, "conflicting_starts",
+     ["reference_distribution", "prior_data"]),
+    ("parallel_tempering", {"save": "pseudo"}, "option_not_used", ["pseudo"]),
+    ("kameleon", {"warm_start": 1, **LAW}, "conflicting_starts",
+     ["warm_start", "reference_distribution"]),
+    ("smc", {"prior_data": {**DATA, "n": 0, "y": []}}, "no_reference",
+     ["smc", "parallel_tempering"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "options", "code", "facts"), UNSUITED)
+def test_options_that_do_not_suit_a_sampler(target, name, options, code, facts):
+    with raises(code, *facts):
         sa.sample(target, name, **SHORT, **options)
 
 
@@ -105,11 +103,6 @@ def test_settings_out_of_range(name):
         if choices_of(name, **settings):
             with raises_in("settings", name, *settings, *facts):
                 find(name, **settings)
-
-
-def test_particles_cannot_begin_with_prior_data(target):
-    with raises("no_reference", "smc", "parallel_tempering"):
-        sa.sample(target, "smc", **SHORT, prior_data={**DATA, "n": 0, "y": []})
 
 
 @pytest.mark.slow
@@ -162,22 +155,6 @@ def test_a_reference_from_pathfinder_is_recorded_resumed_and_kept(target, name, 
     np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize(("source", "facts"), [
-    ("pathfindr", ["'pathfinder'", "'pathfindr'"]), (7, ["ReferenceDistribution", "7"]),
-])  # fmt: skip
-def test_what_no_reference_can_come_from(target, source, facts):
-    with raises_in("settings", *facts):
-        sa.sample(target, "parallel_tempering", **SHORT, reference_distribution=source)
-
-
-def test_a_power_has_no_reference_to_fit(target):
-    power = {"reference_family": "power", "min_inverse_temperature": 0.05}
-    with raises("no_reference", "reference_family=power"):
-        sa.sample(
-            target, "parallel_tempering", **SHORT, **power, reference_distribution="pathfinder"
-        )
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", TEMPERING)
 def test_random_walks_use_values_and_trajectories_gradients(target, name):
@@ -209,11 +186,6 @@ def test_saving_pseudo_samples_keeps_all_pseudo_samples(target):
     np.testing.assert_array_equal(results.dataset(plain, "posterior")["x"], draws["x"])
     table = weighted_summary(fit)
     assert np.all(np.abs(table["mean"] - table["draws_mean"]) < 6 * table["draws_mcse"])
-
-
-def test_a_sampler_without_pseudo_samples_cannot_save_them(target):
-    with raises("option_not_used", "pseudo", "parallel_tempering"):
-        sa.sample(target, "parallel_tempering", save="pseudo", **SHORT)
 
 
 def test_a_doubtful_fit_is_noted_and_one_that_is_not_finite_refused(target):

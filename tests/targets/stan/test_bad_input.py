@@ -10,10 +10,7 @@ from stanadapt.engine import registry
 from stanadapt.engine.settings import Numbers
 from stanadapt.errors import STAGES, StanadaptError
 from stanadapt.samplers import initial_values
-from tests.helpers.fake_cmdstan import computer
 from tests.helpers.stan_target import shared_target
-
-__all__ = ["computer"]  # a fixture
 
 NORMAL = "parameters { real x; } model { x ~ normal(0, 1); }"
 RUN = {"chains": 2, "iter_warmup": 5, "iter_sampling": 10, "seed": 1, "show_progress": False}
@@ -153,12 +150,6 @@ def test_value_out_of_range(target, sampler):
 )  # fmt: skip
 def test_settings_of_nuts(target, name, bad):
     refused("settings", [name, repr(bad)], sa.stan_nuts, target, **RUN, **{name: bad})
-
-
-@pytest.mark.usefixtures("computer")
-def test_no_cmdstan(target):
-    facts = ["install-cmdstan", "stanli"]
-    refused("installation", facts, sa.stan_nuts, target, backend="cmdstan", **RUN)
 
 
 def test_broken_cmdstan(target, tmp_path, monkeypatch):

@@ -40,11 +40,6 @@ def built(monkeypatch):
     return programs
 
 
-def test_self_test_passes(built):
-    stanli.self_test(force=True)
-    assert len(built) == 2
-
-
 @pytest.mark.parametrize("omitted", [
     ["STANLI_NO_REROLL"], ["STANLI_NO_PARTITION"], stanli.SWITCHES,
 ])  # fmt: skip
@@ -133,11 +128,6 @@ def test_a_wrong_default_build_gives_a_warning(program):
     with warns("optimizer_fault", "program", "install-cmdstan") as caught:
         sa.Target(program.code, program.data)
     assert len(caught) == 1
-
-
-def test_a_right_default_build_gives_no_warning(recwarn):
-    sa.Target("parameters { real x; } model { x ~ normal(0, 1); }")
-    assert len(recwarn) == 0
 
 
 def test_a_wrong_gradient_is_refused(monkeypatch):
