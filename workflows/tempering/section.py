@@ -174,7 +174,7 @@ def _machine(by_name: dict[str, Run], tables: list[TableOfResults], figures: lis
         Drawing(
             "tempering_figure_5.png", "Figure 5: errors of first and second moments",
             "Against the fixed inverse temperature of the paper's recipe with N = 2. The second "
-            "moments are those of each coordinate; the paper's are not known as numbers.",
+            "moments are those of all pairs of coordinates; the paper's are not known as numbers.",
             lambda folder: boltzmann_figures.fixed_temperatures(
                 folder / "tempering_figure_5.png", rows, True
             ),

@@ -119,7 +119,8 @@ def few_pseudo_samples(rows: pd.DataFrame) -> TableOfResults:
     note = (
         "Squared error times cost of the paper's recipe, over that of the best N, ± one standard "
         "error over repeats. The paper has its minimum between 2 and 5, and little loss above 5 "
-        "in (a)."
+        "in (a). Runs were made on a machine that was more busy at one time than at another: a "
+        "gradient took from 2 to 12 microseconds, so seconds of different N compare only roughly."
     )
     title = "Claim: between 2 and 5 pseudo-samples are best"
     return TableOfResults(title, f"{note}\n\n{text}", [])
