@@ -18,6 +18,7 @@ _SQUARE = ["cov_matrix", "corr_matrix", "cholesky_factor_corr", "cholesky_factor
 _MATRICES = ["matrix", "sum_to_zero_matrix", "row_stochastic_matrix", "column_stochastic_matrix"]
 _RANKS = dict.fromkeys(["int", "real"], 0) | dict.fromkeys(_VECTORS + _ORDERED, 1)
 _RANKS |= dict.fromkeys(_MATRICES + _SQUARE, 2)
+TYPES = frozenset(_RANKS)
 
 
 class Expression(NamedTuple):

@@ -28,7 +28,6 @@ _BLOCK = re.compile(
     r"\b(functions|(?:transformed\s+)?data|(?:transformed\s+)?parameters|model"
     r"|generated\s+quantities)\s*\{"
 )
-_BRANCH = re.compile(r"\b(?:if|while|break|continue)\b|\?")
 _TOKEN = re.compile(
     r"[0-9][0-9_]*(?:\.[0-9_]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9_]+(?:[eE][+-]?[0-9]+)?|[A-Za-z]\w*"
     r"|%/%|\.\*|\./|\.\^|&&|\|\||[=!<>]=|\S"
@@ -86,31 +85,6 @@ def without_blocks(code: str, names: Iterable[str]) -> str:
         start, end = places.get(name, (0, 0))
         code = code[:start] + _blank(code[start:end]) + code[end:]
     return code
-
-
-_WHOLE_NUMBER = re.compile(r"\bint\b\s*(?:<[^>;]*>)?\s*(\w+)\s*;")
-_FLAG = re.compile(r"\bif[ \t]*\([ \t]*!?[ \t]*(\w+)[ \t]*\)")
-
-
-def branches(code: str) -> list[tuple[int, str]]:
-    """List lines on which control flow may depend on parameters: `(line number from 1, line)`.
-
-    These contain an `if`, `while`, `break`, `continue` or `? :` outside the blocks `data` and
-    `transformed data`, which have no access to parameters. Functions count, because parameters
-    may be passed to them. Each line is listed once, without indentation. A whole number of the data
-    as the only condition, as in `if (!prior_only)`, is none.
-    """
-    stripped = strip(code)
-    visible = without_blocks(stripped, ["data", "transformed data"])
-    in_functions = set(re.findall(r"\w+", block(stripped, "functions")))
-    fixed = set(_WHOLE_NUMBER.findall(block(stripped, "data"))) - in_functions
-    visible = _FLAG.sub(lambda found: "" if found[1] in fixed else found[0], visible)
-    lines = zip(visible.split("\n"), code.split("\n"), strict=True)
-    return [
-        (number, line.strip())
-        for number, (shown, line) in enumerate(lines, 1)
-        if _BRANCH.search(shown)
-    ]
 
 
 def has_random_data(code: str) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import stanli
 
-from stanadapt.targets.stan import declarations, program, syntax
+from stanadapt.targets.stan import control_flow, declarations, program, syntax
 from tests.helpers.codes import raises, raises_in
 
 MODEL = "parameters { real mu; }\nmodel { mu ~ normal(0, 1); }\n"
@@ -241,14 +241,24 @@ def test_block_accepts_only_names_of_blocks():
     assert syntax.block("data { int N;", "data") == " int N;"  # unclosed: Stan reports it
 
 
+IN_BLOCK = {
+    "functions": "functions {{ real f(real mu) {{\n    {} // so\n}} }} model {{ target += f(1); }}",
+    "transformed parameters": "transformed parameters {{ real mu;\n    {} // so\n}}",
+    "model": "parameters {{ real mu; }} model {{\n    {} // so\n}}",
+}
+
+
 @pytest.mark.parametrize("line", [
     "if (mu > 0) target += 1;", "if(mu > 0) target += 1;", "else if (mu > 0) target += 1;",
-    "while (mu < 3) target += 1;", "target += mu > 0 ? 1 : 2;", "break;", "continue;",
+    "while (mu < 3) target += 1;", "target += mu > 0 ? 1 : 2;", "while (mu > 0) break;",
+    "target += 1 + f(mu ? 1 : N);", "if (is_nan(mu)) { }", "if (N && mu) { }", "if (g_rng(N)) { }",
+    "if (target() > N) { }", "if (g_lp(N)) { }", "if (x[size(mu), 1] > size(mu) * mu) { }",
+    "for (mu in x) if (mu > 1) { }", "int k = !mu; for (n in 1:k) if (n > 1) { }", "if (k > 1) { }",
 ])  # fmt: skip
-@pytest.mark.parametrize("where", ["functions", "transformed parameters", "model"])
+@pytest.mark.parametrize("where", IN_BLOCK)
 def test_branches_finds_every_kind_of_branch(line, where):
-    code = f"data {{ int N; }}\n/* \n */ {where} {{\n    {line} // so\n}}\n"
-    assert syntax.branches(code) == [(4, f"{line} // so")]
+    code = f"data {{ int N; matrix[N, N] x; }}\n/* \n */ {IN_BLOCK[where].format(line)}\n"
+    assert control_flow.branches(code) == [(4, f"{line} // so")]
 
 
 @pytest.mark.parametrize(
@@ -268,25 +278,49 @@ def test_branches_finds_every_kind_of_branch(line, where):
     ],
 )
 def test_branches_ignores_everything_else(line):
-    assert syntax.branches(f"model {{\n{line}\n}}") == []
+    assert control_flow.branches(f"model {{\n{line}\n}}") == []
 
 
-def test_branches_of_data_blocks_do_not_count():
-    code = (
-        "data { int N; vector[N > 1 ? N : 1] x; }\n"
-        "transformed data { real m = 0; if (N > 1) { m = 1; } while (m < 3) { m += 1; } }\n"
-        "model { if (N > 2) if (N > 3) target += 1; }\n"
-        "generated quantities { real z = N ? 1 : 2; }\n"
-    )
-    lines = code.split("\n")
-    assert syntax.branches(code) == [(3, lines[2]), (4, lines[3])]
+CLEAN = """
+functions {
+  int first(array[] int y) { for (k in 1:size(y)) if (y[k]) return k; return 0; }
+  real early(real x) { if (x > 0) return 1; return 2; }
+  real growth(real t, int k, vector v) { if (!k && rows(v) > 2) return t; return k > 2 ? t : 1; }
+  real own_lpdf(real t, int k) { return k == 0 ? -t : -2 * t; }
+}
+data { int N; int id; vector[N > 1 ? N : 1] x; array[N] int y; }
+transformed data { real m = early(N); if (m > 1) { m = 1; } while (m < 3) { m += 1; } }
+parameters { real a; vector<lower=0>[id == 1 ? 2 : N] b; }
+transformed parameters { real c = id == 1 ? growth(a, id, b) : a; if (x[1] > m) c += 1; }
+model {
+  int n = 0;
+  for (i in first(y):N) { if (y[i] > 0 && x[i] <= m) { n += 1; continue; } a ~ own(n); }
+  while (n > 0) { n -= 1; if (n == 2) break; }
+}
+generated quantities { for (i in 1:N) { real r = y[i] ? normal_rng(0, 1) : a; } ROOM }
+"""
+
+
+@pytest.mark.parametrize(("old", "new", "line"), [
+    ("ROOM", "", 0), ("ROOM", "int k = poisson_rng(a); real e = own_lpdf(a | 1);", 0),
+    ("ROOM", "int k = poisson_rng(a); if (k > 2) { }", 16),
+    ("ROOM", "int k = poisson_rng(a); real e = own_lpdf(a | k);", 5), ("int k) {", "real k) {", 5),
+    ("ROOM", "real e = early(2);", 3), ("int n = 0;", "int n = a > 0;", 14),
+    ("int n = 0;", "int n = 0; int k = 1 - is_inf(a);", 14), ("x[i] <= m", "b[i] <= m", 13),
+    ("a ~ own(n)", "target += own_lpdf(a | a > 2 || n)", 5),
+])  # fmt: skip
+def test_conditions_of_data_and_integers_are_no_branches_on_parameters(old, new, line):
+    """Nor are functions that only transformed data call; unless integers come from parameters."""
+    code = CLEAN.strip("\n").replace(old, new)
+    found = [number for number, _ in control_flow.branches(code)]
+    assert (line in found) if line else (found == [])
 
 
 def test_branches_have_line_numbers_of_the_resolved_program(tmp_path):
     write(tmp_path, f="real f(real x) {\n  return x > 0 ? x : 0;\n}\n")
-    write(tmp_path, main="functions {\n#include f.stan\n}\nmodel { }")
+    write(tmp_path, main="functions {\n#include f.stan\n}\nmodel { target += f(1); }")
     code = program.read(Path(tmp_path / "main.stan")).code
-    assert syntax.branches(code) == [(3, "return x > 0 ? x : 0;")]
+    assert control_flow.branches(code) == [(3, "return x > 0 ? x : 0;")]
 
 
 SCOPE = """int N; int Z; array[3] int s; array[2, 4] int S; matrix[5, 6] X; vector[7] v;
@@ -375,6 +409,6 @@ def test_declarations_in_stan_syntax():
 ])  # fmt: skip
 def test_a_whole_number_of_the_data_is_no_branch_on_parameters(line, trusted):
     code = f"data {{ int<lower=0, upper=1> prior_only; }}\nmodel {{\n{line}\n}}"
-    assert (syntax.branches(code) == []) is trusted
-    inside = f"functions {{ real f(real prior_only) {{ return 1; }} }}\n{code}"
-    assert syntax.branches(inside)  # there, the name may be that of a parameter
+    assert (control_flow.branches(code) == []) is trusted
+    function = "real f(real prior_only) { if (prior_only) return 1; return 2; }"
+    assert control_flow.branches(f"functions {{ {function} }}\n{code[:-1]}target += f(x); }}")

@@ -29,8 +29,8 @@ from stanadapt.targets.stan.backends.stanli_faults import (
     refusal_of_binding,
 )
 from stanadapt.targets.stan.backends.trial import in_thread, may_be_large, require_bindable
+from stanadapt.targets.stan.control_flow import branches
 from stanadapt.targets.stan.program import Program
-from stanadapt.targets.stan.syntax import branches
 
 REPORT = "STANLI_EXECUTION_REPORT"
 MANIFEST = '"kind":"execution_manifest"'
@@ -38,6 +38,7 @@ REGIONS = ('"region":', '"operation":"OP_ISLAND"', '"operation":"OP_LOOP"')
 # summaries of a trial, which are remembered
 WITH_REGIONS, WITHOUT_REGIONS = "regions", "no regions"
 POINTS, TRIES, RADIUS = 3, 30, 1.0
+INTEGER_FAULT = "exceeds Stan integer range"  # thrown by some loops that choose integers
 # characters of data; the second binding, seconds and gigabytes for a million rows, serves a remark
 LARGEST_BOUND_TWICE = 2_000_000
 BUILD_TOLERANCE, GRADIENT_TOLERANCE = 1e-9, 1e-3
@@ -234,6 +235,8 @@ def _compare(program: Program, model: Any, default: Any) -> Remarks:
     directions = [rng.standard_normal(point.size) for point in points]
     checked = [_check_gradient(program, model, *at) for at in zip(points, directions, strict=True)]
     if not any(checked):
+        if INTEGER_FAULT in (reason := _complaint(model)):
+            raise refusal("construct", program, reason)
         where = "next to the" if points else "at"
         text = (
             f"the embedded backend's density of {program.name} could not be checked: it is finite "
@@ -257,6 +260,15 @@ def finite_points(model: Any) -> list[np.ndarray]:
     return list(itertools.islice(finite, POINTS))
 
 
+def _complaint(model: Any) -> str:
+    """Return the message of an evaluation that throws; "" otherwise."""
+    try:
+        model.log_density_gradient(np.zeros(model.param_unc_num()))
+    except RuntimeError as error:
+        return str(error)
+    return ""
+
+
 def evaluate(model: Any, point: np.ndarray) -> tuple[float, np.ndarray]:
     """Return log density and gradient; -inf and NaN if the evaluation throws."""
     try:
@@ -273,15 +285,16 @@ def _agree(*models: Any, point: np.ndarray) -> bool:
 def _check_gradient(program: Program, model: Any, point: np.ndarray, direction: np.ndarray) -> bool:
     """Compare along one direction, and return whether that was possible.
 
-    The tolerance allows for the error of Stan's normal_lcdf and the rounding of large densities.
-    Numbers are in units of the gradient: its square may be too large for a float.
+    The tolerance allows for the error of Stan's normal_lcdf and the rounding of large densities,
+    the longest step for the noise of ODE solvers. Numbers are in units of the gradient: its square
+    may be too large for a float.
     """
     direction /= np.linalg.norm(direction)
     _, gradient = evaluate(model, point)
     unit = max(1.0, float(np.max(np.abs(gradient))))
     slope, scale = gradient / unit @ direction, 1.0 / unit + np.linalg.norm(gradient / unit)
     errors = []
-    for h in (1e-6, 1e-4):
+    for h in (1e-6, 1e-4, 1e-2):
         ahead, behind = (evaluate(model, point + s * h * direction)[0] / unit for s in (1, -1))
         rounding = ROUNDING * max(abs(ahead), abs(behind)) / h
         error = abs((ahead - behind) / (2 * h) - slope)

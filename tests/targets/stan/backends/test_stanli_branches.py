@@ -1,4 +1,4 @@
-"""Guard 2 of the embedded backend: programs that branch on parameters are refused."""
+"""Guard 3 of the embedded backend: programs that branch on parameters are refused."""
 
 import json
 
@@ -136,25 +136,26 @@ def test_branches_on_data_are_accepted():
     assert_density(target, log_density)
 
 
-def test_recurrences_without_branches_are_accepted():
-    """Stanli's interpreter runs them correctly."""
+def test_recurrences_that_branch_on_data_are_accepted():
+    """Stanli's interpreter runs them correctly; short ones are unrolled."""
     code = """
-    data { int N; vector[N] x; }
+    data { int N; vector[N] x; array[N] int k; int only; }
     parameters { real<lower=0, upper=1> b; }
     model {
       vector[N] h;
       h[1] = 1;
-      for (n in 2:N) { h[n] = 0.5 + b * h[n - 1]; }
+      for (n in 2:N) { h[n] = k[n] > 3 && only == 1 ? h[n - 1] : 0.5 + b * h[n - 1]; }
       x ~ normal(0, h);
     }
     """
-    target = sa.Target(code, {"N": 7, "x": X})
+    x, ks = np.tile(X, 6), np.tile(K, 6)
+    target = sa.Target(code, {"N": 42, "x": x, "k": ks, "only": 1})
 
     def log_density(u):
         b, h = 1 / (1 + np.exp(-u[0])), [1.0]
-        for _ in range(6):
-            h.append(0.5 + b * h[-1])
-        return normal_sum(X, 0.0, np.array(h)) + np.log(b) + np.log1p(-b)
+        for k in ks[1:]:
+            h.append(h[-1] if k > 3 else 0.5 + b * h[-1])
+        return normal_sum(x, 0.0, np.array(h)) + np.log(b) + np.log1p(-b)
 
     assert_density(target, log_density)
 

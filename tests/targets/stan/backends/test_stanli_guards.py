@@ -6,12 +6,14 @@ The programs with faults are those of `stanli_reproducers`.
 import importlib.metadata
 import json
 import os
+from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import stanadapt as sa
 from stanadapt.runs.stan_nuts.stan_nuts import choose_engine
+from stanadapt.targets.stan import program
 from stanadapt.targets.stan.backends import stanli
 from tests.helpers.codes import raises, warns
 from tests.helpers.stanli_programs import assert_density, normal_sum
@@ -120,7 +122,7 @@ def test_without_an_execution_report_programs_with_branches_are_refused(monkeypa
     monkeypatch.setattr(stanli, "REPORT", "STANLI_NO_SUCH_REPORT")
     assert sa.Target("parameters { real x; } model { x ~ normal(0, 1); }").dim == 1
     with raises("stanli_unusable", stanli.VERSION):
-        sa.Target("parameters { real x; } model { if (1 > 0) x ~ normal(0, 1); }")
+        sa.Target("parameters { real x; } model { if (x > 0) x ~ normal(0, 1); }")
 
 
 @pytest.mark.parametrize("program", [NESTED, STORE])
@@ -130,16 +132,30 @@ def test_a_wrong_default_build_gives_a_warning(program):
     assert len(caught) == 1
 
 
-def test_a_wrong_gradient_is_refused(monkeypatch):
-    evaluate = stanli.evaluate
+class Parabola(NamedTuple):
+    """A density with a gradient that may be wrong, and the noise of an ODE solver."""
 
-    def wrong(model, point):
-        value, gradient = evaluate(model, point)
-        return value, 1.02 * gradient
+    factor: float
+    noise: float
 
-    monkeypatch.setattr(stanli, "evaluate", wrong)
+    def param_unc_num(self):
+        return 3
+
+    def log_density_gradient(self, x):
+        if np.isnan(self.noise):
+            raise RuntimeError(f"integer arithmetic {stanli.INTEGER_FAULT}")
+        value = -50 * np.sum((x - 3) ** 2) + self.noise * np.sin(1e9 * x.sum())
+        return value, -100 * self.factor * (x - 3)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-3])
+def test_a_wrong_gradient_is_refused_and_a_noisy_density_is_not(noise):
+    code = program.read("parameters { vector[3] x; } model { x ~ normal(3, 0.1); }")
+    assert stanli._compare(code, Parabola(1.0, noise), None) == ()
     with raises("gradient_mismatch", "unsafe=True"):
-        sa.Target("parameters { vector[3] x; } model { x ~ normal(3, 0.1); }")
+        stanli._compare(code, Parabola(1.02, noise), None)
+    with raises("unsupported_construct"):
+        stanli._compare(code, Parabola(1.0, np.nan), None)
 
 
 def test_a_density_that_is_finite_only_far_away_is_not_refused():
