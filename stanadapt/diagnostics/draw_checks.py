@@ -30,6 +30,7 @@ from stanadapt.diagnostics.outlying_chain import describe_outlying_chain
 from stanadapt.diagnostics.ranked import is_nested
 from stanadapt.diagnostics.reasons import DO_NOT_USE, FINE, TOO_SHORT, Check, Worse, count_draws
 from stanadapt.diagnostics.screening import Screened, is_constant, screen
+from stanadapt.diagnostics.symmetries import advise_on_symmetry
 from stanadapt.results import Fit
 
 LONGEST_STAY = 0.5  # share of its length for which a chain may repeat one draw
@@ -110,6 +111,14 @@ class Drawn(reasons.Judged):
         return not IMPROPER.isdisjoint(results.from_json(self.fit, "note_codes", []))
 
     @cached_property
+    def symmetry(self) -> str:
+        """How chains that hardly move differ by a symmetry of the posterior; "" if they do not."""
+        if not self.hardly_moves:
+            return ""
+        worst = max(self.mixed, key=lambda name: self.mixed[name].r_hat)
+        return advise_on_symmetry(self.columns, worst)
+
+    @cached_property
     def hardly_moves(self) -> bool:
         """Whether chains hardly move between regions, so that more draws are no remedy."""
         if self.draws >= TELLING:
@@ -174,6 +183,7 @@ def _r_hat(fit: Drawn) -> Found:
     found = _worst_r_hat(fit, {name: one.r_hat for name, one in fit.mixed.items()}, R_HAT)
     short = fit.draws < TELLING or found["value"] <= R_HAT_UNUSABLE
     remedy = LONGER if short and not fit.hardly_moves else OTHERWISE.format(other=fit.other)
+    remedy = fit.symmetry or remedy
     return {**found, "remedy": BOUND if fit.may_be_improper else remedy}
 
 
@@ -214,6 +224,8 @@ def _lacking_draws(fit: Drawn) -> Found:
             f"fewer than {FEWEST_TOLD}."
         )
         remedy = f"Draw more (iter_sampling={TELLING_LENGTH * thin})."
+    elif fit.symmetry:
+        remedy = "A longer run is no remedy."
     elif fit.hardly_moves:
         remedy = (
             "A longer run is no remedy: the chains hardly move from one region to another, such as "
