@@ -19,6 +19,9 @@ MANY_CHAINS = 8
 # windows of NUTS are judged by all draws but the first sixth
 JUDGED_FROM = 6
 
+# chains are in separate modes if R-hat exceeds this in a window of that length, or longer
+SEPARATE, LEAST_TO_SEPARATE = 3.0, 30
+
 
 class Tuning(NamedTuple):
     """How a chain moves, and how it learns its step size within a block.
@@ -108,6 +111,18 @@ class Window(NamedTuple):
         dim = self.positions.shape[2]
         return self.positions[which].reshape(-1, dim), self.gradients[which].reshape(-1, dim)
 
+    @property
+    def within_modes(self) -> "Window":
+        """Return the window, without the distances between chains if they are in separate modes.
+
+        A metric of all of them would be that of these distances, and far too wide in each mode.
+        """
+        if self.positions.shape[1] < LEAST_TO_SEPARATE or self.r_hat <= SEPARATE:
+            return self
+        return self._replace(
+            positions=_about_one_mean(self.positions), gradients=_about_one_mean(self.gradients)
+        )
+
     def part(self, iterations: slice) -> "Window":
         """Return the window of some of the iterations."""
         return Window(
@@ -175,6 +190,11 @@ class Window(NamedTuple):
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.sqrt((half - 1) / half + between / within)
         return float(np.nanmax(ratio, initial=1.0))
+
+
+def _about_one_mean(rows: np.ndarray) -> np.ndarray:
+    moved: np.ndarray = rows - rows.mean(axis=1, keepdims=True) + rows.mean(axis=(0, 1))
+    return moved
 
 
 def _all_but_few(values: np.ndarray) -> tuple[float, float]:

@@ -10,7 +10,7 @@ from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.block import DIVERGING, Window, make_window
 from stanadapt.samplers.whitened.choice import ASKED_FOR, Trajectory
 from stanadapt.samplers.whitened.fisher_metric import scales_alone, unbounded
-from stanadapt.samplers.whitened.straighten import in_coordinates_of, straighten
+from stanadapt.samplers.whitened.straighten import distance_of, in_coordinates_of, straighten
 from stanadapt.samplers.whitened.transitions import (
     learn_metric,
     to_nuts,
@@ -52,6 +52,10 @@ def straighten_if(
     found = straighten(positions, gradients, learned.straightened, least, learned.metric)
     if found.map_is_used and not fits_all_chains(found.straightening, window):
         found = found.without_map()
+    within = window.within_modes
+    if within is not window and not (found.map_is_used or found.block_is_used):
+        distance, part = distance_of(*within.pooled)
+        found = found._replace(distance_before=distance, distance=distance, part=part)
     # once there is a map, windows are counted instead
     tried = learned.attempts + (not learned.straightened.map_is_used)
     return progress.learning(straightened=found, attempts=tried)

@@ -171,6 +171,7 @@ def learn_metric(
     The factor by which earlier knowledge must be better is `handicap`. Chains that are left out
     count for the location only.
     """
+    window = window.within_modes
     former, chains = progress.learned.metric, draws_of(window, left_out)
     members = progress.learned.straightened.members_of_many(window.positions.shape[2])
     if settings.metric == Metric.automatic and not len(members):

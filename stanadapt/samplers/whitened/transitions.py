@@ -38,7 +38,7 @@ def for_nuts(metric: FisherMetric, window: Window) -> FisherMetric:
     NUTS then crosses the wide regions slowly.
     """
     diagonal = metric.kind == "diagonal"
-    return use_standard_deviations(metric, window.pooled[0]) if diagonal else metric
+    return use_standard_deviations(metric, window.within_modes.pooled[0]) if diagonal else metric
 
 
 def with_fixed(progress: Progress, **changes: Any) -> Progress:

@@ -356,6 +356,19 @@ def test_chains_on_one_level_end_with_a_common_metric():
         np.testing.assert_array_equal(state.leapfrog.factor, states[0].leapfrog.factor)
 
 
+@pytest.mark.parametrize(("length", "factor"), [(30, 1.0), (29, 20.0)])
+def test_the_metric_of_separate_modes_is_that_within_them(length, factor):
+    settings, progress, states = begun()
+    noise = SD * np.random.default_rng(1).standard_normal((4, length, len(SD)))
+    x = noise + 400.0 * SD * (np.arange(4) % 2)[:, None, None]
+    states = [
+        filled(*block)
+        for block in zip(states, [length] * 4, [0.0] * 4, x, -noise / SD**2, strict=True)
+    ]
+    _, states = after(settings, at(progress, parts.METRIC, length), states)
+    assert states[0].leapfrog.factor[0] / SD == pytest.approx(factor, rel=0.6)
+
+
 def test_the_ceiling_ends_it():
     progress, _ = after_last(APART, used=1600)
     assert progress.stage == parts.NUTS_STEP
