@@ -39,7 +39,7 @@ DEFINITE, DEFINITE_ROWS, BEYOND, POSITIONS = 0.98, 0.99, 3.0, 400
 MOST_COORDINATES, LEAST_MEMBERS = 160, 2
 # multiplications of a Cholesky factor beyond which gradients take too long: as many as those of a
 # full matrix of 180 rows
-MOST_OPERATIONS = 2e6
+MOST_OPERATIONS = 1e6
 
 
 class Block(NamedTuple):
@@ -180,7 +180,9 @@ def assemble(rows: Rows, functions: list[Function], parts: Members) -> BlockMap 
     np.minimum.at(first, lower[0].row, lower[0].col)
     lengths = np.arange(n) - first + 1
     start = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    if np.square(lengths).sum() > MOST_OPERATIONS:
+    # each row is multiplied with those before it, in the columns that both have
+    shared = (np.arange(i, r) - np.maximum(i, first[i:r]) for r, i in enumerate(first))
+    if sum(int(columns.sum()) for columns in shared) > MOST_OPERATIONS:
         return None
     envelope = np.zeros((len(functions), lengths.sum()))
     for row, part in zip(envelope, lower[1:], strict=True):

@@ -32,15 +32,17 @@ from stanadapt.samplers.whitened.block import make_window
 from stanadapt.samplers.whitened.block_structure import MOST_COORDINATES, find_block, rows_needed
 from stanadapt.samplers.whitened.block_terms import hints_of
 from stanadapt.samplers.whitened.choose_metric import WHILE_TRAVELING
-from stanadapt.samplers.whitened.fisher_metric import fisher_metric, scales_alone
+from stanadapt.samplers.whitened.fisher_metric import MANY, fisher_metric, scales_alone
 from stanadapt.samplers.whitened.probes import NO_PROBES, Probes
 from stanadapt.samplers.whitened.sparse_block import (
     MOST_BOUNDED,
     MOST_IN_SPARSE_BLOCK,
     find_nearly_block,
     find_sparse_block,
+    multiplied,
     pairs_of_places,
     places,
+    places_without,
 )
 from stanadapt.samplers.whitened.sparse_precision import ask_again, with_precision
 from stanadapt.samplers.whitened.straighten import (
@@ -97,6 +99,7 @@ def ask_if_wanted(settings: Any, progress: Progress, states: States) -> Result:
     found, dim = learned.straightened, len(learned.location)
     known = np.isfinite(found.distance_before)
     far = known and _is_far(found.distance_before, found.part) and not _has_good_map(progress)
+    far |= dim > MANY and progress.then == parts.NUTS_METRIC
     wanted = progress.then == parts.SURVEY or ((far or learned.linear) and progress.then != END)
     bounded = progress.bounds[:, 0].astype(int)
     possible = dim <= MOST_COORDINATES or (
@@ -109,15 +112,16 @@ def ask_if_wanted(settings: Any, progress: Progress, states: States) -> Result:
         return progress, states
     few = dim <= MOST_COORDINATES
     rows = _places(x, g, progress.used) if few else places(x, g, bounded)
-    return _give(progress, states, rows)
+    return _give(progress, states, rows, places_without(x, _scales(progress)))
 
 
-def _give(progress: Progress, states: States, rows: np.ndarray) -> Result:
-    """Give chains places in turn."""
-    count = len(states)
+def _give(progress: Progress, states: States, rows: np.ndarray, last: np.ndarray) -> Result:
+    """Give chains places in turn, and the first one also the last places."""
+    given = [rows[k :: len(states)] for k in range(len(states))]
+    given[0] = np.concatenate([given[0], last])
     return progress.learning(probes_seek_block=True), [
-        state._replace(probes=Probes(np.ascontiguousarray(rows[k::count])))
-        for k, state in enumerate(states)
+        state._replace(probes=Probes(np.ascontiguousarray(own)))
+        for state, own in zip(states, given, strict=True)
     ]
 
 
@@ -152,6 +156,8 @@ def _judge(settings: Any, progress: Progress, states: States, probes: list[np.nd
         if dim <= MOST_COORDINATES and not _is_far(before, part):
             return progress, states
     progress = progress.learning(block_sought=True)
+    asked = len(probes[0]) - 2 * len(_scales(progress)) * exact
+    probes, last = [probes[0][:asked], *probes[1:]], probes[0][asked:]
     rows = np.concatenate(probes)
     if dim > MOST_COORDINATES or not exact:  # in the order in which chains were given them
         count = len(probes)
@@ -159,7 +165,7 @@ def _judge(settings: Any, progress: Progress, states: States, probes: list[np.nd
         rows = rows[np.argsort(np.concatenate(given))]
     found = in_block(settings, progress, rows, before, part, exact)
     if found is None and exact:
-        return _ask_for_pairs(progress, states)
+        return _ask_for_pairs(progress, states, last)
     if found is None or not (exact or _is_closer(progress, found, states)):
         return progress, states
     window = parts.window_of(found, states)
@@ -169,23 +175,38 @@ def _judge(settings: Any, progress: Progress, states: States, probes: list[np.nd
     return progress.to(parts.TRAVEL), states
 
 
-def _ask_for_pairs(progress: Progress, states: States) -> Result:
-    """Give each chain places that show a block which is nearly Gaussian."""
+def _scales(progress: Progress) -> np.ndarray:
+    """Return the bounded coordinates on which a block that is nearly Gaussian may depend."""
     bounded = progress.bounds[:, 0].astype(int)
+    many = len(bounded) > min(MOST_BOUNDED, len(progress.learned.location) - FEWEST)
+    return bounded[:0] if many else bounded
+
+
+def _ask_for_pairs(progress: Progress, states: States, last: np.ndarray) -> Result:
+    """Give each chain places that show a block which is nearly Gaussian."""
+    bounded = _scales(progress)
     x, _ = _finite(*make_window(states).pooled)
-    possible = 0 < len(bounded) <= min(MOST_BOUNDED, len(progress.learned.location) - FEWEST)
-    if not possible or progress.then == END or len(x) < 2:
+    if not len(bounded) or progress.then == END or len(x) < 2:
         return progress, states
-    return _give(progress, states, pairs_of_places(x, bounded))
+    by = multiplied(last, progress.bounds)
+    return _give(progress, states, pairs_of_places(x, bounded, by), last[:0])
 
 
 def _is_closer(progress: Progress, found: Progress, states: States) -> bool:
-    """Whether draws are much closer to a Gaussian in the block than they are without it."""
+    """Whether draws are much closer to a Gaussian in the block than they are without it.
+
+    Of many coordinates, each of which a likelihood keeps from a normal, it may be only the farthest
+    that becomes closer: a scale.
+    """
     former, new = (each.learned.straightened for each in (progress, found))
     x, g = _finite(*make_window(states).pooled)
-    after = parts_with_scales(*apply_map(new.straightening, x, g)[:2]).mean()
+    after = parts_with_scales(*apply_map(new.straightening, x, g)[:2])
     rival = former.distance if former.map_is_used else new.distance_before
-    return bool(len(x) >= JUDGED and after < LARGEST_REST * rival)
+    closer = after.mean() < LARGEST_REST * rival
+    if x.shape[1] > MOST_COORDINATES:
+        farthest = parts_with_scales(x, g).max()
+        closer |= after.mean() < rival and after.max() < LARGEST_REST * farthest
+    return bool(len(x) >= JUDGED and closer)
 
 
 def in_block(

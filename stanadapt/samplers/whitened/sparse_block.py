@@ -16,7 +16,9 @@ A row of a coordinate with many neighbors, such as a mean, follows from those of
 
 Where the likelihood is not Gaussian, the same is done with the second order of the log density
 around one position, which is exactly of this form if the likelihood does not depend on the hubs: so
-the precision of the prior, a function of these, is separated from that of the likelihood.
+the precision of the prior, a function of these, is separated from that of the likelihood. Effects
+that are multiplied with a scale in the likelihood, as in noncentered programs, move so that their
+products with it stay: the likelihood then does not depend on the scale.
 """
 
 import numpy as np
@@ -60,6 +62,8 @@ FIRST, SECOND, THIRD, OF_DRAWS, AWAY = 240, 640, 256, 64, 0.8
 SPOTS, MOST_NEIGHBORS = 16, 40
 LITTLE = 1e-4  # relative size of moves by which gradients change linearly up to 1e-8
 ROWS_PER_COLUMN = 1.2  # gradients per column of a regression
+# logs by which a scale falls until what it multiplies has no influence, and the share that may be
+NEARLY_ZERO, NO_INFLUENCE = (-20.0, -25.0), 1e-4
 
 
 def places(x: np.ndarray, g: np.ndarray, bounded: np.ndarray) -> np.ndarray:
@@ -84,20 +88,51 @@ def places(x: np.ndarray, g: np.ndarray, bounded: np.ndarray) -> np.ndarray:
     return rows
 
 
-def pairs_of_places(x: np.ndarray, bounded: np.ndarray) -> np.ndarray:
+def places_without(x: np.ndarray, bounded: np.ndarray) -> np.ndarray:
+    """Return two places for each bounded coordinate, whose gradients are due, (row, 2, dim).
+
+    In both, a scale is nearly zero; other coordinates have a distance from zero, and twice this.
+    """
+    rng, dim = np.random.default_rng(len(x)), x.shape[1]
+    away = np.sqrt(np.mean(np.square(x), axis=0)) * rng.choice((-1.0, 1.0), dim)
+    rows = np.full((len(bounded), 2, 2, dim), np.nan)
+    rows[:, 0, 0], rows[:, 1, 0] = away, 2.0 * away
+    for pair, scale, middle in zip(rows, bounded, np.median(x[:, bounded], axis=0), strict=True):
+        pair[:, 0, scale] = middle + NEARLY_ZERO
+    return rows.reshape(-1, 2, dim)
+
+
+def multiplied(rows: np.ndarray, bounds: np.ndarray) -> np.ndarray:
+    """Return which coordinates each scale multiplies, shape (bounded, dim), from these places.
+
+    Without it, only their normal prior with mean zero is left, whose gradient doubles. `bounds` are
+    those of `declared_bounds`.
+    """
+    once, twice = rows[::2, 1], rows[1::2, 1]
+    with np.errstate(invalid="ignore"):
+        found = np.abs(twice - 2.0 * once) < NO_INFLUENCE * np.abs(once)
+    return np.asarray(found & np.isfinite(twice) & (bounds[:, -1:] == 0.0))
+
+
+def pairs_of_places(x: np.ndarray, bounded: np.ndarray, by: np.ndarray) -> np.ndarray:
     """Return pairs of places, whose gradients are due, for `find_nearly_block`, (row, 2, dim).
 
     Bounded coordinates move as in `places`; others move by little, forth and back, from the mean of
-    the draws `x`.
+    the draws `x`. Those that bounded ones multiply, `by`, are divided by the moves of these.
     """
     dim = x.shape[1]
     middle, moves, _ = _moves(x, bounded, _pairs_needed(dim, bounded))
     others = np.setdiff1d(np.arange(dim), bounded)
     middle[others] = x[:, others].mean(axis=0)
-    rows, share = np.full((2 * len(moves), 2, dim), np.nan), np.ones(dim)
-    for start, little in enumerate((LITTLE, -LITTLE)):
-        share[others] = little
-        rows[start::2, 0] = middle + share * moves
+    around, little = middle + np.zeros_like(moves), LITTLE * moves
+    around[:, bounded] += moves[:, bounded]
+    little[:, bounded] = 0.0
+    if by.any():
+        share = np.exp(-moves[:, bounded] @ by[:, others])
+        around[:, others] *= share
+        little[:, others] *= share
+    rows = np.full((2 * len(moves), 2, dim), np.nan)
+    rows[::2, 0], rows[1::2, 0] = around + little, around - little
     return rows
 
 
@@ -185,9 +220,25 @@ def find_sparse_block(
             return None
         whole = Rows.standardize(third[:, 0], third[:, 1], hints)
         fitted = _fit(whole, functions, members, pattern)
-        found = None if fitted is None else assemble(whole, functions, fitted)
+        if fitted is None:
+            return None
+        functions, fitted = _without_zeros(functions, fitted)
+        if not hubs_of(functions):
+            return None
+        found = assemble(whole, functions, fitted)
         exact = found is not None and is_definite(found, third[:, 0])
         return Block(found, functions) if found is not None and exact else None
+
+
+def _without_zeros(functions: list[Function], found: Members) -> tuple[list[Function], Members]:
+    """Leave out functions that were found on the way to others, and have no part in the end."""
+    matrices = found.precisions
+    there = np.array([m.count_nonzero() > 0 for m in matrices]) | found.shifts.any(axis=1)
+    kept = np.flatnonzero(there)
+    return [functions[k] for k in kept], found._replace(
+        precisions=[matrices[k] for k in kept],
+        shifts=found.shifts[kept], couplings=found.couplings[kept],
+    )  # fmt: skip
 
 
 def _pattern(rows: np.ndarray) -> sparse.csr_array | None:

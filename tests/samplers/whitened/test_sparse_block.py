@@ -57,12 +57,15 @@ class Counted(Conditional):
 
     def center_and_pairs(self):
         """The position around which pairs lie, and these, with their gradients."""
-        rng, hubs = np.random.default_rng(3), len(self.hints)
-        x = rng.uniform(-1.0, 0.5, (40, hubs + self.terms[0][1].shape[0]))
-        rows = sparse_block.pairs_of_places(x, np.arange(hubs))
+        rng, hubs = np.random.default_rng(3), np.arange(len(self.hints))
+        x = rng.uniform(-1.0, 0.5, (40, len(hubs) + self.terms[0][1].shape[0]))
+        far = sparse_block.places_without(x, hubs)
+        far[:, 1] = self.gradients(far[:, 0])
+        self.by = sparse_block.multiplied(far, np.zeros((len(hubs), 4)))
+        rows = sparse_block.pairs_of_places(x, hubs, self.by)
         assert np.isnan(rows[:, 1]).all()
         rows[:, 1] = self.gradients(rows[:, 0])
-        return x.mean(axis=0), rows
+        return rows[0, 0], rows
 
 
 def scale(hub):
@@ -256,12 +259,39 @@ def counts(by_mean=False, n=60):
     return Counted({0: None}, terms, score)
 
 
+def multiplied_counts(n=60):
+    """The same around a mean, as steps of a noncentered program, which a scale multiplies."""
+    y = np.random.default_rng(5).poisson(2.0, n)
+    walk = sparse.block_diag([first_state(n) + steps(n).T @ steps(n), [[1.0]]])
+
+    def score(rows):
+        scales, mean = np.exp(rows[:, :1]), rows[:, n + 1 :]
+        left = y - np.exp(scales * rows[:, 1 : n + 1] + mean)
+        return np.hstack([np.zeros_like(mean), scales * left, left.sum(axis=1, keepdims=True)])
+
+    return Counted({0: None}, [(one, walk, np.zeros(n + 1))], score)
+
+
+def test_products_of_effects_and_a_scale_stay_where_pairs_of_places_lie():
+    made = multiplied_counts()
+    center, rows = made.center_and_pairs()
+    np.testing.assert_array_equal(made.by[0], [False, *[True] * 60, False])
+    block = sparse_block.find_nearly_block(rows, made.hints)
+    assert sorted(block.functions) == [(), ((0, True, 1),), ((0, True, 2),)]
+    x = np.tile(center, (20, 1))
+    x[:, 0] = np.linspace(-6.0, 1.0, 20)
+    x[:, 1:61] *= np.exp(center[0] - x[:, :1])
+    y, slopes, _ = apply_block(block.map, x, made.gradients(x))
+    np.testing.assert_allclose(slopes[:, 1:], -y[:, 1:], atol=1e-5 * np.abs(y).max())
+
+
 @pytest.mark.parametrize("by_mean", [False, True])
 def test_the_second_order_of_counts_adds_to_the_precision_of_their_prior(by_mean):
     made = counts(by_mean)
     center, rows = made.center_and_pairs()
     rows[10:12, 1] = np.inf  # whose gradients failed
     block = sparse_block.find_nearly_block(rows, made.hints)
+    assert not made.by.any()
     assert sorted(block.functions) == [(), ((0, True, -2),)]
     walk = block.map.precisions[block.functions.index(((0, True, -2),))]
     assert set(np.unique(walk)) | {0.0} == {-1.0, 0.0, 1.0, 2.0}
