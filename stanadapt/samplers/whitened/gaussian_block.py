@@ -195,8 +195,8 @@ def _ask_for_pairs(progress: Progress, states: States, last: np.ndarray) -> Resu
 def _is_closer(progress: Progress, found: Progress, states: States) -> bool:
     """Whether draws are much closer to a Gaussian in the block than they are without it.
 
-    Of many coordinates, each of which a likelihood keeps from a normal, it may be only the farthest
-    that becomes closer: a scale.
+    If a likelihood keeps each of many coordinates from a normal, perhaps only the farthest becomes
+    closer: a scale.
     """
     former, new = (each.learned.straightened for each in (progress, found))
     x, g = _finite(*make_window(states).pooled)
