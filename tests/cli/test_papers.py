@@ -97,22 +97,6 @@ def test_options_go_to_the_experiment():
     assert "--methods" in done.stdout
 
 
-@pytest.mark.slow
-def test_the_reason_of_an_experiment_that_ends_is_printed(tmp_path):
-    (tmp_path / "mine.csv").write_text("dose,ill\n1,yes\n,no\n2,yes\n")
-    done = subprocess.run(
-        [
-            sys.executable, "-m", "stanadapt", "paper", "gad-logistic", "--quick", "--out", "out",
-            "--data-file", "mine.csv",
-        ],
-        capture_output=True, text=True, check=False, cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert "mine.csv" in done.stderr
-    assert "labels yes, no" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_an_unknown_name():
     facts = ["'gad-logistics'", "'gad-logistic'", "gad-neal"]
     refused("unknown_experiment", "paper", "gad-logistics", facts=facts)

@@ -12,7 +12,7 @@ from stanadapt.errors import codes_of
 from stanadapt.studies.repeats import compare_repeats as module
 from stanadapt.studies.repeats.rows import SAMPLING, repeat_seed
 from tests.helpers import made_up_fits
-from tests.helpers.codes import raises, raises_in
+from tests.helpers.codes import raises
 from tests.helpers.short_runs import NORMAL
 from tests.helpers.stan_target import shared_target
 
@@ -114,12 +114,6 @@ def test_other_starting_values_in_a_file_of_the_same_name_are_refused(target, ru
         repeated(target, tmp_path / "r", repeats=1, inits=kind(file))
 
 
-def test_force_starts_over(target, runs, tmp_path):
-    repeated(target, tmp_path, repeats=1)
-    repeated(target, tmp_path, repeats=1, force=True)
-    assert len(runs.made) == 4
-
-
 def interrupt(name, seed):
     raise KeyboardInterrupt
 
@@ -188,27 +182,16 @@ def test_without_a_folder_nothing_is_written(target, runs, tmp_path, monkeypatch
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("repeats", [0, -1, 1.5, True, "3"])
-def test_wrong_numbers_of_repeats(target, runs, repeats):
-    with raises("out_of_range", "repeats", "1"):
-        repeated(target, repeats=repeats)
-    assert runs.made == []
-
-
-@pytest.mark.parametrize("samplers", [["nutz"], {"rwm": {"nothing": 1}}])
-def test_samplers_that_cannot_be_compared(target, runs, samplers):
-    with raises_in("settings"):
-        repeated(target, samplers=samplers)
-    assert runs.made == []
-
-
-@pytest.mark.parametrize(("samplers", "code"), [
-    ([], "nothing_to_study"), ({"rwm": 3}, "settings_not_by_name"),
-    ({"rwm": {1: 2}}, "settings_not_by_name"),
+@pytest.mark.parametrize(("name", "value", "code", "facts"), [
+    *[("repeats", bad, "out_of_range", ["repeats", "1"]) for bad in (0, -1, 1.5, True, "3")],
+    ("samplers", [], "nothing_to_study", []), ("samplers", ["nutz"], "unknown_sampler", ["nutz"]),
+    ("samplers", {"rwm": {"nothing": 1}}, "unknown_setting", ["nothing"]),
+    *[("samplers", {"rwm": bad}, "settings_not_by_name", []) for bad in (3, {1: 2})],
 ])  # fmt: skip
-def test_samplers_that_are_no_samplers(target, runs, samplers, code):
-    with raises(code):
-        repeated(target, samplers=samplers)
+def test_what_cannot_be_repeated(target, runs, name, value, code, facts):
+    with raises(code, *facts):
+        repeated(target, **{name: value})
+    assert runs.made == []
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": "stanadapt repeats", "schema": 3}'])
