@@ -199,16 +199,6 @@ def test_the_bandwidth_is_the_factor_times_the_median_heuristic(earlier):
     assert found[1] == pytest.approx(0.5 * found[0], rel=1e-12)
 
 
-@pytest.mark.parametrize("published", [False, True])
-def test_the_presets_are_settings(published):
-    sampler, settings = find(PUBLISHED if published else "kameleon")
-    assert settings.normalize_weights == settings.whiten == settings.average != published
-    assert (settings.bandwidth, settings.gamma) == ((10.0, 0.2) if published else (0.0, 0.05))
-    assert settings.subsample == 1000
-    assert not sampler.adapts_forever
-    assert find("kameleon", adapts_forever=True)[0].adapts_forever
-
-
 def test_redraws_become_rare_if_it_adapts_forever():
     """The probability of another subsample falls as 1 / t after warm-up."""
     chain = one_chain({"subsample": 50, "adapts_forever": True}, warmup=400, draws=3600)
@@ -273,14 +263,6 @@ def test_the_tuning_of_a_warm_start_is_kept_until_warmup_improves_on_it(earlier)
         save_warmup=True, show_progress=False,
     )  # fmt: skip
     assert np.isfinite(made["warmup_sample_stats"]["bandwidth"].values).all()
-
-
-def test_a_warm_start_that_does_not_fit(earlier):
-    _, fit = earlier
-    other = sa.Target("parameters { real z; } model { z ~ normal(0, 1); }", backend="stanli")
-    for bad, facts in ((fit, ["warm_start", "z"]), (5, ["warm_start", "int"])):
-        with raises("unsuitable_fit", *facts):
-            sa.sample(other, "kameleon", warm_start=bad)
 
 
 def test_history_must_hold_two_subsamples():
