@@ -157,7 +157,6 @@ def test_the_command_gives_the_same_draws_as_the_function(files):
     with pytest.warns(sa.ConvergenceWarning):
         ours = sa.sample(
             target, chains=2, iter_warmup=30, iter_sampling=40, thin=4, inits=0, seed=1,
-            show_progress=False,
         )  # fmt: skip
     np.testing.assert_array_equal(
         results.dataset(sa.load("fit.nc"), "posterior")["x"],

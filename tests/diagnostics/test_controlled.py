@@ -9,15 +9,14 @@ from stanadapt.diagnostics.verdict import verdict
 from stanadapt.errors import codes_of
 from tests.helpers.stan_target import shared_target
 
-QUIET = {"show_progress": False}
 PROGRAM = "parameters { real x; vector[2] y; } model { x ~ normal(3, 2); y ~ normal(x, 1); }"
-target = shared_target(PROGRAM, backend="stanli")
+target = shared_target(PROGRAM)
 
 
 def fit_of(target, seed):
     """Return a fit with its expectations."""
-    fit = sa.sample(target, seed=seed, iter_sampling=500, **QUIET)
-    sa.expectations(fit, target, **QUIET).add_to(fit)
+    fit = sa.sample(target, seed=seed, iter_sampling=500)
+    sa.expectations(fit, target).add_to(fit)
     return fit
 
 
@@ -27,7 +26,7 @@ def test_a_summary_has_the_controlled_means(target):
     assert abs(table.loc["x", "controlled"] - 3) < 5 * table.loc["x", "mcse_controlled"]
     assert table.loc["x", "mcse_controlled"] < 0.1 * table.loc["x", "mcse_mean"]
     assert "controlled mean" in repr(table)
-    plain = sa.sample(target, seed=2, iter_sampling=500, **QUIET)
+    plain = sa.sample(target, seed=2, iter_sampling=500)
     assert "controlled" not in sa.summary(plain)
     both = sa.summary({"a": fit, "b": plain})
     assert np.isnan(both.loc[("x", "b"), "controlled"])
@@ -63,7 +62,7 @@ def test_a_chain_with_other_weights_of_two_modes_is_seen():
 
 
 def test_the_verdict_remarks_on_chains_that_differ(target):
-    fit = sa.sample(target, seed=1, save="gradient", **QUIET)
+    fit = sa.sample(target, seed=1, save="gradient")
     assert "chains_differ" not in codes_of(verdict(fit).reasons)
     x = fit.posterior["x"].values
     x[0] += 0.1 * x.std()

@@ -75,8 +75,8 @@ def test_long_columns_in_threads_are_those_of_one_after_the_other():
 
 
 def test_the_verdict_of_a_run_uses_the_cache_of_the_run():
-    target = sa.Target(*bundled.find("logistic", "ripley"), show_progress=False)
+    target = sa.Target(*bundled.find("logistic", "ripley"))
     before = set(mixing.known)
-    fit = sa.sample(target, chains=4, seed=1, show_progress=False)
+    fit = sa.sample(target, chains=4, seed=1)
     assert fit.attrs["verdict"] == "fine"
     assert len(mixing.known.keys() - before) == target.dim

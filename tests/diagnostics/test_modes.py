@@ -32,7 +32,7 @@ WEIGHTS = np.array([0.7, 0.2, 0.1])
 
 
 def mixture(dim=2):
-    return sa.Target(MIXTURE, {"d": dim}, show_progress=False)
+    return sa.Target(MIXTURE, {"d": dim})
 
 
 def drawn(rng, dim, which):
@@ -150,8 +150,8 @@ def test_chains_that_do_not_agree(kind):
     pytest.param("eight_schools_noncentered", "eight_schools", marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_programs_of_one_mode(name, data):
-    target = sa.Target(*bundled.find(name, data), show_progress=False)
-    plan = {"chains": 2, "iter_warmup": 300, "iter_sampling": 300, "show_progress": False}
+    target = sa.Target(*bundled.find(name, data))
+    plan = {"chains": 2, "iter_warmup": 300, "iter_sampling": 300}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # divergences
         draws = sa.sample(target, "nuts", seed=1, **plan)
@@ -170,7 +170,7 @@ def test_heavy_tails_in_strongly_correlated_units():
     rng = np.random.default_rng(8)
     root = np.linalg.cholesky([[1, 0, 0], [0, 1e4, 99], [0, 99, 1]])
     x = rng.normal(size=(2, 500, 3)) @ root.T / np.sqrt(rng.gamma(1, 1, (2, 500, 1)))
-    target = sa.Target(code, show_progress=False)
+    target = sa.Target(code)
     table = sa.modes(target, fit(x=x + np.array([1, 2, 3])), starts=100)
     assert len(table) == 1
     assert table.loc[1, "position"]["x"] == pytest.approx([1, 2, 3], rel=1e-2)
@@ -178,10 +178,8 @@ def test_heavy_tails_in_strongly_correlated_units():
 
 @pytest.mark.filterwarnings(r"ignore:.*\[failed_evaluations\]")
 def test_a_funnel_is_reported_as_a_region():
-    target = sa.Target(
-        *bundled.find("eight_schools_centered", "eight_schools"), show_progress=False
-    )
-    plan = {"chains": 2, "iter_warmup": 300, "iter_sampling": 300, "show_progress": False}
+    target = sa.Target(*bundled.find("eight_schools_centered", "eight_schools"))
+    plan = {"chains": 2, "iter_warmup": 300, "iter_sampling": 300}
     with warns("divergences"):
         draws = sa.sample(target, "nuts", seed=1, **plan)
     table = sa.modes(target, draws, starts=40)
@@ -277,7 +275,7 @@ def test_wrong_arguments():
     assert "program_hash" in caught.value.message
     noisy = sa.Target(
         "parameters { real x; vector[2] u; } model { x ~ normal(u[1], 1); u ~ std_normal(); }",
-        noise="u", show_progress=False,
+        noise="u",
     )  # fmt: skip
     with raises("estimated_density", noisy.name):
         sa.modes(noisy, usual)

@@ -211,9 +211,7 @@ def test_chance_in_draws_that_lack_iterations_is_no_divergence(cut):
             assert verdict(fit).verdict == level
             other = [] if level == "fine" else ["divergences"]
             unseen = ("rejected_trajectories", "thinned_statistics")
-            assert [code for code in codes(fit) if code not in unseen] == [
-                "hard_edges", *other,
-            ]  # fmt: skip
+            assert [code for code in codes(fit) if code not in unseen] == ["hard_edges", *other]
 
 
 OWN_TARGET = {"acceptance_target": 0.5, "acceptance_range": [0.25, 0.95]}
@@ -493,8 +491,8 @@ PROGRAM = "parameters { vector[2] x; } model { x ~ normal(0, [1, 1000]'); }"
 
 def test_sample_warns_of_its_own_fits():
     """A random walk with one scale for both does not cover 1000 sd in 200 iterations."""
-    target = sa.Target(PROGRAM, backend="stanli", show_progress=False)
-    plan = {"chains": 4, "iter_warmup": 100, "iter_sampling": 100, "show_progress": False}
+    target = sa.Target(PROGRAM)
+    plan = {"chains": 4, "iter_warmup": 100, "iter_sampling": 100}
     with warns("high_r_hat", "x["):
         fit = sa.sample(target, "rwm", seed=1, **plan)
     assert fit.attrs["verdict"] == "do not use"
@@ -506,9 +504,9 @@ def test_stan_nuts_is_judged_alike():
     """The divergences of Stan's NUTS on the centered eight schools are reported."""
     from stanadapt.targets.stan.bundled import find
 
-    target = sa.Target(*find("eight_schools_centered"), backend="stanli", show_progress=False)
+    target = sa.Target(*find("eight_schools_centered"))
     with warns("divergences"):
-        fit = sa.stan_nuts(target, backend="stanli", seed=1, show_progress=False)
+        fit = sa.stan_nuts(target, backend="stanli", seed=1)
     assert fit.attrs["verdict"] != "fine"
 
 

@@ -186,11 +186,9 @@ def test_an_exception_in_step_fails_each_check_and_ends_a_run(imported):
     names = ["takes its randomness from rng", "frozen after warm-up"]
     problems = reported(*find("mistaken"), {name: CHECKS[name] for name in names}).problems
     assert list(problems) == names
-    target = sa.Target("parameters { real x; } model { x ~ normal(0, 1); }", backend="stanli",
-                       show_progress=False)  # fmt: skip
+    target = sa.Target("parameters { real x; } model { x ~ normal(0, 1); }")
     with pytest.raises(StanadaptError) as caught:
-        sa.sample(target, "mistaken", chains=1, iter_warmup=9, iter_sampling=9, standardize=False,
-                  show_progress=False)  # fmt: skip
+        sa.sample(target, "mistaken", chains=1, iter_warmup=9, iter_sampling=9, standardize=False)
     for code, text in [(x.code, x) for x in problems.values()] + [
         (caught.value.code, caught.value.message)
     ]:

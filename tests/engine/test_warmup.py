@@ -225,10 +225,8 @@ def test_a_sampler_of_ones_own_with_stages(monkeypatch, together, tmp_path):
         step=step, adapt=adapt, uses_gradient=False, standardize="no", warmup=warmup,
     )  # fmt: skip
     monkeypatch.setitem(REGISTRY, Settings, sampler)
-    target = sa.Target(
-        "parameters { real x; } model { x ~ normal(0, 7); }", backend="stanli", show_progress=False
-    )
-    quiet = {"iter_warmup": 300, "iter_sampling": 200, "show_progress": False, "seed": 1}
+    target = sa.Target("parameters { real x; } model { x ~ normal(0, 7); }")
+    quiet = {"iter_warmup": 300, "iter_sampling": 200, "seed": 1}
     fits = [
         sa.sample(target, "test_warmup", chains=3, **how, **quiet)
         for how in ({"parallel_chains": 1}, {"parallel_chains": 3}, {"run": tmp_path / "run"})
@@ -251,11 +249,9 @@ model { if (x < 500) { if (x != 0) reject("near 0"); target += -8; } else x ~ no
 def test_chains_of_the_default_continue_if_another_is_stopped(trapped):
     inits = [{"x": 1000.0 + i} for i in range(3)]
     inits.insert(trapped, {"x": 0.0})
-    target = sa.Target(TRAP, backend="stanli", unsafe=True, show_progress=False)
+    target = sa.Target(TRAP, unsafe=True)
     with warns("stopped_chains", f"chain {trapped + 1}"):
-        fit = sa.sample(
-            target, "whitened_hmc", inits=inits, seed=1, iter_sampling=400, show_progress=False
-        )
+        fit = sa.sample(target, "whitened_hmc", inits=inits, seed=1, iter_sampling=400)
     x = fit["posterior"]["x"].values
     assert x.shape == (3, 400)
     # 400 effective draws or so: four standard errors

@@ -21,7 +21,6 @@ generated quantities {
 }
 """
 DIM = 7
-QUIET = {"show_progress": False}
 
 
 def extend(target, n=2, **options):

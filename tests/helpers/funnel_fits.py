@@ -31,7 +31,7 @@ def program(kind="log variance"):
 
 def target(kind="log variance"):
     """Return its target, embedded."""
-    return sa.Target(program(kind), backend="stanli", show_progress=False)
+    return sa.Target(program(kind), backend="stanli")
 
 
 def fit(v, kind="log variance", seed=1):

@@ -47,7 +47,7 @@ class LocalLevel:
 
     def target(self):
         """Return the program with its data, embedded."""
-        return sa.Target(PROGRAM, {"y": self.y, "S": self.s}, backend="stanli", show_progress=False)
+        return sa.Target(PROGRAM, {"y": self.y, "S": self.s}, backend="stanli")
 
     def conditional(self, log_u, log_x):
         """Return the precision of the states given the scales, and the precision times the mean."""

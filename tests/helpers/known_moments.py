@@ -20,7 +20,7 @@ def known_moments(program, data):
 def load(program, data):
     """Return a bundled program on its data, and these data."""
     path, file = bundled.find(program, data)
-    return sa.Target(path, file, show_progress=False), json.loads(file.read_text())
+    return sa.Target(path, file), json.loads(file.read_text())
 
 
 def arrays(program, data=None):

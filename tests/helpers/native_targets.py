@@ -55,8 +55,8 @@ SIZES = {"K": 3, "none": 0}
 def make_target(backend, name, data=None):
     """Make a target, at the first call with these arguments."""
     if name == "every type":
-        return sa.Target(EVERY_TYPE, SIZES, backend=backend, show_progress=False)
-    return sa.Target(*bundled.find(name, data), backend=backend, show_progress=False)
+        return sa.Target(EVERY_TYPE, SIZES, backend=backend)
+    return sa.Target(*bundled.find(name, data), backend=backend)
 
 
 @pytest.fixture(params=NATIVE_BACKENDS)

@@ -22,7 +22,7 @@ generated quantities { real z = normal_rng(0, x + 0.5); }
 PIN = "parameters { real x; } model { target += normal_lpdf(0 | 0, 1e-12 - square(x)); }"
 # gad_mala moves at once with these: short runs have moves and rejections
 LIVELY = {"initial_scale": 1.5, "learning_rate": 1e-3}
-SHORT = {"chains": 2, "iter_warmup": 30, "iter_sampling": 40, "seed": 11, "show_progress": False}
+SHORT = {"chains": 2, "iter_warmup": 30, "iter_sampling": 40, "seed": 11}
 
 
 def draw(target, sampler="gad_mala", **changes):
@@ -42,7 +42,7 @@ def in_other_ways(target, sampler, folder, begun, **chosen):
     with ThreadPoolExecutor(2) as executor:
         yield sa.sample(target, sampler, executor=executor, **chosen)
     sa.sample(target, sampler, run=folder, **{**chosen, "iter_sampling": begun})
-    yield sa.resume(folder, iter_sampling=chosen["iter_sampling"], show_progress=False)
+    yield sa.resume(folder, iter_sampling=chosen["iter_sampling"])
 
 
 DRAWN = ("posterior", "sample_stats")

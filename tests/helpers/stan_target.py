@@ -10,6 +10,6 @@ def shared_target(program, data=None, **options):
 
     @pytest.fixture(scope="module")
     def target():
-        return sa.Target(program, data, **{"show_progress": False, **options})
+        return sa.Target(program, data, **options)
 
     return target

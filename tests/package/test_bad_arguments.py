@@ -21,7 +21,6 @@ from tests.helpers.short_runs import NORMAL
 
 HUGE = 10**400
 ARRAY = np.array([1, 2])  # neither true nor false, nor a name, nor a number
-QUIET = {"show_progress": False}
 # wrong values by what an annotation names, and of arguments that take many kinds of things
 KINDS = {
     int: [1.5, HUGE, "many"], float: ["much", np.nan], bool: [ARRAY, "no"], str: [ARRAY],
@@ -39,7 +38,7 @@ CALLS = {
     sa.sample: lambda known, fits, wrong: sa.sample(known, **wrong),
     sa.stan_nuts: lambda known, fits, wrong: sa.stan_nuts(known, **{"backend": "stanli", **wrong}),
     sa.approximate: lambda known, fits, wrong: sa.approximate(known, **wrong),
-    sa.optimize: lambda known, fits, wrong: sa.optimize(known, **{**QUIET, **wrong}),
+    sa.optimize: lambda known, fits, wrong: sa.optimize(known, **wrong),
     sa.advise: lambda known, fits, wrong: sa.advise(known, **wrong),
     sa.Target: lambda known, fits, wrong: target(**wrong),
     sa.compare: lambda known, fits, wrong: sa.compare(fits, **wrong),
@@ -48,7 +47,7 @@ CALLS = {
 
 
 def target(**options):
-    return sa.Target(NORMAL, **{**QUIET, **options})
+    return sa.Target(NORMAL, **options)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +101,7 @@ def test_a_pipe_that_nobody_writes_into_is_not_waited_for(known, tmp_path):
     pipe = tmp_path / "pipe.stan"
     os.mkfifo(pipe)
     for call in (
-        lambda: sa.Target(pipe, show_progress=False),
+        lambda: sa.Target(pipe),
         lambda: target(data=pipe),
         lambda: target(labels=pipe),
         lambda: sa.stan_nuts(known, backend="stanli", inits=pipe),
@@ -117,7 +116,7 @@ def test_what_a_shell_puts_in_the_place_of_a_file_is_read():
     os.close(writing)
     program = "data { int n; } parameters { vector[n] x; } model { x ~ normal(0, 1); }"
     try:
-        assert sa.Target(program, f"/dev/fd/{reading}", show_progress=False).dim == 2
+        assert sa.Target(program, f"/dev/fd/{reading}").dim == 2
     finally:
         os.close(reading)
 
@@ -134,4 +133,4 @@ def test_numbers_beyond_the_largest(known):
 
 def test_a_fit_is_no_data(fits):
     program = "data { real posterior; } parameters { real x; } model { x ~ normal(posterior, 1); }"
-    refused("posterior", lambda: sa.Target(program, fits["one"], show_progress=False))
+    refused("posterior", lambda: sa.Target(program, fits["one"]))

@@ -89,9 +89,9 @@ def test_every_bit_comes_back(tmp_path):
 def test_the_verdict_comes_back(tmp_path):
     """The default sampler tunes to a target of its own, here far above that of `target_accept`."""
     program = "parameters { vector[2] x; } model { x ~ normal([1, -300], [0.1, 200]); }"
-    target = sa.Target(program, backend="stanli", show_progress=False)
+    target = sa.Target(program)
     tuned = {"trajectory": "nuts", "adapt_delta": 0.98}
-    fit = sa.sample(target, "whitened_hmc", seed=1, show_progress=False, **tuned)
+    fit = sa.sample(target, "whitened_hmc", seed=1, **tuned)
     whole = sa.load(sa.save(fit, tmp_path, format="cmdstan"))
     assert (fit.attrs["verdict"], whole.attrs["verdict"]) == ("fine", "fine")
     for name in ("acceptance_target", "acceptance_range", "verdict_codes"):

@@ -21,11 +21,11 @@ model { x ~ normal(m, 1); y ~ normal(0, exp(x)); }
 """
 SAMPLERS = ("auto", "nuts", "gad_mala", "parallel_tempering", "rwm")
 pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
-target = shared_target(PROGRAM, {"m": 1.0}, backend="stanli")
+target = shared_target(PROGRAM, {"m": 1.0})
 
 
 def draw(target, seed, sampler="rwm", chains=1, **options):
-    length = {"iter_warmup": 100, "iter_sampling": 50, "show_progress": False}
+    length = {"iter_warmup": 100, "iter_sampling": 50}
     return sa.sample(target, sampler, seed=seed, chains=chains, **{**length, **options})
 
 

@@ -29,11 +29,11 @@ DATA = {
     "y": np.random.default_rng(1).normal(GROUP, 1.0),
 }  # fmt: skip
 SCHOOLS = {"dims": {"theta": ["school"]}, "coords": {"school": ["A", "B", "C"]}}
-RUN = {"chains": 2, "iter_sampling": 60, "iter_warmup": 60, "seed": 1, "show_progress": False}
+RUN = {"chains": 2, "iter_sampling": 60, "iter_warmup": 60, "seed": 1}
 
 
 def fitted(draw=sa.sample, labels=None, **options):
-    target = sa.Target(PROGRAM, DATA, labels=labels, show_progress=False, backend="stanli")
+    target = sa.Target(PROGRAM, DATA, labels=labels)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return draw(target, **RUN, **options)
@@ -102,7 +102,7 @@ def test_labels_from_a_file(tmp_path):
 
 
 def test_data_of_one_fit_are_not_those_of_another():
-    target = sa.Target(PROGRAM, DATA, show_progress=False, backend="stanli")
+    target = sa.Target(PROGRAM, DATA)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         one, other = (sa.sample(target, **RUN) for _ in range(2))
@@ -178,20 +178,14 @@ def test_dims_and_coords_as_arviz_takes_them(tmp_path):
     path = tmp_path / "dims.json"
     path.write_text(json.dumps({"theta": ["school"]}))
     for dims in (path, str(path), {"theta": ["school"]}):
-        target = sa.Target(
-            PROGRAM, DATA, dims=dims, coords=SCHOOLS["coords"], show_progress=False,
-            backend="stanli",
-        )  # fmt: skip
+        target = sa.Target(PROGRAM, DATA, dims=dims, coords=SCHOOLS["coords"])
         assert target.labels.dims == SCHOOLS["dims"]
         assert target.labels.coords == SCHOOLS["coords"]
         assert target.labels.posterior_predictive["y"] == "y_rep"
     path.write_text(json.dumps(SCHOOLS))
-    target = sa.Target(PROGRAM, DATA, dims=path, show_progress=False, backend="stanli")
+    target = sa.Target(PROGRAM, DATA, dims=path)
     assert target.labels.coords == SCHOOLS["coords"]
-    both = sa.Target(
-        PROGRAM, DATA, labels={"log_likelihood": {"y": "log_lik"}}, dims={"s": []},
-        show_progress=False, backend="stanli",
-    )  # fmt: skip
+    both = sa.Target(PROGRAM, DATA, labels={"log_likelihood": {"y": "log_lik"}}, dims={"s": []})
     assert both.labels.log_likelihood == {"y": "log_lik"}
     with raises("wrong_labels", "coords", "['A']"):
-        sa.Target(PROGRAM, DATA, coords=["A"], show_progress=False, backend="stanli")
+        sa.Target(PROGRAM, DATA, coords=["A"])

@@ -26,7 +26,7 @@ from stanadapt.results.rehearsal import rehearse
 from stanadapt.runs.result import SavedGroups, rehearse_result
 from tests.helpers.codes import raises
 
-QUIET = {"seed": 1, "chains": 2, "iter_warmup": 60, "iter_sampling": 60, "show_progress": False}
+RUN = {"seed": 1, "chains": 2, "iter_warmup": 60, "iter_sampling": 60}
 VECTOR = "data{int J;} parameters{vector[J] theta;} model{theta~normal(0,1);}"
 
 
@@ -132,17 +132,14 @@ def test_every_kind_of_label_survives_the_file_and_the_run_folder(labels, expect
 
 
 def target(coords, **options):
-    return sa.Target(
-        VECTOR, {"J": 3}, backend="stanli", dims={"theta": ["day"]}, coords={"day": coords},
-        show_progress=False, **options,
-    )  # fmt: skip
+    return sa.Target(VECTOR, {"J": 3}, dims={"theta": ["day"]}, coords={"day": coords}, **options)
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_run_folder_keeps_dates(tmp_path):
     days = pd.date_range("2020-01-01", periods=3)
-    fit = sa.sample(target(days), "rwm", **QUIET, run=tmp_path / "run")
-    for again in (fit, sa.load(tmp_path / "run"), sa.resume(tmp_path / "run", show_progress=False)):
+    fit = sa.sample(target(days), "rwm", **RUN, run=tmp_path / "run")
+    for again in (fit, sa.load(tmp_path / "run"), sa.resume(tmp_path / "run")):
         held = results.dataset(again, "posterior")["day"].values
         np.testing.assert_array_equal(held, days.values)
 
@@ -155,9 +152,9 @@ def broken():
 
 
 @pytest.mark.parametrize("draw", [
-    lambda broken: sa.sample(broken, "rwm", inits="missing.json", **QUIET),
-    lambda broken: sa.stan_nuts(broken, backend="stanli", inits="missing.json", **QUIET),
-    lambda broken: sa.approximate(broken, seed=1, inits="missing.json", show_progress=False),
+    lambda broken: sa.sample(broken, "rwm", inits="missing.json", **RUN),
+    lambda broken: sa.stan_nuts(broken, backend="stanli", inits="missing.json", **RUN),
+    lambda broken: sa.approximate(broken, seed=1, inits="missing.json"),
 ])  # fmt: skip
 def test_nothing_is_drawn_for_a_result_that_cannot_be_saved(draw, broken):
     """Not even the initial values are read."""
@@ -167,10 +164,10 @@ def test_nothing_is_drawn_for_a_result_that_cannot_be_saved(draw, broken):
 
 @pytest.mark.filterwarnings("ignore")
 def test_nothing_is_drawn_if_a_folder_has_such_a_result(tmp_path, broken):
-    sa.sample(target(["a", "b", "c"]), "rwm", **QUIET, run=tmp_path / "run")
+    sa.sample(target(["a", "b", "c"]), "rwm", **RUN, run=tmp_path / "run")
     (tmp_path / "run" / "chains.npz").unlink()  # it would be missed
     with raises("result_refused", "day"):
-        sa.resume(tmp_path / "run", broken, show_progress=False)
+        sa.resume(tmp_path / "run", broken)
 
 
 def test_two_statistics_of_one_name_are_refused():

@@ -37,7 +37,7 @@ generated quantities { vector[2] log_lik = [s, 2 * s]'; }
 def fit():
     return sa.sample(
         sa.Target(CODE), "gad_mala", chains=3, iter_warmup=20, iter_sampling=25, seed=2,
-        save_warmup=True, save="unconstrained", show_progress=False,
+        save_warmup=True, save="unconstrained",
     )  # fmt: skip
 
 
@@ -185,10 +185,8 @@ def test_a_variable_with_the_name_of_its_group_is_in_memory_too(tmp_path, form):
     parameters { vector[2] posterior; real sample_stats; }
     model { posterior ~ normal(0, 1); sample_stats ~ normal(5, 1); }
     """
-    target = sa.Target(program, backend="stanli", show_progress=False)
-    drawn = sa.sample(
-        target, "rwm", seed=1, chains=2, iter_warmup=50, iter_sampling=20, show_progress=False
-    )
+    target = sa.Target(program)
+    drawn = sa.sample(target, "rwm", seed=1, chains=2, iter_warmup=50, iter_sampling=20)
     path = Path(sa.save(drawn, tmp_path / "fit", format=form))
     again = sa.load(path)
     shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -26,7 +26,7 @@ generated quantities {
 """
 INTEGERS = ("y_rep", "table", "last")
 DATA = {"N": 3, "y": [1.0, 0.1, 2.0]}
-RUN = {"seed": 1, "chains": 2, "iter_warmup": 60, "iter_sampling": 30, "show_progress": False}
+RUN = {"seed": 1, "chains": 2, "iter_warmup": 60, "iter_sampling": 30}
 
 
 def drawn(target, **options):
@@ -35,7 +35,7 @@ def drawn(target, **options):
         return sa.sample(target, "rwm", **RUN, **options)
 
 
-target = shared_target(CODE, DATA, backend="stanli")
+target = shared_target(CODE, DATA)
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_large_data_are_stored_as_arrays_alone():
     many = LARGEST_DATA // 4
     code = "data { int N; array[N] int x; } parameters { real a; } model { a ~ std_normal(); }"
     data = {"N": many, "x": np.arange(many)}
-    fit = drawn(sa.Target(code, data, backend="stanli", show_progress=False))
+    fit = drawn(sa.Target(code, data))
     assert "data" not in fit.attrs
     np.testing.assert_array_equal(results.dataset(fit, "constant_data")["x"], data["x"])
 

@@ -104,34 +104,34 @@ def test_the_check_costs_little():
 )
 def test_every_bundled_program_with_a_gradient_gets_the_default(name):
     for data in bundled.available()[name].data:
-        target = sa.Target(*bundled.find(name, data), backend="stanli", show_progress=False)
+        target = sa.Target(*bundled.find(name, data))
         for seed in range(5):
             assert choose_sampler(target, seed=seed).sampler == "whitened_hmc", (data, seed)
 
 
 def test_noise_and_jumps_get_a_sampler_without_gradients():
-    noisy = sa.Target(*bundled.find("glass"), noise=["u"], backend="stanli", show_progress=False)
+    noisy = sa.Target(*bundled.find("glass"), noise=["u"])
     with warns("sampler_chosen", "am"):
         assert choose_sampler(noisy).sampler == "am"
     code = "parameters { vector[2] x; } model { x ~ std_normal(); target += -9 * step(x[1]); }"
     with pytest.warns(UserWarning, match="checks of this program were omitted"):
-        stairs = sa.Target(code, backend="stanli", unsafe=True, show_progress=False)
+        stairs = sa.Target(code, unsafe=True)
     with warns("sampler_chosen", "am", "9"):
-        fit = sa.sample(stairs, chains=2, seed=1, iter_sampling=200, show_progress=False)
+        fit = sa.sample(stairs, chains=2, seed=1, iter_sampling=200)
     assert attribute(fit, "sampler") == "am"
     assert "jumps" in attribute(fit, "sampler_reason")
 
 
 def test_what_was_asked_for_is_taken():
-    target = sa.Target(*bundled.find("neal"), backend="stanli", show_progress=False)
+    target = sa.Target(*bundled.find("neal"))
     assert choose_sampler(target, "rwm") == ("rwm", "asked for")
     settings = sa.samplers.hamiltonian.nuts.Settings()
     assert choose_sampler(target, settings).sampler is settings
 
 
 def test_the_default_takes_settings_of_its_own():
-    target = sa.Target(*bundled.find("neal"), backend="stanli", show_progress=False)
-    run = {"chains": 2, "seed": 1, "iter_sampling": 100, "show_progress": False}
+    target = sa.Target(*bundled.find("neal"))
+    run = {"chains": 2, "seed": 1, "iter_sampling": 100}
     fit = sa.sample(target, target_accept=0.9, **run)
     assert attribute(fit, "sampler") == "whitened_hmc"
     assert attribute(fit, "sampler_reason") == "the density has a gradient"

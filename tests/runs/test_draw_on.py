@@ -34,7 +34,7 @@ MODES = """
 parameters { real x; }
 model { target += log_mix(0.5, normal_lpdf(x | -30, 1), normal_lpdf(x | 30, 1)); }
 """
-SHORT = {"chains": 2, "iter_warmup": 150, "seed": 3, "show_progress": False}
+SHORT = {"chains": 2, "iter_warmup": 150, "seed": 3}
 target = shared_target(PROGRAM)
 
 
@@ -111,7 +111,7 @@ class TestUntilEss:
             run.finish()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            assert_same(sa.resume(tmp_path / "run", show_progress=False), until_300)
+            assert_same(sa.resume(tmp_path / "run"), until_300)
 
     def test_an_earlier_length_is_kept_when_resumed_with_iterations(self, target, tmp_path):
         """Who says how many wants no others."""
@@ -120,14 +120,13 @@ class TestUntilEss:
         asked = int(first.attrs["iter_sampling"]) + 10
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            fit = sa.resume(run, iter_sampling=asked, show_progress=False)
+            fit = sa.resume(run, iter_sampling=asked)
         assert fit.attrs["iter_sampling"] == asked
 
     def test_thinned_and_doubled_recordings_grow_too(self, target):
         fit = draw(
-            target, iter_sampling=200, until_ess=300, thin=3, save="unconstrained",
-            save_warmup=True,
-        )  # fmt: skip
+            target, iter_sampling=200, until_ess=300, thin=3, save="unconstrained", save_warmup=True
+        )
         draws = results.dataset(fit, "posterior").sizes["draw"]
         assert draws == -(-int(fit.attrs["iter_sampling"]) // 3)
         position = results.dataset(fit, "unconstrained_posterior")["position"].values
@@ -198,7 +197,7 @@ class TestWithoutALength:
         assert self.draw(target, *asked, seed=1).attrs["iter_sampling"] == 150
 
     def test_not_where_it_is_hopeless(self):
-        target = sa.Target(MODES, show_progress=False)
+        target = sa.Target(MODES)
         inits = [{"x": x} for x in (-30.0, 30.0, -30.0, 30.0)]
         fit = self.draw(target, "auto", inits=inits)
         assert fit.attrs["verdict"] == "do not use"
@@ -303,7 +302,7 @@ def test_whether_a_size_is_out_of_reach(missing, stops):
 
 def test_a_size_that_cannot_be_reached_ends_the_run():
     """Two chains stay in two modes."""
-    target = sa.Target(MODES, backend="stanli", show_progress=False)
+    target = sa.Target(MODES)
     asked = {"iter_sampling": 20, "until_ess": 300, "inits": [{"x": -30.0}, {"x": 30.0}]}
     fit = draw(target, **asked, max_minutes=3, standardize=False)
     assert "out_of_reach" in fit.attrs["note_codes"]
@@ -346,7 +345,7 @@ class TestNoDrawIsLost:
         self.assert_first_200(target, fit)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            assert smallest(sa.resume(tmp_path / "run", show_progress=False)) >= 300
+            assert smallest(sa.resume(tmp_path / "run")) >= 300
 
     @pytest.mark.parametrize("place", ["shortfall", "say"])
     def test_ctrl_c_between_two_lengths(self, target, asked, monkeypatch, place):

@@ -20,7 +20,7 @@ transformed parameters { real weight = x[1]; matrix[2, 2] m = x * x'; }
 model { x ~ normal(0, 1); }
 generated quantities { real temperature = 1; }
 """
-QUIET = {"seed": 1, "chains": 2, "iter_warmup": 30, "iter_sampling": 30, "show_progress": False}
+RUN = {"seed": 1, "chains": 2, "iter_warmup": 30, "iter_sampling": 30}
 DRAWS = {"x": np.zeros((2, 5))}
 
 
@@ -30,15 +30,15 @@ def reported(after_run, taken=("posterior",)):
 
 def test_a_quantity_that_is_excluded_collides_too():
     """The group of pseudo-samples has it all the same, and its weights would be lost."""
-    target = sa.Target(EXCLUDED, backend="stanli", exclude="weight", show_progress=False)
+    target = sa.Target(EXCLUDED, exclude="weight")
     extended = Extended(target, reference_distribution=ReferenceDistribution([0.0, 0.0], 2.0))
     with raises("reserved_variable", "weight"):
-        sa.sample(extended, "rwm", save="pseudo", **QUIET)
+        sa.sample(extended, "rwm", save="pseudo", **RUN)
 
 
 def test_generated_quantities_do_not_collide_with_a_group_without_them():
     code = EXCLUDED.replace("weight", "other")
-    target = sa.Target(code, backend="stanli", show_progress=False)
+    target = sa.Target(code)
     rehearsed = empty_group(target)
     made = pseudo_group(target, np.zeros((1, 1, 3, 2)), np.ones((1, 1, 3)), np.ones((1, 1, 3)))
     assert {n: x.shape[3:] for n, x in made.items()} == {
@@ -51,11 +51,10 @@ def test_a_group_of_pseudo_samples_is_rehearsed(monkeypatch):
     monkeypatch.setattr(
         "stanadapt.runs.result.empty_group", lambda target: {"chain": np.zeros((1, 1, 1))}
     )
-    target = sa.Target("parameters{real x;} model{x~normal(0,1);}", backend="stanli",
-                       show_progress=False)  # fmt: skip
+    target = sa.Target("parameters{real x;} model{x~normal(0,1);}")
     extended = Extended(target, reference_distribution=ReferenceDistribution([0.0], 2.0))
     with raises("result_refused"):
-        setup_of(extended, "rwm", save="pseudo", **QUIET)
+        setup_of(extended, "rwm", save="pseudo", **RUN)
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("by zero"), KeyboardInterrupt()])
@@ -131,9 +130,8 @@ def test_a_report_without_fault_is_unchanged():
 @pytest.mark.filterwarnings(r"ignore:.*\[report_left_out\]")
 @pytest.mark.parametrize("returned", [None, {"of a": "user"}, Findings(attributes=None)])
 def test_the_run_is_kept(tmp_path, returned):
-    target = sa.Target("parameters{real x;} model{x~normal(0,1);}", backend="stanli",
-                       show_progress=False)  # fmt: skip
-    setup = setup_of(target, "rwm", standardize=False, **QUIET)
+    target = sa.Target("parameters{real x;} model{x~normal(0,1);}")
+    setup = setup_of(target, "rwm", standardize=False, **RUN)
     sampler = setup.design.sampler._replace(after_run=lambda view: returned)
     fit = Run.begin(setup._replace(design=setup.design._replace(sampler=sampler))).finish()
     fit = sa.load(sa.save(fit, tmp_path / "a.nc"))

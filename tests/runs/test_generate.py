@@ -24,8 +24,7 @@ NEW = {"N": 2, "x": [10.0, -4.0], "y": [0.0, 0.0]}
 OTHER = CODE.partition("generated quantities")[0] + (
     "generated quantities { real product = w[2][1] * p[3]; array[2] real pair = {b, s}; }"
 )
-RUN = {"chains": 2, "seed": 3, "iter_warmup": 200, "iter_sampling": 300, "show_progress": False}
-QUIET = {"show_progress": False}
+RUN = {"chains": 2, "seed": 3, "iter_warmup": 200, "iter_sampling": 300}
 
 
 def drawn(target, **options):
@@ -34,7 +33,7 @@ def drawn(target, **options):
         return sa.sample(target, "rwm", **RUN, **options)
 
 
-target = shared_target(CODE.replace("to_array_1d(w[1])", "w[1]"), DATA, backend="stanli")
+target = shared_target(CODE.replace("to_array_1d(w[1])", "w[1]"), DATA)
 
 
 @pytest.fixture
@@ -52,7 +51,7 @@ def posterior(fit, name):
 
 def test_new_data_in_the_order_of_the_draws(fit, target):
     new = target.with_data(NEW)
-    sa.generate(fit, new, **QUIET)
+    sa.generate(fit, new)
     found = predicted(fit)
     expected = posterior(fit, "b")[..., None] * [10.0, -4.0]
     np.testing.assert_allclose(found["mu"].values, expected, rtol=1e-12)
@@ -68,17 +67,17 @@ def test_new_data_in_the_order_of_the_draws(fit, target):
 
 
 def test_a_file_is_enough_and_the_same_seed_gives_the_same_bits(fit, target, tmp_path):
-    sa.generate(fit, target.with_data(NEW), seed=5, threads=1, **QUIET)
+    sa.generate(fit, target.with_data(NEW), seed=5, threads=1)
     loaded = sa.load(sa.save(drawn(target), tmp_path / "fit.nc"))
-    loaded = sa.load(sa.save(sa.generate(loaded, data=NEW, seed=5, **QUIET), tmp_path / "p.nc"))
+    loaded = sa.load(sa.save(sa.generate(loaded, data=NEW, seed=5), tmp_path / "p.nc"))
     # the program of the file runs on the backend of this machine
     np.testing.assert_allclose(predicted(loaded)["mu"], predicted(fit)["mu"], rtol=1e-12)
-    sa.generate(fit, target.with_data(NEW), seed=6, **QUIET)
+    sa.generate(fit, target.with_data(NEW), seed=6)
     other = predicted(fit)["y_rep"].values
-    sa.generate(fit, target.with_data(NEW), seed=5, threads=2, **QUIET)
+    sa.generate(fit, target.with_data(NEW), seed=5, threads=2)
     again = predicted(fit)["y_rep"].values
     assert not np.any(other == again)
-    sa.generate(fit, target.with_data(NEW), seed=5, threads=1, **QUIET)
+    sa.generate(fit, target.with_data(NEW), seed=5, threads=1)
     np.testing.assert_array_equal(predicted(fit)["y_rep"], again)
 
 
@@ -97,9 +96,9 @@ def test_other_generated_quantities_from_csv_files_of_cmdstan(fit, tmp_path):
         warnings.simplefilter("ignore")
         loaded = sa.load(folder)
     with raises("program_not_stored"):
-        sa.generate(loaded, **QUIET)
+        sa.generate(loaded)
     code = OTHER.replace("to_array_1d(w[1])", "w[1]")
-    sa.generate(loaded, sa.Target(code, DATA, backend="stanli", **QUIET), **QUIET)
+    sa.generate(loaded, sa.Target(code, DATA))
     w, p = posterior(fit, "w"), posterior(fit, "p")
     np.testing.assert_allclose(
         predicted(loaded)["product"], w[..., 1, 0] * p[..., 2], rtol=1e-4, atol=1e-5
@@ -114,36 +113,36 @@ def test_other_generated_quantities_from_csv_files_of_cmdstan(fit, tmp_path):
 def test_a_fit_of_another_program_is_refused(fit, target, old, new):
     code = target.program.code
     assert code.count(old) == 1
-    other = sa.Target(code.replace(old, new), DATA, backend="stanli", **QUIET)
+    other = sa.Target(code.replace(old, new), DATA)
     with raises("fit_of_another_target", "block"):
-        sa.generate(fit, other, **QUIET)
+        sa.generate(fit, other)
 
 
 def test_data_that_change_the_sizes_of_parameters_are_refused():
     code = "data { int K; } parameters { vector[K] t; } model { t ~ normal(0, 1); }"
     code += "generated quantities { real u = sum(t); }"
-    target = sa.Target(code, {"K": 2}, backend="stanli", **QUIET)
+    target = sa.Target(code, {"K": 2})
     fit = drawn(target)
     for size, error in ((1, "parameter_sizes"), (3, "missing_parameter")):
         with raises(error, "t["):
-            sa.generate(fit, target, data={"K": size}, **QUIET)
-    bare = sa.Target(code.partition("generated")[0], {"K": 2}, backend="stanli", **QUIET)
+            sa.generate(fit, target, data={"K": size})
+    bare = sa.Target(code.partition("generated")[0], {"K": 2})
     with raises("nothing_to_generate"):
-        sa.generate(fit, bare, **QUIET)
+        sa.generate(fit, bare)
 
 
 def test_predictions_that_ended_early_continue_to_the_same_bits(fit, target):
     new = target.with_data(NEW)
-    whole = predicted(sa.generate(fit, new, seed=1, **QUIET)).copy(deep=True)
-    sa.generate(fit, new, seed=2, **QUIET)
+    whole = predicted(sa.generate(fit, new, seed=1)).copy(deep=True)
+    sa.generate(fit, new, seed=2)
     parts = []
     for _ in range(3):
         with warns("predictions_incomplete"):
-            sa.generate(fit, new, seed=1, max_minutes=1e-9, **QUIET)
+            sa.generate(fit, new, seed=1, max_minutes=1e-9)
         assert "predictions_incomplete" in fit.attrs["note_codes"]
         parts.append(predicted(fit).sizes["draw"])
     assert 0 < parts[0] < parts[1] < parts[2] < RUN["iter_sampling"]
-    sa.generate(fit, new, seed=1, **QUIET)
+    sa.generate(fit, new, seed=1)
     for name in whole.data_vars:
         np.testing.assert_array_equal(predicted(fit)[name], whole[name])
 
@@ -151,18 +150,18 @@ def test_predictions_that_ended_early_continue_to_the_same_bits(fit, target):
 def test_quantities_that_throw_are_reported(fit, target):
     code = target.program.code.replace("normal_rng(mu[n], s)", "normal_rng(mu[n], -b)")
     with warns("failed_quantities", "positive"):
-        sa.generate(fit, sa.Target(code, DATA, backend="stanli", **QUIET), **QUIET)
+        sa.generate(fit, sa.Target(code, DATA))
     assert np.isnan(predicted(fit)["sign"].values).any()
 
 
 def test_wrong_arguments_and_draws_say_what_is_wrong(fit):
     for given in ({"threads": 0}, {"max_minutes": np.nan}):
         with raises("out_of_range", *given):
-            sa.generate(fit, **given, **QUIET)
+            sa.generate(fit, **given)
     with raises("data_not_finite", "x[2]"):
-        sa.generate(fit, data={"N": 2, "x": [10.0, np.nan], "y": [0, 0]}, **QUIET)
+        sa.generate(fit, data={"N": 2, "x": [10.0, np.nan], "y": [0, 0]})
     with raises("nothing_to_generate", "data"):
-        sa.generate(fit, data={"N": 0, "x": [], "y": []}, **QUIET)
+        sa.generate(fit, data={"N": 0, "x": [], "y": []})
     results.dataset(fit, "posterior")["b"].values[1, 7] = np.nan
     with raises("invalid_position", "1 of 600", "draw 8 of chain 2"):
-        sa.generate(fit, **QUIET)
+        sa.generate(fit)

@@ -12,7 +12,6 @@ from tests.helpers.known_moments import surprise_of_share
 from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.short_runs import values
 
-SILENT = {"show_progress": False}
 pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 # 3e-4 to 5e-4 and 1e6 upward: no step or bound may be in a parameter's own units
 TWO_UNITS = """
@@ -38,12 +37,8 @@ model { mu ~ normal(50, 20); tau ~ uniform(0, 15); theta ~ normal(mu, tau); }
 """
 
 
-def target(program):
-    return sa.Target(program, backend="stanli", **SILENT)
-
-
 def edges(program, draws):
-    return {(e.name, e.side): e.value for e in find_edges(target(program), draws)}
+    return {(e.name, e.side): e.value for e in find_edges(sa.Target(program), draws)}
 
 
 def test_edges_are_found_in_any_unit():
@@ -81,8 +76,8 @@ def test_the_end_of_a_neck_is_no_edge():
 @pytest.mark.parametrize("sampler", slow_except(["whitened_hmc"], ["whitened_hmc", "nuts"]))
 def test_a_right_fit_with_edges_is_fine(sampler):
     # trajectories mix slowly between edges, and NUTS needs twice the draws
-    plan = {"iter_sampling": 10_000 if sampler == "nuts" else 5000, "adapt_delta": 0.95, **SILENT}
-    fit = sa.sample(target(BOX), sampler, seed=1, **plan)
+    plan = {"iter_sampling": 10_000 if sampler == "nuts" else 5000, "adapt_delta": 0.95}
+    fit = sa.sample(sa.Target(BOX), sampler, seed=1, **plan)
     assert fit.attrs["verdict"] == "fine"
     assert "hard_edges" in codes_of(verdict(fit).reasons)
     assert {note.code for note in results.notes(fit)} == set()  # not improper, nothing else failed
@@ -106,9 +101,9 @@ def test_divergences_in_a_neck_are_not_excused_by_an_edge_elsewhere():
     model { theta ~ normal(0, 1); target += uniform_lpdf(theta | -3.5, 50);
             v ~ normal(20, 6); x ~ normal(0, exp((v - 20) / 2)); }
     """
-    posterior, at_edges, all_of_them = target(program), 0.0, 0
+    posterior, at_edges, all_of_them = sa.Target(program), 0.0, 0
     for seed in (1, 2, 3, 4):
-        fit = sa.sample(posterior, "nuts", seed=seed, iter_sampling=2000, **SILENT)
+        fit = sa.sample(posterior, "nuts", seed=seed, iter_sampling=2000)
         reasons = verdict(fit).reasons
         assert "divergences" in codes_of(reasons)
         assert fit.attrs["verdict"] != "fine"
@@ -122,7 +117,7 @@ def test_divergences_in_a_neck_are_not_excused_by_an_edge_elsewhere():
 
 
 def test_a_coordinate_without_edges_costs_two_evaluations():
-    normal, points = target("parameters { vector[50] x; } model { x ~ normal(0, 1); }"), []
+    normal, points = sa.Target("parameters { vector[50] x; } model { x ~ normal(0, 1); }"), []
     value = normal.value
     normal.value = lambda at: points.append(0) or value(at)
     assert find_edges(normal, np.random.default_rng(1).normal(size=(400, 50))) == []
@@ -134,7 +129,7 @@ def test_edges_are_not_sought_without_divergences(monkeypatch):
         raise AssertionError("edges were sought")
 
     monkeypatch.setattr("stanadapt.runs.failures.find_edges", unexpected)
-    fit = sa.sample(target(DECLARED), seed=1, trajectory="nuts", adapt_delta=0.99, **SILENT)
+    fit = sa.sample(sa.Target(DECLARED), seed=1, trajectory="nuts", adapt_delta=0.99)
     assert fit["sample_stats"]["diverging"].values.sum() == 0
     assert fit.attrs["verdict"] == "fine"
     assert "hard_edges" not in fit.attrs

@@ -26,20 +26,16 @@ model { y ~ poisson_log(a + b * x); }
 """
 
 
-def bound(code, data):
-    return sa.Target(code, data, backend="stanli", show_progress=False)
-
-
 def test_the_check_of_the_gradient_of_counts_with_a_steep_rate():
     x = np.linspace(0, 5000, 50)
-    bound(COUNTS, {"N": 50, "x": x, "y": [3] * 50})
+    sa.Target(COUNTS, {"N": 50, "x": x, "y": [3] * 50})
 
 
 @pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 @pytest.mark.parametrize("sampler", ["whitened_hmc", "am"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_run(name, sampler):
-    target = bound(*PROGRAMS[name])
+    target = sa.Target(*PROGRAMS[name])
     if (name, sampler) == ("almost the largest", "whitened_hmc"):
         with raises("no_draws"):  # the density overflows next to its mode
             draw(target, sampler, iter_warmup=200, iter_sampling=100)
@@ -51,7 +47,7 @@ def test_a_run(name, sampler):
 
 @pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 def test_pathfinder():
-    draw(bound(*PROGRAMS["linear"]), "am", inits="pathfinder")
+    draw(sa.Target(*PROGRAMS["linear"]), "am", inits="pathfinder")
 
 
 def test_a_wrong_gradient_of_a_huge_density_is_refused(monkeypatch):
@@ -63,13 +59,13 @@ def test_a_wrong_gradient_of_a_huge_density_is_refused(monkeypatch):
 
     monkeypatch.setattr(stanli, "evaluate", wrong)
     with raises("gradient_mismatch"):
-        bound(*PROGRAMS["quadratic"])
+        sa.Target(*PROGRAMS["quadratic"])
 
 
 def test_a_density_whose_rounding_hides_the_gradient_is_not_checked():
     """At 1e17, steps of 1e-4 change a log density by less than its last digit."""
     with warns("nothing_compared"):
-        bound(SCALED + "s - 0.5 * dot_self(a); }", {"s": 1e17})
+        sa.Target(SCALED + "s - 0.5 * dot_self(a); }", {"s": 1e17})
 
 
 @pytest.mark.parametrize(("factor", "where"), [(1.0, None), (1.01, 1)])

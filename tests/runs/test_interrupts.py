@@ -30,11 +30,8 @@ model { m ~ normal(3, 1); s ~ lognormal(0, 0.5); y ~ normal(m, s); }
 generated quantities { vector[2] z; for (i in 1:2) z[i] = normal_rng(m, s); }
 """
 DATA, NOTHING = {"N": 3, "y": [2.0, 3.5, 4.0]}, {"N": 0, "y": []}
-SHORT = {
-    "chains": 2, "seed": 3, "iter_warmup": 60, "iter_sampling": 50, "standardize": False,
-    "show_progress": False,
-}  # fmt: skip
-target = shared_target(PROGRAM, DATA, backend="stanli")
+SHORT = {"chains": 2, "seed": 3, "iter_warmup": 60, "iter_sampling": 50, "standardize": False}
+target = shared_target(PROGRAM, DATA)
 
 
 def press(*arguments, **options):
@@ -127,7 +124,7 @@ def test_a_signal_that_waited_ends_the_run_before_it_is_longer(target):
 def test_a_resumed_run_keeps_its_draws(target, monkeypatch, tmp_path):
     sa.sample(target, "rwm", **SHORT, run=tmp_path / "run")
     with pressing(monkeypatch, run.Run, "_record_end"):
-        fit = sa.resume(tmp_path / "run", iter_sampling=80, show_progress=False)
+        fit = sa.resume(tmp_path / "run", iter_sampling=80)
     assert results.dataset(fit, "posterior").sizes["draw"] == 80
 
 
@@ -237,7 +234,7 @@ def test_the_time_limit_ends_the_climbs_to_starting_points(target, slow_climbs):
 @pytest.mark.thorough
 @pytest.mark.parametrize(("function", "options"), [
     (sa.sample, {"sampler": "rwm", **SHORT, "inits": "pathfinder"}),
-    (sa.approximate, {"seed": 1, "show_progress": False}),
+    (sa.approximate, {"seed": 1}),
 ], ids=["sample", "approximate"])  # fmt: skip
 def test_ctrl_c_ends_climbs(target, slow_climbs, function, options):
     once = iter([_thread.interrupt_main])
@@ -344,7 +341,7 @@ def test_ctrl_c_ends_the_predictions_of_the_prior(predicted, at, rows):
 def test_ctrl_c_while_the_prior_is_bound_keeps_the_fit(target, monkeypatch):
     fit = sa.sample(target, "rwm", **SHORT)
     with pressing(monkeypatch, type(target), "with_prior_data"):
-        kept = sa.add_prior(fit, target, NOTHING, show_progress=False)
+        kept = sa.add_prior(fit, target, NOTHING)
     assert kept is fit
     assert "prior" not in results.group_names(fit)
     assert "prior_not_drawn" in results.from_json(fit, "note_codes", [])

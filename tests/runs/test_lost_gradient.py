@@ -35,7 +35,7 @@ class CutOff(sa.Target):
 
     def __init__(self, edge):
         self.edge = np.array([edge])
-        super().__init__(PROGRAM, backend="stanli", show_progress=False)
+        super().__init__(PROGRAM, backend="stanli")
 
     def density(self, chain=0):
         return make_density(_value.address, _gradient.address, self.edge.ctypes.data, DIM)
@@ -49,7 +49,7 @@ class CutOff(sa.Target):
 def test_draws_that_lack_a_region_are_suspect(sampler):
     lengths = {"iter_warmup": 1000, "iter_sampling": 1000, "chains": 2, "seed": 1}
     with warns("failed_evaluations", "or its gradient was not finite", "lack that region"):
-        fit = sa.sample(CutOff(1.0), sampler, show_progress=False, **lengths)
+        fit = sa.sample(CutOff(1.0), sampler, **lengths)
     assert fit.posterior["x"].values[..., 0].max() < 1.0
     assert verdict(fit).verdict == "suspect"
     assert "no_gradient" in codes_of(verdict(fit).reasons)
@@ -59,8 +59,6 @@ def test_far_out_it_is_of_no_consequence():
     """Steps that are far too long end where no draw would be."""
     lengths = {"iter_warmup": 0, "iter_sampling": 400, "chains": 2, "seed": 1}
     with warns("failed_evaluations", "had no finite density and"):
-        fit = sa.sample(
-            CutOff(7.0), "hmc", step_size=40.0, standardize=False, show_progress=False, **lengths
-        )
+        fit = sa.sample(CutOff(7.0), "hmc", step_size=40.0, standardize=False, **lengths)
     assert fit.attrs["n_failed"] > 0
     assert "no_gradient" not in codes_of(verdict(fit).reasons)

@@ -17,7 +17,7 @@ from tests.helpers.stan_target import shared_target
 from tests.helpers.targets import Awkward
 
 SIX = "parameters { vector[6] x; } model { x ~ std_normal(); }"
-RUN = {"chains": 2, "iter_warmup": 20, "iter_sampling": 50, "seed": 1, "show_progress": False}
+RUN = {"chains": 2, "iter_warmup": 20, "iter_sampling": 50, "seed": 1}
 target = shared_target(SIX)
 
 

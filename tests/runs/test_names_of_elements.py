@@ -19,12 +19,8 @@ model { log_scale ~ normal(0, 1.5); x ~ normal(0, exp(log_scale[2])); }
 DOTTED = re.compile(r"\b(?:eta|m|x|log_scale)\.\d")
 
 
-def target(code):
-    return sa.Target(code, backend="stanli", show_progress=False)
-
-
 def test_coordinates_have_the_names_of_elements():
-    names = target("parameters { real a; vector[2] b; array[2] matrix[1, 2] c; } model { }")
+    names = sa.Target("parameters { real a; vector[2] b; array[2] matrix[1, 2] c; } model { }")
     expected = {"a", "b[1]", "b[2]"} | {f"c[{i},1,{k}]" for i in (1, 2) for k in (1, 2)}
     assert set(names.coordinate_names) == expected
 
@@ -34,8 +30,7 @@ def flat():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fit = sa.sample(
-            target(FLAT), "whitened_hmc", seed=1, chains=2, iter_warmup=200, iter_sampling=50,
-            show_progress=False,
+            sa.Target(FLAT), "whitened_hmc", seed=1, chains=2, iter_warmup=200, iter_sampling=50,
         )  # fmt: skip
     return fit, [str(w.message) for w in caught]
 
@@ -50,11 +45,8 @@ def test_warnings_name_the_elements_without_a_prior(flat):
 
 
 def test_the_noncentered_form_of_a_vector_names_its_scale():
-    centered = target(FUNNEL)
-    fit = sa.sample(
-        centered, "whitened_hmc", seed=1, chains=2, iter_warmup=300, iter_sampling=300,
-        show_progress=False,
-    )  # fmt: skip
+    centered = sa.Target(FUNNEL)
+    fit = sa.sample(centered, "whitened_hmc", seed=1, chains=2, iter_warmup=300, iter_sampling=300)
     shape = measure_shape(centered, fit)
     text = "\n".join([*map(str, shape.messages), str(fit.attrs.get("straightening"))])
     assert "x[1..6] scale with log_scale[2]" in text

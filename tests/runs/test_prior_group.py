@@ -33,9 +33,7 @@ X = np.array([1.0, -2.0, 10.0])
 DATA = {"N": 3, "x": X, "y": [30.0, -61.0, 299.0]}
 NOTHING = {"N": 0, "x": [], "y": []}
 LABELS = {"dims": {"mu": ["unit"], "y_rep": ["unit"]}, "coords": {"unit": ["p", "q", "r"]}}
-RUN = {
-    "chains": 2, "seed": 3, "iter_warmup": 60, "iter_sampling": 40, "show_progress": False,
-}  # fmt: skip
+RUN = {"chains": 2, "seed": 3, "iter_warmup": 60, "iter_sampling": 40}
 target = shared_target(CODE, DATA, **LABELS)
 
 
@@ -43,7 +41,7 @@ def drawn(target, sampler="nuts", **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit = sa.sample(target, sampler, **RUN, **options)
-        return sa.add_prior(fit, target, NOTHING, show_progress=False)
+        return sa.add_prior(fit, target, NOTHING)
 
 
 @pytest.fixture(scope="module")
@@ -106,16 +104,16 @@ def test_a_resumed_run_keeps_the_prior_at_its_hot_end(target, tmp_path):
     options = RUN | {"prior_data": NOTHING}
     whole = sa.sample(target, "parallel_tempering", **options)
     sa.sample(target, "parallel_tempering", **options | {"iter_sampling": 20}, run=tmp_path / "run")
-    resumed = resume(tmp_path / "run", iter_sampling=40, show_progress=False)
+    resumed = resume(tmp_path / "run", iter_sampling=40)
     assert_same_draws(whole, resumed, ["posterior"])
 
 
 def test_draws_of_the_posterior_survive_a_prior_that_cannot_be_drawn(target):
     fit, target = sa.sample(target, "nuts", **RUN), copy.copy(target)
     nowhere = "parameters { real a; } model { target += negative_infinity(); }"
-    target.with_prior_data = lambda data: sa.Target(nowhere, backend="stanli", unsafe=True)
+    target.with_prior_data = lambda data: sa.Target(nowhere, unsafe=True)
     with warns("prior_not_drawn", "initialization failed"):
-        sa.add_prior(fit, target, NOTHING, show_progress=False)
+        sa.add_prior(fit, target, NOTHING)
     assert results.dataset(fit, "posterior").sizes["draw"] == 40
     assert "prior" not in results.group_names(fit)
     assert not {"prior_data_hash", "prior_verdict"} & set(fit.attrs)
@@ -135,10 +133,10 @@ def test_transformed_parameters_may_throw_at_draws_of_the_prior(quantities):
     model { a ~ normal(0, 1); c ~ exponential(1); y ~ multi_normal_cholesky(rep_vector(a, N), L); }
     """
     code += "generated quantities { real z = normal_rng(a, 1); }" if quantities else ""
-    target = sa.Target(code, DATA | {"y": [0.5, -1.0, 0.3]}, backend="stanli", show_progress=False)
+    target = sa.Target(code, DATA | {"y": [0.5, -1.0, 0.3]})
     fit = sa.sample(target, "rwm", **RUN)
     with warns("failed_quantities", "Matrix m is not positive definite"):
-        sa.add_prior(fit, target, NOTHING, show_progress=False)
+        sa.add_prior(fit, target, NOTHING)
     drawn = results.dataset(fit, "prior")
     failed = drawn["c"].values >= 1.0
     assert f"{failed.sum()} of {failed.size} draws of the prior" in fit.attrs["notes"]
@@ -152,7 +150,7 @@ def test_transformed_parameters_may_throw_at_draws_of_the_prior(quantities):
 def test_limits_reach_the_prior(target):
     fit, seen = sa.sample(target, "nuts", **RUN), []
     with warns("prior_not_drawn", "the time limit"):
-        sa.add_prior(fit, target, NOTHING, max_minutes=1e-9, show_progress=False)
+        sa.add_prior(fit, target, NOTHING, max_minutes=1e-9)
     with warns("prior_not_drawn", "the progress function"):
         sa.add_prior(fit, target, NOTHING, show_progress=lambda state: seen.append(1) or True)
     assert seen == [1]
@@ -163,11 +161,11 @@ def test_limits_reach_the_prior(target):
 def test_an_improper_prior_is_reported():
     target = sa.Target(
         "data { int n; vector[n] y; } parameters { real m; } model { y ~ normal(m, 1); }",
-        {"n": 2, "y": [1.0, 2.0]}, show_progress=False,
+        {"n": 2, "y": [1.0, 2.0]},
     )  # fmt: skip
     fit = sa.sample(target, "nuts", **RUN)
     with warns("prior_not_drawn"):
-        sa.add_prior(fit, target, {"n": 0, "y": []}, show_progress=False)
+        sa.add_prior(fit, target, {"n": 0, "y": []})
 
 
 def test_arviz_plots_predictions_of_prior_and_posterior(fit):

@@ -85,7 +85,7 @@ def test_pooling_is_shared_out_among_chains(does, share):
 
 def test_it_is_kept_with_a_run(tmp_path):
     fit = draw(sa.Target(NORMAL), run=tmp_path / "run")
-    kept = sa.resume(tmp_path / "run", show_progress=False)
+    kept = sa.resume(tmp_path / "run")
     for phase in ("warmup", "sampling"):
         spent = np.asarray(results.attribute(kept, f"{phase}_processor_seconds"))
         assert np.all(spent > 0.0)

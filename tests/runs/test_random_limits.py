@@ -11,7 +11,7 @@ from tests.helpers.stan_target import shared_target
 SOAK_SECONDS = 600.0
 # of each way to end: length, time, the progress function, its error, Ctrl-C; and in a folder
 SEEDS = (2, 6, 7, 13, 19, 20, 22, 28, 188)
-target = shared_target(random_limits.PROGRAM, backend="stanli")
+target = shared_target(random_limits.PROGRAM)
 
 
 @pytest.mark.thorough

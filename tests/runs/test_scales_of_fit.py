@@ -25,14 +25,13 @@ model {
 }
 """
 DATA = {"width": 1.0, "shift": 0.0}
-QUIET = {"show_progress": False}
 # Cov(b) of these data: sd 1e-6 and sqrt(40^2 + 30^2) = 50, correlation 0.8
 SDS, CORRELATION = np.array([1e-6, 50.0, 0.3]), 0.8
 pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 
 
 def made(**changes):
-    return sa.Target(PROGRAM, {**DATA, **changes}, **QUIET)
+    return sa.Target(PROGRAM, {**DATA, **changes})
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +41,7 @@ def target():
 
 @pytest.fixture(scope="module")
 def earlier(target):
-    return sa.sample(target, seed=1, **QUIET)
+    return sa.sample(target, seed=1)
 
 
 def standardized_errors(fit):
@@ -75,7 +74,7 @@ def test_the_scales_are_those_of_the_posterior(target, earlier, gradient, diagon
 def test_every_sampler_begins_with_an_earlier_fit(target, earlier, name):
     fit = sa.sample(
         target, name, chains=2, iter_warmup=200, iter_sampling=400, seed=3, warm_start=earlier,
-        **FASTER.get(name, {}), **QUIET,
+        **FASTER.get(name, {}),
     )  # fmt: skip
     assert fit.attrs["warm_start_draws"] > 0
     # from the start on in the right place: errors of 800 draws of any mixing chain are below 1 sd
@@ -86,7 +85,7 @@ def test_every_sampler_begins_with_an_earlier_fit(target, earlier, name):
 
 
 def test_the_same_draws_for_any_number_of_threads(target, earlier):
-    options = {"chains": 3, "iter_warmup": 300, "iter_sampling": 50, "seed": 2, **QUIET}
+    options = {"chains": 3, "iter_warmup": 300, "iter_sampling": 50, "seed": 2}
     one, two = (
         sa.sample(target, "gad_mala", warm_start=earlier, parallel_chains=threads, **options)
         for threads in (1, 3)
@@ -95,8 +94,8 @@ def test_the_same_draws_for_any_number_of_threads(target, earlier):
 
 
 def test_the_default_need_not_travel_again(target, earlier):
-    cold = sa.sample(target, seed=5, **QUIET).attrs
-    warm = sa.sample(target, seed=5, warm_start=earlier, **QUIET).attrs
+    cold = sa.sample(target, seed=5).attrs
+    warm = sa.sample(target, seed=5, warm_start=earlier).attrs
     assert warm["verdict"] == "fine"
     assert cold["warmup_climbs"] > 0
     assert warm["warmup_climbs"] == 0
@@ -107,7 +106,7 @@ def test_the_default_need_not_travel_again(target, earlier):
 @pytest.mark.parametrize("sampler", ["auto", "nuts"])
 def test_a_posterior_that_has_moved_is_found(earlier, sampler):
     """The default judges the earlier metric, and others keep the earlier scales."""
-    fit = sa.sample(made(shift=3e-6), sampler, seed=4, warm_start=earlier, **QUIET)
+    fit = sa.sample(made(shift=3e-6), sampler, seed=4, warm_start=earlier)
     assert ("by warm_start" in fit.attrs["standardized"]) is (sampler == "nuts")
     assert fit.attrs["verdict"] == "fine"
     assert fit["posterior"]["b"].values[..., 0].mean() == pytest.approx(1.03e-4, abs=2e-7)
@@ -129,10 +128,10 @@ def test_a_hierarchy_straightens_as_well_from_an_earlier_fit_as_without():
     rng, g = np.random.default_rng(0), np.repeat(np.arange(1, 7), 8)
     y = rng.normal(size=6)[g - 1] + rng.normal(size=48)
     data = {"J": 6, "N": 48, "g": g, "y": y}
-    target = sa.Target(GROUPS, data, backend="stanli", show_progress=False)
-    first = sa.sample(target, seed=1, **QUIET)
+    target = sa.Target(GROUPS, data)
+    first = sa.sample(target, seed=1)
     for seed in (5, 6):
-        warm = sa.sample(target, seed=seed, warm_start=first, **QUIET).attrs
+        warm = sa.sample(target, seed=seed, warm_start=first).attrs
         assert warm["verdict"] == "fine"
         assert warm["straightening"].startswith("th[1..6] scale with tau around mu")
         # 0.69 +- 0.15 of those without, over seeds
@@ -140,7 +139,7 @@ def test_a_hierarchy_straightens_as_well_from_an_earlier_fit_as_without():
 
 
 def test_draws_at_which_the_density_fails_are_no_rows_of_the_first_block(earlier):
-    limited = sa.Target(PROGRAM.replace("s ~", "target += log(s - 2.5); s ~"), DATA, **QUIET)
+    limited = sa.Target(PROGRAM.replace("s ~", "target += log(s - 2.5); s ~"), DATA)
     draws = positions_of_fit(limited, earlier)[:: 2000 // 40]
     fine = int((np.exp(draws[:, 2]) > 2.5).sum())
     assert 10 < fine < 35
@@ -156,14 +155,14 @@ def test_draws_at_which_the_density_fails_are_no_rows_of_the_first_block(earlier
 @pytest.mark.parametrize(("width", "word"), [(0.05, "narrower"), (30.0, "wider")])
 def test_other_scales_are_reported_and_learned_again(earlier, width, word):
     with warns("scales_changed", "s", word):
-        fit = sa.sample(made(width=width), "gad_mala", seed=4, warm_start=earlier, **QUIET)
+        fit = sa.sample(made(width=width), "gad_mala", seed=4, warm_start=earlier)
     assert "by warm_start" not in fit.attrs["standardized"]
     sd = np.log(fit["posterior"]["s"].values).std()
     assert sd == pytest.approx(0.3 * width, rel=0.15)
 
 
 def test_draws_at_which_the_density_fails_are_reported(earlier):
-    target = sa.Target(PROGRAM.replace("s ~", "target += log(s - 100); s ~"), DATA, **QUIET)
+    target = sa.Target(PROGRAM.replace("s ~", "target += log(s - 100); s ~"), DATA)
     misfit = scales_of_fit(target, positions_of_fit(target, earlier), True, False).misfit
     assert misfit.code == "scales_changed"
     assert "400 of 400" in misfit
@@ -174,34 +173,33 @@ def test_too_few_draws_are_reported(target, earlier):
     with warns("scales_changed", "10 draws", "20"):
         sa.sample(
             target, "hmc", chains=2, iter_warmup=100, iter_sampling=20, seed=1, warm_start=few,
-            **QUIET,
         )  # fmt: skip
 
 
 def test_a_file_or_a_run_folder_will_do(target, earlier, tmp_path):
     sa.save(earlier, tmp_path / "fit.nc")
-    options = {"chains": 2, "iter_warmup": 100, "iter_sampling": 20, "seed": 1, **QUIET}
+    options = {"chains": 2, "iter_warmup": 100, "iter_sampling": 20, "seed": 1}
     from_file = sa.sample(target, "nuts", warm_start=tmp_path / "fit.nc", **options)
     given = sa.sample(target, "nuts", warm_start=earlier, **options)
     np.testing.assert_array_equal(
         from_file["posterior"]["b"].values, given["posterior"]["b"].values
     )
-    sa.sample(target, seed=2, run=tmp_path / "run", **QUIET)
+    sa.sample(target, seed=2, run=tmp_path / "run")
     from_run = sa.sample(target, "nuts", warm_start=tmp_path / "run", **options)
     assert "by warm_start" in from_run.attrs["standardized"]
 
 
 def test_a_kept_run_that_began_with_a_fit_is_resumed(target, earlier, tmp_path):
-    options = {"chains": 2, "iter_warmup": 150, "seed": 1, **QUIET}
+    options = {"chains": 2, "iter_warmup": 150, "seed": 1}
     whole = sa.sample(target, "nuts", warm_start=earlier, iter_sampling=300, **options)
     sa.sample(target, "nuts", warm_start=earlier, iter_sampling=20, run=tmp_path / "r", **options)
-    fit = sa.resume(tmp_path / "r", iter_sampling=300, **QUIET)
+    fit = sa.resume(tmp_path / "r", iter_sampling=300)
     np.testing.assert_array_equal(fit["posterior"]["b"].values, whole["posterior"]["b"].values)
     assert results.attribute(fit, "standardized") == results.attribute(whole, "standardized")
 
 
 def test_what_is_no_fit_of_the_program_is_refused(target, earlier, tmp_path):
-    other = sa.Target("parameters { real z; } model { z ~ normal(0, 1); }", **QUIET)
+    other = sa.Target("parameters { real z; } model { z ~ normal(0, 1); }")
     with raises_in("initialization", "z"):
         sa.sample(other, "hmc", warm_start=earlier)
     with raises_in("initialization", "int"):

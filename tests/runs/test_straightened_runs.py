@@ -17,7 +17,7 @@ FUNNEL = """
 parameters { real v; vector[6] x; }
 model { v ~ normal(20, 3); x ~ normal(-5, exp((v - 20) / 2)); }
 """
-CHOSEN = {"standardize": "straighten", "seed": 2, "show_progress": False}
+CHOSEN = {"standardize": "straighten", "seed": 2}
 SHORT = {"iter_warmup": 500, "iter_sampling": 60, **CHOSEN}
 pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 target = shared_target(FUNNEL)
@@ -55,7 +55,7 @@ def test_what_is_saved_is_in_the_program_s_own_coordinates(target, fit):
 @pytest.mark.parametrize("default", [False, True])
 def test_a_pair_is_shown_before_and_after(target, fit, default):
     if default:
-        fit = sa.sample(target, seed=2, show_progress=False)
+        fit = sa.sample(target, seed=2)
     pair = results.dataset(fit, "straightened")
     driver, residual = (np.ravel(pair[name]) for name in ("driver", "residual"))
     v, x = values(fit, "v"), values(fit, "x")
@@ -73,7 +73,7 @@ def test_a_pair_is_shown_before_and_after(target, fit, default):
 
 
 def test_straightened_fits_are_concatenated(target):
-    fits = [sa.sample(target, seed=seed, iter_sampling=60, show_progress=False) for seed in (2, 3)]
+    fits = [sa.sample(target, seed=seed, iter_sampling=60) for seed in (2, 3)]
     if not is_tree():
         joined = arviz_module().concat(*fits, dim="chain")
         assert joined.posterior.sizes["chain"] == joined.straightened.sizes["chain"] == 8
@@ -103,7 +103,7 @@ def test_draws_are_the_same_in_threads_workers_and_resumed_runs(target, tmp_path
 
 def test_a_posterior_without_dependencies_is_only_standardized():
     code = "parameters { vector[3] x; } model { x ~ normal([1, -20, 0]', [1e-3, 50, 2]'); }"
-    plain = sa.Target(code, show_progress=False)
+    plain = sa.Target(code)
     fit = sa.sample(plain, "mala", **SHORT)
     assert "straightened" not in fit.attrs["standardized"]
     assert "straightening" not in fit.attrs

@@ -18,13 +18,13 @@ FUNNEL = (
 )
 STATISTICS = {"divergences", "low_bfmi", "max_treedepth", "rejected_trajectories"}
 pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
-target = shared_target(FUNNEL, backend="stanli")
+target = shared_target(FUNNEL)
 
 
 def draw(target, **options):
     return sa.sample(
         target, "nuts", seed=1, iter_warmup=200, iter_sampling=300, chains=2, max_treedepth=4,
-        show_progress=False, **options,
+        **options,
     )  # fmt: skip
 
 

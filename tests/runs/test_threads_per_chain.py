@@ -150,10 +150,7 @@ twenty = shared_target(*bundled.find("mixture", "twenty"))
 
 
 def draw(target, name, **chosen):
-    return sa.sample(
-        target, name, chains=2, iter_warmup=100, iter_sampling=50, seed=3, show_progress=False,
-        **chosen,
-    )  # fmt: skip
+    return sa.sample(target, name, chains=2, iter_warmup=100, iter_sampling=50, seed=3, **chosen)
 
 
 @pytest.mark.thorough

@@ -18,8 +18,7 @@ parameters { vector[k] x; real<lower=0> s; }
 model { x ~ normal(0, 3); s ~ exponential(1); y ~ normal(x[1], s); }
 """
 DATA = {"n": 3, "k": 2, "y": [0.5, 1.0, 2.5]}
-QUIET = {"show_progress": False}
-SHORT = {"chains": 2, "iter_warmup": 100, "iter_sampling": 50, "seed": 1, **QUIET}
+SHORT = {"chains": 2, "iter_warmup": 100, "iter_sampling": 50, "seed": 1}
 DISTRIBUTION = ReferenceDistribution([0.0, 0.0, 0.0], 3.0)
 # short runs cause warnings
 pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
@@ -137,7 +136,7 @@ def test_a_reference_from_pathfinder_is_recorded_resumed_and_kept(target, name, 
     assert whole.attrs["n_gradients_warmup"] > 50
     assert (whole.attrs["n_gradients"] == whole.attrs["n_gradients_warmup"]) is bool(walks)
     sa.sample(target, name, **{**options, "iter_sampling": 20}, run=tmp_path / "run")
-    resumed = sa.resume(tmp_path / "run", iter_sampling=50, show_progress=False)
+    resumed = sa.resume(tmp_path / "run", iter_sampling=50)
     warm = sa.sample(target, name, **SHORT, **walks, warm_start=whole)
     assert warm.attrs["reference_distribution"] == (
         whole.attrs["reference_distribution"] + ", kept from warm_start"
@@ -207,14 +206,14 @@ def test_a_warm_up_after_an_earlier_fit_costs_less(name, most):
 
     And at a hard edge, scales of chains that hardly move would replace those of the earlier draws.
     """
-    known = sa.Target(KNOWN[name].program, KNOWN[name].data, backend="stanli", **QUIET)
-    earlier = sa.sample(known, seed=1, **QUIET)
+    known = sa.Target(KNOWN[name].program, KNOWN[name].data)
+    earlier = sa.sample(known, seed=1)
     if name == "cut_exponential":
-        fits = (sa.sample(known, seed=s, warm_start=earlier, **QUIET) for s in (3, 4, 8, 15))
+        fits = (sa.sample(known, seed=s, warm_start=earlier) for s in (3, 4, 8, 15))
         assert {fit.attrs["verdict"] for fit in fits} == {"fine"}
 
     def cost(**start):
-        fits = (sa.sample(known, iter_sampling=9, seed=s, **start, **QUIET) for s in range(2, most))
+        fits = (sa.sample(known, iter_sampling=9, seed=s, **start) for s in range(2, most))
         return sum(int(fit.attrs["n_gradients_warmup"]) for fit in fits)
 
     assert cost(warm_start=earlier) < 0.8 * cost()

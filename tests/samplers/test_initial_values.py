@@ -27,9 +27,7 @@ target = shared_target(CODE)
 
 @pytest.fixture(scope="module")
 def fit(target):
-    return sa.sample(
-        target, "gad_mala", chains=2, iter_warmup=20, iter_sampling=30, seed=5, show_progress=False
-    )
+    return sa.sample(target, "gad_mala", chains=2, iter_warmup=20, iter_sampling=30, seed=5)
 
 
 def starts(target, inits, chains=2, seed=1, gradient=True):
@@ -132,7 +130,7 @@ def test_the_first_iteration_starts_at_the_initial_values(target):
     """With steps of 1e-9, the first draw equals the starting point."""
     fit = sa.sample(
         target, "gad_mala", inits=VALUES, initial_scale=1e-9, iter_warmup=0, iter_sampling=3,
-        chains=1, seed=1, show_progress=False,
+        chains=1, seed=1,
     )  # fmt: skip
     np.testing.assert_allclose(fit["posterior"]["M"].values[0, 0], VALUES["M"], atol=1e-7)
     np.testing.assert_allclose(fit["posterior"]["s"].values[0, 0], 2.0, atol=1e-7)
@@ -197,9 +195,7 @@ def test_a_fit_of_other_sizes():
     code = """
     data { int R; int C; } parameters { matrix[R, C] M; } model { to_vector(M) ~ cauchy(0, 1); }
     """
-    long, wide = (
-        sa.Target(code, {"R": r, "C": 5 - r}, backend="stanli", show_progress=False) for r in (3, 2)
-    )
+    long, wide = (sa.Target(code, {"R": r, "C": 5 - r}) for r in (3, 2))
     fit = results.build({"posterior": {"M": np.ones((2, 9, 2, 3))}}, {})
     refused("unsuitable_fit", long, fit, "M", "(3, 2)", "(2, 3)")
     with raises("unsuitable_fit", "warm_start", "M", "(3, 2)", "(2, 3)"):

@@ -15,7 +15,6 @@ from stanadapt.samplers import find, registered
 from stanadapt.samplers.kameleon.kameleon import PUBLISHED
 from tests.helpers.codes import raises
 
-QUIET = {"show_progress": False, "seed": 1}
 NORMAL = "parameters { vector[3] x; } model { x ~ normal([1, -2, 0.5]', [2, 0.5, 1]'); }"
 EQUAL = np.linspace(1, 0, 1001).tolist()
 # settings of each preset that are published, by sampler
@@ -132,22 +131,22 @@ def test_a_preset_of_another_sampler_is_refused():
     for wrong in (3, True, ["titsias2019"]):
         with raises("unknown_preset", "gad_mala", wrong):
             find("gad_mala", preset=wrong)
-    target = sa.Target(NORMAL, show_progress=False)
+    target = sa.Target(NORMAL)
     with raises("unknown_preset", "whitened_hmc", "none"):
-        sa.sample(target, preset="titsias2019", **QUIET)
+        sa.sample(target, preset="titsias2019", seed=1)
 
 
 def test_a_run_records_its_preset(tmp_path):
     """And runs in the program's coordinates; a run folder continues it."""
-    target = sa.Target(NORMAL, show_progress=False)
-    short = {"iter_warmup": 300, "iter_sampling": 40, "chains": 2, **QUIET}
+    target = sa.Target(NORMAL)
+    short = {"iter_warmup": 300, "iter_sampling": 40, "chains": 2, "seed": 1}
     fit = sa.sample(target, "am", preset="titsias2019", run=tmp_path / "run", **short)
     assert fit.attrs["preset"] == "titsias2019"
     assert fit.attrs["standardized"].startswith("no")
     settings = json.loads(fit.attrs["settings"])
     assert settings["initial_scale"] == pytest.approx(np.sqrt(3))
     assert settings["covariance_rate"] == 5e-4
-    longer = sa.resume(tmp_path / "run", iter_sampling=60, show_progress=False)
+    longer = sa.resume(tmp_path / "run", iter_sampling=60)
     assert longer.attrs["preset"] == "titsias2019"
     assert longer.attrs["settings"] == fit.attrs["settings"]
     own = sa.sample(target, "am", preset="titsias2019", standardize=True, **short)

@@ -9,7 +9,7 @@ from stanadapt.targets.stan import bundled
 from tests.helpers.stan_target import shared_target
 
 GROUP = "proposal_factor"
-SHORT = {"chains": 2, "iter_warmup": 400, "iter_sampling": 50, "seed": 3, "show_progress": False}
+SHORT = {"chains": 2, "iter_warmup": 400, "iter_sampling": 50, "seed": 3}
 target = shared_target(*bundled.find("gaussian", "two_dim"))
 
 
@@ -64,7 +64,7 @@ def test_it_is_kept_in_a_file_and_by_a_resumed_run(target, tmp_path):
     )
     sa.save(fit, tmp_path / "fit.nc")
     np.testing.assert_array_equal(factors(sa.load(tmp_path / "fit.nc")), factors(fit))
-    again = sa.resume(tmp_path / "run", show_progress=False)
+    again = sa.resume(tmp_path / "run")
     np.testing.assert_array_equal(factors(again), factors(fit))
 
 
@@ -72,7 +72,7 @@ def test_proposals_have_the_covariance_of_the_factor(target):
     """Without adaptation, moves of a random walk that accepts nearly all have covariance L L^T."""
     fit = sa.sample(
         target, "am", standardize=False, save_factor=True, initial_scale=0.02, tune_scale=False,
-        chains=1, iter_warmup=0, iter_sampling=4000, seed=1, show_progress=False,
+        chains=1, iter_warmup=0, iter_sampling=4000, seed=1,
     )  # fmt: skip
     factor = factors(fit).values[0]
     moves = np.diff(fit["posterior"]["x"].values[0], axis=0)

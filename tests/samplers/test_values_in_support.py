@@ -22,8 +22,8 @@ parameters {
 }
 model { }
 """
-target = shared_target(CODE, backend="stanli")
-constrained = shared_target(CONSTRAINED, backend="stanli")
+target = shared_target(CODE)
+constrained = shared_target(CONSTRAINED)
 
 
 def start(target, inits):
@@ -60,7 +60,7 @@ def test_a_wrong_value_is_named_with_its_bounds(target, change, facts, partial):
 
 def test_a_bound_may_be_another_parameter():
     code = "parameters { real low; real<lower=low> high; } model { }"
-    moving = sa.Target(code, backend="stanli", show_progress=False)
+    moving = sa.Target(code)
     assert np.isfinite(start(moving, {"low": 5.0, "high": 6.0})).all()
     with raises("invalid_position", "high = 4", "real<lower=low> high"):
         start(moving, {"low": 5.0, "high": 4.0})

@@ -24,9 +24,9 @@ GAINS = {
 def test_gains_and_errors_over_seeds(name):
     own = name in precision_programs.PROGRAMS
     found = precision_programs.find(name) if own else bundled.find(*name.split("/"))
-    target, fits = sa.Target(*found, backend="stanli", show_progress=False), []
+    target, fits = sa.Target(*found), []
     for seed in range(1, 11):
-        fit = sa.sample(target, seed=seed, show_progress=False)
+        fit = sa.sample(target, seed=seed)
         fits.append(of_fit(fit, target, quantities(fit)).assign(program=name, seed=seed))
     (line,) = of_fits(pd.concat(fits).assign(refused=None))[0].to_dict("records")
     assert [line[kind] > least for kind, least in zip(KINDS, GAINS[name], strict=False)] == [

@@ -114,8 +114,8 @@ def test_notes_are_added_with_their_codes():
 
 def test_notes_of_a_run_are_recorded():
     program = "parameters { real x; } model { x ~ normal(0, 1); 1 ~ gamma(2, 1.5 - x); }"
-    target = sa.Target(program, show_progress=False)
-    run = {"iter_warmup": 200, "iter_sampling": 300, "chains": 2, "show_progress": False, "seed": 1}
+    target = sa.Target(program)
+    run = {"iter_warmup": 200, "iter_sampling": 300, "chains": 2, "seed": 1}
     with pytest.warns(sa.errors.StanadaptWarning):
         fit = sa.sample(target, "rwm", **run)
     # words from Stan's message

@@ -9,7 +9,6 @@ import stanadapt as sa
 from stanadapt.errors import codes_of
 from tests.helpers.codes import raises
 
-QUIET = {"show_progress": False}
 CODE = """
 data { int N; vector[N] y; }
 parameters { real mu; real<lower=0> s; simplex[3] p; }
@@ -23,8 +22,8 @@ NATIVE = pytest.param("cmdstan", marks=pytest.mark.cmdstan)
 
 
 def found(code, data=None, backend="stanli", **options):
-    target = sa.Target(code, data, backend=backend, **QUIET)
-    return sa.optimize(target, **{"seed": 1, **QUIET, **options})
+    target = sa.Target(code, data, backend=backend)
+    return sa.optimize(target, **{"seed": 1, **options})
 
 
 def notes(optimum):
@@ -72,10 +71,10 @@ def test_cmdstan_finds_the_same_mode(tmp_path):
 
 
 def test_the_mode_with_jacobian_is_that_of_laplace():
-    target = sa.Target(CODE, DATA, backend="stanli", **QUIET)
-    fit = sa.approximate(target, "laplace", seed=1, **QUIET)
+    target = sa.Target(CODE, DATA)
+    fit = sa.approximate(target, "laplace", seed=1)
     center = fit["approximation"]["location"].values[0]
-    optimum = sa.optimize(target, jacobian=True, seed=3, **QUIET)
+    optimum = sa.optimize(target, jacobian=True, seed=3)
     np.testing.assert_allclose(optimum.attrs["position"], center, atol=1e-5)
     np.testing.assert_allclose(target.unconstrain(optimum.parameters), center, atol=1e-5)
 
@@ -112,9 +111,9 @@ def test_densities_without_a_mode_are_told(code, data, named):
 def test_wrong_arguments_are_refused():
     noisy = "parameters { real a; real u; } model { a ~ normal(u, 1); u ~ std_normal(); }"
     with raises("estimated_density", "optimize"):
-        sa.optimize(sa.Target(noisy, noise="u", backend="stanli", **QUIET))
+        sa.optimize(sa.Target(noisy, noise="u"))
     with raises("no_parameters"):
-        sa.optimize(sa.Target("generated quantities { real x = 1; }", backend="stanli", **QUIET))
+        sa.optimize(sa.Target("generated quantities { real x = 1; }"))
     with raises("not_a_target"):
         sa.optimize(json)
     with raises("not_a_flag", "jacobian"):

@@ -57,7 +57,7 @@ def local(rng, shape):
 def test_priors_on_priors_are_printed(code, draw, lines):
     """Members with locations or scales of their own are written as vectors."""
     made = foreign(draw(np.random.default_rng(5), DRAWS))
-    shape = measure_shape(sa.Target(code, backend="stanli", show_progress=False), made)
+    shape = measure_shape(sa.Target(code), made)
     found = [text for text in shape.program if text.startswith("transformed parameters: ")]
     assert found == [f"transformed parameters: {line}" for line in lines]
 
@@ -85,7 +85,7 @@ def test_a_whole_fit_lacks_no_tail():
 
 def test_a_gaussian_has_no_notes():
     code = "parameters { vector[3] x; } model { x ~ normal([1, -20, 0]', [1e-3, 50, 2]'); }"
-    gaussian = sa.Target(code, backend="stanli", show_progress=False)
+    gaussian = sa.Target(code)
     x = np.random.default_rng(1).standard_normal((*DRAWS, 3)) * [1e-3, 50, 2] + [1, -20, 0]
     made = foreign({"x": x})
     assert measure_shape(gaussian, made).found.distance_before < 0.01

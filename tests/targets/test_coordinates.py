@@ -17,14 +17,10 @@ TAKEN = [name for name, row in ROWS.items() if row[table.EMBEDDED] == table.YES]
 SINCE_236 = "array[2] sum_to_zero_vector[3] z; array[2] sum_to_zero_matrix[2, 3] zm;"
 
 
-def target(code, data=None, **options):
-    return sa.Target(code, data, backend="stanli", show_progress=False, **options)
-
-
 def test_every_type_has_the_names_of_what_moves():
-    every = target(EVERY_TYPE.replace("parameters {", f"parameters {{ {SINCE_236}"), SIZES)
+    every = sa.Target(EVERY_TYPE.replace("parameters {", f"parameters {{ {SINCE_236}"), SIZES)
     assert misnamed(every) == []
-    vectors = target("parameters { array[2] vector[3] b; } model { }")
+    vectors = sa.Target("parameters { array[2] vector[3] b; } model { }")
     assert vectors.model.param_unc_names()[1] == "b.2.1"  # and stored as:
     assert vectors.coordinates[1].name == "b[1,2]"
     named = {coordinate.name: k for k, coordinate in enumerate(every.coordinates)}
@@ -42,12 +38,12 @@ def test_every_type_has_the_names_of_what_moves():
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", TAKEN)
 def test_programs_of_the_table_have_the_names_of_what_moves(name):
-    every = target(ALL[name].code, ALL[name].data, include_paths=INCLUDED)
+    every = sa.Target(ALL[name].code, ALL[name].data, include_paths=INCLUDED)
     assert misnamed(every) == []
 
 
 def test_a_wrong_name_is_found():
-    every = target("parameters { array[2, 2] real b; array[2] simplex[3] s; } model { }")
+    every = sa.Target("parameters { array[2, 2] real b; array[2] simplex[3] s; } model { }")
     true = every.coordinates
     for i, j in ((1, 2), (5, 6)):
         swapped = list(true)
@@ -73,7 +69,7 @@ def test_parts_of_tuples_and_of_complex_numbers():
 
 def test_the_declaration_decides_where_no_move_can_be_seen():
     bounds = "<lower=1e300>"
-    far = target(
+    far = sa.Target(
         f"parameters {{ array[2, 2] real{bounds} b; matrix{bounds}[2, 2] m; }} model {{ }}"
     )
     assert [c.name for c in far.coordinates] == [
@@ -97,9 +93,7 @@ def test_many_coordinates_take_few_moves():
 def warned(code, **options):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fit = sa.sample(
-            target(code), "whitened_hmc", seed=1, chains=2, show_progress=False, **options
-        )
+        fit = sa.sample(sa.Target(code), "whitened_hmc", seed=1, chains=2, **options)
     return fit, "\n".join(str(w.message) for w in caught)
 
 

@@ -52,7 +52,7 @@ def z_scores(fit):
 def test_draws_are_exact_however_noisy_the_estimate_is(name, rho):
     # with more noise a chain of rwm may stay at one estimate for a large part of warm-up, and lose
     # its scale: it is then too slow for the batches of `z_scores`
-    plan = {"chains": 4, "iter_warmup": 4000, "iter_sampling": 40_000, "show_progress": False}
+    plan = {"chains": 4, "iter_warmup": 4000, "iter_sampling": 40_000}
     fit = sa.sample(make(rho, s=0.6), name, seed=3, **plan, **SMALL.get(name, {}))
     # four t statistics with 79 degrees of freedom: one exceeds 4.5 with probability 1e-4
     assert np.abs(z_scores(fit)).max() < 4.5
@@ -61,7 +61,7 @@ def test_draws_are_exact_however_noisy_the_estimate_is(name, rho):
 @pytest.mark.parametrize("name", GRADIENT_FREE)
 def test_noise_is_never_stored(name):
     fit = sa.sample(make(), name, chains=2, iter_warmup=50, iter_sampling=60, seed=1,
-                    save_warmup=True, save="unconstrained", show_progress=False)  # fmt: skip
+                    save_warmup=True, save="unconstrained")  # fmt: skip
     assert set(fit.posterior.data_vars) == {"x", "doubled", "total"}
     assert fit.unconstrained_posterior["position"].shape == (2, 60, 2)
     assert set(fit.warmup_posterior.data_vars) == {"x", "doubled", "total"}
@@ -73,8 +73,7 @@ def test_noise_is_never_stored(name):
 @pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 @pytest.mark.parametrize("engine", ["stanli", pytest.param("cmdstan", marks=pytest.mark.cmdstan)])
 def test_stan_nuts_moves_the_noise_and_does_not_store_it(engine):
-    fit = sa.stan_nuts(make(s=0.3), backend=engine, chains=4, iter_sampling=4000, seed=2,
-                       show_progress=False)  # fmt: skip
+    fit = sa.stan_nuts(make(s=0.3), backend=engine, chains=4, iter_sampling=4000, seed=2)
     assert set(fit.posterior.data_vars) == {"x", "doubled", "total"}
     assert np.abs(z_scores(fit)).max() < 4.5
     assert fit.attrs["density_verdict"] == ("equal" if engine == "cmdstan" else "not checked")
@@ -96,7 +95,7 @@ def test_the_command_line_accepts_noise(tmp_path):
 def test_draws_do_not_depend_on_the_number_of_threads():
     fits = [
         sa.sample(make(0.5), "rwm", chains=2, parallel_chains=n, iter_warmup=300, seed=9,
-                  iter_sampling=300, show_progress=False)
+                  iter_sampling=300)
         for n in (1, 2)
     ]  # fmt: skip
     np.testing.assert_array_equal(*(fit.posterior["x"].values for fit in fits))
@@ -159,16 +158,13 @@ def test_an_inconsistent_estimate_gives_a_warning():
     measured = noise.estimate(make(code=code, M=40), np.zeros(42), draws=200)
     assert measured.sd > noise.LARGEST_SD
     with warns("noisy_estimate"):
-        sa.sample(make(code=code, M=40), "rwm", chains=1, iter_warmup=5, iter_sampling=5, seed=1,
-                  show_progress=False)  # fmt: skip
+        sa.sample(make(code=code, M=40), "rwm", chains=1, iter_warmup=5, iter_sampling=5, seed=1)
 
 
 def test_an_earlier_fit_gives_initial_values():
     target = make()
-    fit = sa.sample(target, "rwm", chains=2, iter_warmup=50, iter_sampling=50, seed=1,
-                    show_progress=False)  # fmt: skip
-    again = sa.sample(target, "rwm", chains=2, iter_warmup=5, iter_sampling=5, seed=1, inits=fit,
-                      show_progress=False)  # fmt: skip
+    fit = sa.sample(target, "rwm", chains=2, iter_warmup=50, iter_sampling=50, seed=1)
+    again = sa.sample(target, "rwm", chains=2, iter_warmup=5, iter_sampling=5, seed=1, inits=fit)
     assert again.posterior.sizes["draw"] == 5
 
 
@@ -243,6 +239,6 @@ def test_estimates_that_are_not_finite_are_rejected_and_counted():
     target = make(code=PROGRAM.replace("target += log", "target += 0 * sqrt(-x[2]); target += log"))
     with pytest.warns(StanadaptWarning):
         fit = sa.sample(target, "rwm", chains=2, iter_warmup=500, iter_sampling=2000, seed=1,
-                        inits={"x": [0.0, -3.0]}, show_progress=False)  # fmt: skip
+                        inits={"x": [0.0, -3.0]})  # fmt: skip
     assert fit.posterior["x"].values[..., 1].max() <= 0
     assert fit.attrs["n_failed"] > 0

@@ -21,11 +21,11 @@ model { m ~ normal(0, 5); s ~ exponential(1); y ~ normal(mu, s); }
 generated quantities { vector[N] y_rep; for (i in 1:N) y_rep[i] = normal_rng(mu[i], s); }
 """
 DATA = {"N": 4, "y": [1.0, 2.0, 3.0, 4.5]}
-RUN = {"chains": 2, "iter_warmup": 60, "iter_sampling": 30, "seed": 1, "show_progress": False}
+RUN = {"chains": 2, "iter_warmup": 60, "iter_sampling": 30, "seed": 1}
 
 
 def make(**options):
-    return sa.Target(CODE, DATA, show_progress=False, **options)
+    return sa.Target(CODE, DATA, **options)
 
 
 def run(target, draw=sa.sample, **options):
@@ -51,7 +51,7 @@ def test_resumed_and_copied_targets_leave_them_out_too(tmp_path):
     target = make(exclude="y_rep")
     assert copy.deepcopy(target).column_names == target.column_names
     run(target, sampler="nuts", run=tmp_path / "run")
-    fit = resume(tmp_path / "run", show_progress=False)
+    fit = resume(tmp_path / "run")
     assert set(results.dataset(fit, "posterior").data_vars) == {"m", "s", "mu", "t"}
     assert "posterior_predictive" not in results.group_names(fit)
 

@@ -46,26 +46,27 @@ def test_statements_end_with_semicolons_that_are_not_hidden():
 )  # fmt: skip
 @pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 def test_an_error_names_the_statement(program, data, facts):
-    target = sa.Target(program, data, backend="stanli", show_progress=False)
+    target = sa.Target(program, data)
     with raises("initialization_failed", *facts):
-        sa.sample(target, "nuts", show_progress=False)
+        sa.sample(target, "nuts")
 
 
 @pytest.mark.cmdstan
 def test_statements_of_compiled_programs_are_named():
     """Their simplexes have other coordinates than those of the embedded backend."""
-    target = sa.Target(NESTED, DATA, backend="cmdstan", show_progress=False)
+    target = sa.Target(NESTED, DATA, backend="cmdstan")
     assert "uniform" in failing_statement(target, np.zeros(3), True)
 
 
 @pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 def test_nothing_is_named_where_nothing_fails_or_the_fault_is_elsewhere():
-    fine = sa.Target(NESTED, {"N": 2, "y": [1.0, 1.0]}, backend="stanli", show_progress=False)
+    fine = sa.Target(NESTED, {"N": 2, "y": [1.0, 1.0]})
     assert failing_statement(fine, np.zeros(3), True) == ""
     early = (
         "parameters { real x; } transformed parameters { real y = log(-exp(x)); } "
         "model { y ~ normal(0, 1); }"
     )
-    assert failing_statement(
-        sa.Target(early, backend="stanli", show_progress=False), np.zeros(1), True
-    ) in ("", "`y ~ normal(0, 1);` (line 1)")
+    assert failing_statement(sa.Target(early), np.zeros(1), True) in (
+        "",
+        "`y ~ normal(0, 1);` (line 1)",
+    )

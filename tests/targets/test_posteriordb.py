@@ -13,8 +13,6 @@ from tests.helpers.codes import raises, raises_in
 from tests.helpers.command_line import call
 from tests.helpers.tiny_posteriordb import MEAN, NAME, PROGRAM, SD, draws, packed, tiny, written
 
-QUIET = {"show_progress": False, "backend": "stanli"}
-
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory):
@@ -29,7 +27,7 @@ def test_names_and_entries(database):
 
 
 def test_reference_draws_have_stans_shapes(database):
-    target = database.target(NAME, **QUIET)
+    target = database.target(NAME)
     fit = database.reference_draws(NAME, target)
     posterior, chains = results.dataset(fit, "posterior"), draws()
     assert posterior["M"].shape == (10, 200, 2, 3)
@@ -42,10 +40,10 @@ def test_reference_draws_have_stans_shapes(database):
 
 @pytest.mark.thorough
 def test_a_right_fit_agrees_and_a_wrong_one_does_not(database):
-    target = database.target(NAME, **QUIET)
+    target = database.target(NAME)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fit = sa.sample(target, "nuts", chains=4, seed=1, show_progress=False)
+        fit = sa.sample(target, "nuts", chains=4, seed=1)
     rng = np.random.default_rng(3)
     moved = {"mu": MEAN + 0.2 + SD * rng.normal(size=(4, 1000))}
     wrong = results.build({"posterior": moved}, {})
@@ -60,8 +58,8 @@ def test_a_right_fit_agrees_and_a_wrong_one_does_not(database):
 
 
 def test_draws_of_another_posterior_are_refused(database):
-    target = database.target(NAME, **QUIET)
-    other = sa.Target(PROGRAM, {"N": 1, "y": [3.0]}, **QUIET)
+    target = database.target(NAME)
+    other = sa.Target(PROGRAM, {"N": 1, "y": [3.0]})
     fits = {
         "here": database.reference_draws(NAME, target),
         "there": database.reference_draws(NAME, other),
@@ -93,9 +91,8 @@ LOST = [
 def test_a_clone_that_lacks_a_file(tmp_path, file, call):
     database = posteriordb(tiny(tmp_path))
     (database.path / file).unlink()
-    options = QUIET if call == "target" else {}
     with raises("posteriordb_file_missing", NAME, file.removesuffix(".zip")) as caught:
-        getattr(database, call)(NAME, **options)
+        getattr(database, call)(NAME)
     assert str(caught.value).count("\n") == 0
 
 
@@ -111,7 +108,7 @@ BROKEN = {
 @pytest.mark.parametrize("content", BROKEN.values(), ids=list(BROKEN))
 def test_broken_reference_draws(tmp_path, content):
     database = posteriordb(tiny(tmp_path))
-    target = database.target(NAME, **QUIET)
+    target = database.target(NAME)
     path = database.path / "reference_posteriors" / "draws" / "draws" / f"{NAME}.json"
     if isinstance(content, bytes):
         path.with_name(f"{path.name}.zip").write_bytes(content)
@@ -125,7 +122,7 @@ def test_a_program_that_stan_no_longer_reads(tmp_path):
     old = "parameters { real mu; } model { increment_log_prob(-mu * mu); }"
     database = posteriordb(tiny(tmp_path, program=old))
     with raises("syntax_error") as caught:
-        database.target("bare", **QUIET)
+        database.target("bare")
     assert "increment_log_prob" in caught.value.stan
 
 
@@ -134,7 +131,7 @@ def test_files_may_be_unpacked(tmp_path):
     file = database.path / "data" / "data" / "tiny_data.json"
     file.with_name(f"{file.name}.zip").unlink()
     written(file, {"N": 0, "y": []})
-    assert json.loads(database.target(NAME, **QUIET).data)["N"] == 0
+    assert json.loads(database.target(NAME).data)["N"] == 0
 
 
 def test_from_the_command_line(tmp_path, database):

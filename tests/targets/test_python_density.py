@@ -12,7 +12,6 @@ from stanadapt import results
 from stanadapt.errors import codes_of
 from tests.helpers.codes import raises
 
-QUIET = {"show_progress": False}
 MEAN, SD = np.array([1.0, -3.0]), np.array([0.5, 4.0])
 
 
@@ -65,7 +64,7 @@ def test_values_and_gradients_reach_compiled_code(kind):
     assert target.backend == ("numpy" if kind == "two functions" else kind)
     assert 0.0 < target.seconds_per_call < 1.0
     assert "per gradient" in repr(target)
-    mode = sa.optimize(target, seed=1, **QUIET)
+    mode = sa.optimize(target, seed=1)
     np.testing.assert_allclose(mode["mode"], MEAN, atol=1e-6)
     np.testing.assert_allclose(mode["sd"], SD, rtol=1e-4)
 
@@ -74,8 +73,8 @@ def test_values_and_gradients_reach_compiled_code(kind):
 def test_draws_are_those_of_the_same_program(kind):
     code = """transformed data { vector[2] m = [1, -3]'; vector[2] s = [0.5, 4]'; }
     parameters { vector[2] x; } model { x ~ normal(m, s); }"""
-    program = sa.Target(code, backend="stanli", **QUIET)
-    run = {"seed": 1, "chains": 2, "iter_warmup": 200, "iter_sampling": 400, **QUIET}
+    program = sa.Target(code)
+    run = {"seed": 1, "chains": 2, "iter_warmup": 200, "iter_sampling": 400}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         ours, theirs = (sa.sample(t, **run) for t in (TARGETS[kind](), program))
@@ -88,19 +87,19 @@ def test_names_labels_files_and_starts(tmp_path):
     target = sa.Density(of_numpy, 2, names=["a", "b"], name="bell")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        run = {"iter_warmup": 60, "iter_sampling": 60, "seed": 1, **QUIET}
+        run = {"iter_warmup": 60, "iter_sampling": 60, "seed": 1}
         fit = sa.sample(target, "am", inits={"a": 1.0, "b": -3.0}, run=tmp_path / "run", **run)
         again = sa.load(sa.save(fit, tmp_path / "fit.nc"))
         assert again.attrs["model"] == "bell"
         assert list(results.dataset(again, "posterior").data_vars) == ["a", "b"]
         with raises("run_needs_target", "bell"):
-            sa.resume(tmp_path / "run", **QUIET)
-        longer = sa.resume(tmp_path / "run", target, iter_sampling=80, **QUIET)
+            sa.resume(tmp_path / "run")
+        longer = sa.resume(tmp_path / "run", target, iter_sampling=80)
     assert results.dataset(longer, "posterior").sizes["draw"] == 80
     labelled = sa.Density(of_numpy, 2, dims={"x": ["side"]}, coords={"side": ["left", "right"]})
     assert labelled.labels.dims == {"x": ["side"]}
     with raises("not_a_stan_program", "bell"):
-        sa.stan_nuts(target, **QUIET)
+        sa.stan_nuts(target)
     with raises("not_a_stan_program"):
         target.with_data({})
 
@@ -154,14 +153,14 @@ def test_a_wrong_gradient_is_refused():
 def test_a_density_that_is_nowhere_finite_cannot_start():
     target = sa.Density(lambda x: (math.nan, x), 2)
     with raises("initialization_failed", "-inf"):
-        sa.sample(target, **QUIET)
+        sa.sample(target)
 
 
 def test_where_a_compiled_function_raises_the_density_is_zero():
     target = sa.Density(half_line, 1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fit = sa.sample(target, "rwm", seed=1, iter_warmup=200, iter_sampling=400, **QUIET)
+        fit = sa.sample(target, "rwm", seed=1, iter_warmup=200, iter_sampling=400)
     assert results.dataset(fit, "posterior")["x"].min() > 0.0
 
 
@@ -193,7 +192,7 @@ def test_a_fault_of_a_function_is_no_end_of_its_support(function, verdict, facts
     target = sa.Density(function, 2)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fit = sa.sample(target, "nuts", seed=1, chains=2, iter_warmup=300, **QUIET)
+        fit = sa.sample(target, "nuts", seed=1, chains=2, iter_warmup=300)
     told = " ".join(str(each.message) for each in caught)
     assert fit.attrs["verdict"] == verdict
     assert results.dataset(fit, "posterior").sizes["draw"] == 1000
@@ -206,7 +205,7 @@ def test_a_climb_names_errors_that_mean_outside_the_support():
     def function(x):
         return -0.5 * (x - 1.0) @ (x - 1.0) + 1 // int(x[0] < 0.5), 1.0 - x
 
-    found = sa.optimize(sa.Density(function, 2), seed=1, show_progress=False)
+    found = sa.optimize(sa.Density(function, 2), seed=1)
     assert "failed_evaluations" in codes_of(found.attrs["messages"])
     assert "raised ZeroDivisionError" in repr(found)
 
@@ -222,14 +221,14 @@ def test_a_climb_names_a_fault_and_the_next_run_begins_without_it():
     broken[0] = False
     target = sa.Density(function, 2)
     broken[0] = True
-    found = sa.optimize(target, seed=1, show_progress=False)
+    found = sa.optimize(target, seed=1)
     assert "density_raised" in codes_of(found.attrs["messages"])
     assert "a typo" in repr(found)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        first = sa.sample(target, "nuts", seed=1, iter_sampling=200, inits=0.0, **QUIET)
+        first = sa.sample(target, "nuts", seed=1, iter_sampling=200, inits=0.0)
         broken[0] = False
-        again = sa.sample(target, "nuts", seed=1, **QUIET)
+        again = sa.sample(target, "nuts", seed=1)
     assert first.attrs["verdict"] == "do not use"
     assert again.attrs["verdict"] == "fine"
 
@@ -245,7 +244,7 @@ def test_a_fit_does_not_contain_its_function():
     target = sa.Density(of_numpy, 2)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fit = sa.sample(target, "rwm", seed=1, iter_warmup=60, iter_sampling=60, **QUIET)
+        fit = sa.sample(target, "rwm", seed=1, iter_warmup=60, iter_sampling=60)
     for use in (sa.Target.of_fit, sa.generate):
         with raises("not_a_stan_program", "Make the Density again"):
             use(fit)

@@ -21,7 +21,7 @@ POSITION = np.array([0.3, -1.0, 0.2, 1.0, -2.0, 0.5])
 @pytest.fixture(scope="module")
 def target():
     labels = {"dims": {"x": ["side"]}, "coords": {"side": ["left", "right"]}}
-    options = {"noise": "u", "rho": 0.4, "labels": labels, "show_progress": False}
+    options = {"noise": "u", "rho": 0.4, "labels": labels}
     return sa.Target(PROGRAM, {"m": 1.5}, **options)
 
 
@@ -42,7 +42,7 @@ def test_labels_of_parameters_hold_for_other_data():
     generated quantities { vector[N] fit = y * x[1]; }"""
     dims = {"x": ["side"], "y": ["row"], "fit": ["row"]}
     coords = {"side": ["left", "right"], "row": ["a", "b"]}
-    options = {"dims": dims, "coords": coords, "show_progress": False}
+    options = {"dims": dims, "coords": coords}
     target = sa.Target(
         code, {"N": 2, "y": [1, 2]}, labels={"log_likelihood": {"y": "fit"}}, **options
     )
@@ -74,7 +74,7 @@ def test_a_transposed_matrix_is_no_position():
     model { to_vector(m) ~ std_normal(); v[1] ~ std_normal(); v[2] ~ std_normal();
             x ~ std_normal(); }
     """
-    target = sa.Target(program, backend="stanli", show_progress=False)
+    target = sa.Target(program)
     values = {"m": np.arange(6.0).reshape(3, 2), "v": np.ones((2, 3)).tolist(), "x": 1.0}
     np.testing.assert_array_equal(target.unconstrain(values)[:6], [0, 2, 4, 1, 3, 5])
     for name, wrong in {"m": values["m"].T, "v": np.ones(6), "x": [1.0]}.items():
@@ -87,7 +87,7 @@ def test_parameters_are_constrained_although_generated_quantities_throw():
     parameters { real<lower=0> s; } model { s ~ gamma(2, 1); }
     generated quantities { real z = normal_rng(0, s - 3); }
     """
-    target = sa.Target(program, backend="stanli", show_progress=False)
+    target = sa.Target(program)
     for position in (0.5, 2.0):
         assert target.constrain(np.array([position])) == {"s": pytest.approx(np.exp(position))}
 
@@ -96,17 +96,17 @@ def test_parameters_are_constrained_although_generated_quantities_throw():
 def test_names_that_no_result_can_hold_are_refused_before_sampling(name):
     program = f"parameters {{ real {name}; }} model {{ {name} ~ normal(0, 1); }}"
     with raises_in("settings", repr(name)):
-        sa.Target(program, show_progress=False)
+        sa.Target(program)
 
 
 @pytest.mark.parametrize("name", ["log_lik", "y_rep"])
 def test_a_parameter_stays_in_the_posterior(name):
     program = f"parameters {{ vector[2] {name}; }} model {{ {name} ~ normal(0, 1); }}"
-    target = sa.Target(program, show_progress=False)
+    target = sa.Target(program)
     assert target.labels.log_likelihood == {}
     assert target.labels.posterior_predictive == {}
     with raises_in("settings", "log_likelihood"):
-        sa.Target(program, labels={"log_likelihood": {"y": name}}, show_progress=False)
+        sa.Target(program, labels={"log_likelihood": {"y": name}})
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_parameter_stays_in_the_posterior(name):
 def test_options_of_a_wrong_type_are_named(code, option):
     ((name, value),) = option.items()
     with raises(code, name, repr(value)):
-        sa.Target(PROGRAM, {"m": 0.0}, **option, show_progress=False)
+        sa.Target(PROGRAM, {"m": 0.0}, **option)
 
 
 def test_a_link_to_itself_is_no_program(tmp_path):

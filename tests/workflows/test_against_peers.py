@@ -90,7 +90,7 @@ def test_a_program_on_which_the_peer_failed_is_left_out_of_its_mean():
 
 @pytest.fixture
 def target():
-    return sa.Target(PROGRAM, backend="stanli", show_progress=False)
+    return sa.Target(PROGRAM)
 
 
 @pytest.fixture

@@ -66,13 +66,10 @@ def test_costs_of_training_and_warm_up_are_counted():
 def test_other_targets_of_the_paper(name):
     """Every chain visits every region, with its share; training times are printed."""
     plane = PLANES[name]
-    target = sa.Target(*bundled.find(plane.program, plane.data), show_progress=False)
-    network = train_nice(target, seed=2, show_progress=False, **plane.training)
+    target = sa.Target(*bundled.find(plane.program, plane.data))
+    network = train_nice(target, seed=2, **plane.training)
     print(f"{name}: trained in {network.description['seconds']:.0f} s")
-    fit = sa.sample(
-        target, "nice", network=network, iter_sampling=10_000, seed=3, local_share=0.0,
-        show_progress=False,
-    )  # fmt: skip
+    fit = sa.sample(target, "nice", network=network, iter_sampling=10_000, seed=3, local_share=0.0)
     x = results.dataset(fit, "posterior")["x"].values
     ess = ess_known_moments(plane.scored(x), plane.mean, plane.sd).min()
     assert ess >= LEAST[name] / 1000 * x.shape[1]

@@ -14,7 +14,7 @@ SMOOTH = [name for name, known in KNOWN.items() if known.kind != "edges"]
 
 def positions(name):
     known = KNOWN[name]
-    target = sa.Target(known.program, known.data, backend="stanli", show_progress=False)
+    target = sa.Target(known.program, known.data)
     draws = known.draw(np.random.default_rng(1), COUNT)
     rows = [target.unconstrain({k: v[i] for k, v in draws.items()}) for i in range(COUNT)]
     evaluated = [target.evaluate(row) for row in rows]

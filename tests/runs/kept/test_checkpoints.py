@@ -20,7 +20,7 @@ parameters { vector[3] x; real<lower=0> s; }
 model { x ~ normal([1, -20, 0], [1e-3, 50, 2]); s ~ gamma(3, x[3]^2 + 1); }
 generated quantities { real y = normal_rng(x[1], s); }
 """
-LENGTH = {"chains": 3, "iter_warmup": 150, "iter_sampling": 60, "seed": 5, "show_progress": False}
+LENGTH = {"chains": 3, "iter_warmup": 150, "iter_sampling": 60, "seed": 5}
 target = shared_target(PROGRAM)
 
 
@@ -29,7 +29,7 @@ def draw(target, name, parts=(), **changes):
 
 
 def resume(folder):
-    return sa.resume(folder, show_progress=False)
+    return sa.resume(folder)
 
 
 @pytest.mark.thorough

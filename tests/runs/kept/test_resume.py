@@ -29,13 +29,14 @@ from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.short_runs import assert_same_draws, assert_same_fit
 from tests.helpers.stan_target import shared_target
 
+pytestmark = pytest.mark.filterwarnings("ignore")
 # scales of 1e-3 to 50, a parameter that is bounded, and quantities that are drawn
 PROGRAM = """
 parameters { vector[3] x; real<lower=0> s; }
 model { x ~ normal([1, -20, 0], [1e-3, 50, 2]); s ~ gamma(3, x[3]^2 + 1); }
 generated quantities { real y_rep = normal_rng(x[1], s); real z = gamma_rng(0.3, 1); }
 """
-LENGTH = {"chains": 3, "iter_warmup": 150, "iter_sampling": 60, "seed": 5, "show_progress": False}
+LENGTH = {"chains": 3, "iter_warmup": 150, "iter_sampling": 60, "seed": 5}
 CASES = [(n, chosen) for n in registered() for chosen in (VARIANTS.get(n, [{}])[0], {})[:1]]
 THREADED = [("parallel_tempering", {"swaps": "energy_rings"}), ("pseudo_extended", {})]
 
@@ -79,7 +80,7 @@ def draw_crashing(after, target, case, **changes):
 
 
 def resume(folder, **changes):
-    return sa.resume(folder, **{"show_progress": False, **changes})
+    return sa.resume(folder, **changes)
 
 
 # others are slow: each compiles a sampler in another process
@@ -96,14 +97,11 @@ def marks_of(name, after):
 @pytest.mark.parametrize(
     ("case", "after"),
     [
-        pytest.param(
-            case, after, id=f"{case[0]}-{after}", marks=marks_of(case[0], after)
-        )
+        pytest.param(case, after, id=f"{case[0]}-{after}", marks=marks_of(case[0], after))
         for case in CASES
         for after in (2, 40, 75)
     ],
-)  # fmt: skip
-@pytest.mark.filterwarnings("ignore")
+)
 def test_a_crash_changes_no_draw(target, case, after, tmp_path):
     whole = draw(target, case, save_warmup=True)
     draw_crashing(after, target, case, save_warmup=True, run=tmp_path / "run")
@@ -112,14 +110,12 @@ def test_a_crash_changes_no_draw(target, case, after, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", THREADED, ids=lambda case: case[0])
-@pytest.mark.filterwarnings("ignore")
 def test_a_crash_of_chains_with_several_threads(target, case, tmp_path):
     whole = draw(target, case, threads_per_chain=2)
     draw_crashing(50, target, case, threads_per_chain=2, run=tmp_path / "run")
     assert_same_fit(resume(tmp_path / "run"), whole)
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_two_crashes_and_a_longer_run(target, tmp_path):
     case, run = ("whitened_hmc", {}), tmp_path / "run"
     long = draw(target, case, iter_sampling=900, thin=2)
@@ -131,7 +127,6 @@ def test_two_crashes_and_a_longer_run(target, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")
 def test_a_pseudo_extension_is_given_again(target, tmp_path):
     reference = ReferenceDistribution([1.0, -20.0, 0.0, 0.0], [1e-2, 150.0, 6.0, 3.0])
     extended = Extended(target, 3, reference_distribution=reference)
@@ -145,20 +140,18 @@ def test_a_pseudo_extension_is_given_again(target, tmp_path):
 
 
 @pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore")
 def test_prior_data_are_kept(tmp_path):
     program = """
     data { int n; vector[n] y; }
     parameters { real m; } model { m ~ normal(0, 30); y ~ normal(m, 5); }
     """
-    target = sa.Target(program, {"n": 2, "y": [40.0, 45.0]}, show_progress=False)
+    target = sa.Target(program, {"n": 2, "y": [40.0, 45.0]})
     prior = {"prior_data": {"n": 0, "y": []}, "threads_per_chain": 1}
     whole = draw(target, ("parallel_tempering", {}), **prior)
     draw_crashing(30, target, ("parallel_tempering", {}), run=tmp_path / "run", **prior)
     assert_same_fit(resume(tmp_path / "run"), whole)
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_a_run_that_suffices_ends_and_one_that_does_not_grows(target, tmp_path):
     run = tmp_path / "run"
     draw(target, ("nuts", {}), iter_warmup=500, run=run)
@@ -178,7 +171,6 @@ def finished_run(target, path):
     return path
 
 
-@pytest.mark.filterwarnings("ignore")
 class TestOfAFinishedRun:
     """What is read from its folder, and what is refused."""
 
@@ -264,6 +256,7 @@ class TestOfAFinishedRun:
         ("run.json", f'"format": {folder_module.FORMAT}', '"format": 9', "format 9"),
         ("run.json", '"sampler": "nuts"', '"sampler": "mine"', "mine"),
         ("run.json", '"sampler": "nuts"', '"sampler": "rwm"', "rwm"),
+        ("run.json", '"sampler_hash": "', '"sampler_hash": "0', "nuts"),
         ("run.json", "{", "", "run.json"),
     ])  # fmt: skip
     def test_what_differs_is_named(self, run, name, old, new, fact):
@@ -274,13 +267,6 @@ class TestOfAFinishedRun:
             resume(run)
         assert caught.value.stage == ("settings" if "format" not in old and new else "files")
 
-    def test_another_file_of_the_sampler_is_refused(self, run):
-        manifest = json.loads((run / "run.json").read_text())
-        manifest["sampler_hash"] = "0123456789abcdef"
-        (run / "run.json").write_text(json.dumps(manifest))
-        with raises("run_mismatch", "nuts"):
-            resume(run)
-
     def test_other_versions_are_reported(self, run):
         manifest = json.loads((run / "run.json").read_text())
         manifest["versions"]["numba"] = "0.1"
@@ -290,17 +276,15 @@ class TestOfAFinishedRun:
         assert "other_versions" in fit.attrs["note_codes"]
 
     def test_another_target_is_refused(self, run):
-        other = sa.Target(PROGRAM.replace("50", "51"), show_progress=False)
+        other = sa.Target(PROGRAM.replace("50", "51"))
         with raises("run_mismatch", "program"):
             resume(run, target=other)
 
-    def test_a_run_is_not_made_shorter(self, run):
-        with raises("out_of_range", "60", "59"):
-            resume(run, iter_sampling=59)
-
-    @pytest.mark.parametrize("limit", [{"until_ess": -1}, {"max_minutes": "2"}])
-    def test_limits_are_numbers(self, run, limit):
-        with raises("out_of_range", *limit):
+    @pytest.mark.parametrize(("limit", "fact"), [
+        ({"iter_sampling": 59}, "60"), ({"until_ess": -1}, "-1"), ({"max_minutes": "2"}, "2"),
+    ])  # fmt: skip
+    def test_what_is_no_limit_of_a_longer_run(self, run, limit, fact):
+        with raises("out_of_range", *limit, fact):
             resume(run, **limit)
 
     @pytest.mark.parametrize("name", ["chains.npz", "start.npz", "sampling_stats.npy"])
@@ -327,12 +311,9 @@ parameters { real x; vector[2] u; }
 transformed parameters { real a = 100 + x; real b = -100 + x; vector[2] c = [a, b]'; }
 model { u ~ std_normal(); target += normal_lpdf(x | 0, 1) + 0.3 * sum(u); }
 """
-NOISY_OPTIONS = {
-    "noise": "u", "rho": 0.5, "exclude": ["b", "c"], "backend": "stanli", "show_progress": False,
-}  # fmt: skip
+NOISY_OPTIONS = {"noise": "u", "rho": 0.5, "exclude": ["b", "c"], "backend": "stanli"}
 
 
-@pytest.mark.filterwarnings("ignore")
 class TestTargetThatIsGivenAgain:
     """Its options change draws, or columns, or names alone."""
 
@@ -368,7 +349,7 @@ class TestTargetThatIsGivenAgain:
 
     def test_its_labels_are_those_of_the_folder_from_then_on(self, tmp_path):
         program = "parameters { vector[2] x; } model { x ~ normal(0, 1); }"
-        quiet = {"backend": "stanli", "show_progress": False}
+        quiet = {"backend": "stanli"}
         draw(sa.Target(program, **quiet), ("rwm", {}), run=tmp_path / "run")
         named = sa.Target(program, dims={"x": ["k"]}, coords={"k": ["p", "q"]}, **quiet)
         for fit in (resume(tmp_path / "run", target=named), sa.load(tmp_path / "run")):
@@ -391,7 +372,6 @@ class TestTargetThatIsGivenAgain:
 
 
 @pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore")
 def test_draws_that_are_not_exact_are_judged_so_from_the_folder(target, tmp_path):
     draw(target, ("ula", {}), run=tmp_path / "run", standardize=False)
     fit = sa.load(tmp_path / "run")
@@ -399,7 +379,6 @@ def test_draws_that_are_not_exact_are_judged_so_from_the_folder(target, tmp_path
     assert "not_exact" in fit.attrs["verdict_codes"]
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_a_full_disk_is_an_error_before_the_first_draw(target, tmp_path, monkeypatch):
     def full(number, start, size):
         raise OSError(28, "No space left on device")
@@ -410,7 +389,6 @@ def test_a_full_disk_is_an_error_before_the_first_draw(target, tmp_path, monkeyp
     assert not list((tmp_path / "run").glob("*.npy"))
 
 
-@pytest.mark.filterwarnings("ignore")
 def test_checkpoints_that_cannot_be_written_cost_no_draw(target, tmp_path):
     class Refused(checkpoint.WriteCheckpoints):
         def state_of(self, chain):
@@ -434,7 +412,6 @@ def test_a_file_in_place_of_the_folder(target, tmp_path):
 
 
 @pytest.mark.thorough
-@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("phase", "number"), slow_except(
     [("warm-up", signal.SIGTERM), ("sampling", signal.SIGINT)],
     [(phase, n) for phase in ("warm-up", "sampling") for n in (signal.SIGINT, signal.SIGTERM)],
@@ -482,14 +459,14 @@ def test_files_that_have_changed_since_a_run_began(tmp_path):
     options = {**LENGTH, "iter_sampling": 20}
 
     def sample(sampler="nuts"):
-        made = sa.Target(program, data, backend="stanli", show_progress=False)
+        made = sa.Target(program, data)
         return sa.sample(made, sampler, **options, run=run)
 
     old = sample()
     data.write_text('{ "m": 0.0 }')  # the same numbers
     with raises("run_exists", "same program, data and sampler", "resume"):
         sample()
-    longer = sa.resume(run, iter_sampling=30, show_progress=False)
+    longer = sa.resume(run, iter_sampling=30)
     assert not any("changed" in note for note in results.from_json(longer, "notes", []))
     data.write_text('{"m": 9}')
     with raises("run_exists", "another data set", "old run"):
@@ -497,21 +474,21 @@ def test_files_that_have_changed_since_a_run_began(tmp_path):
     with raises("run_exists", "another sampler (nuts there, mala here)"):
         sample("mala")
     with warns("file_changed_since", "m.json", "old data"):
-        longer = sa.resume(run, iter_sampling=40, show_progress=False)
+        longer = sa.resume(run, iter_sampling=40)
     assert any("m.json" in note for note in results.from_json(longer, "notes", []))
     np.testing.assert_array_equal(longer["posterior"]["x"][:, :20], old["posterior"]["x"])
     program.write_text(MEAN.replace("1)", "2)"))
     with raises("run_exists", "another program"):
         sample()
     with warns("file_changed_since", "m.stan", "old program"):
-        sa.resume(run, iter_sampling=50, show_progress=False)
+        sa.resume(run, iter_sampling=50)
     program.unlink()
     data.unlink()
-    longer = sa.resume(run, iter_sampling=60, show_progress=False)
+    longer = sa.resume(run, iter_sampling=60)
     assert not any("changed" in note for note in results.from_json(longer, "notes", []))
     (run / "data.json").write_text('{"m": 1}')
     with raises("run_mismatch", "data"):
-        sa.resume(run, show_progress=False)
+        sa.resume(run)
 
 
 @pytest.mark.slow
@@ -520,7 +497,7 @@ def test_a_run_records_that_short_chains_share_starts(target, tmp_path):
     short = {**LENGTH, "chains": 32, "iter_warmup": 10, "iter_sampling": 8}
     run = tmp_path / "run"
     fit = sa.sample(target, "rwm", **short, run=run)
-    longer = sa.resume(run, iter_sampling=9, show_progress=False)
+    longer = sa.resume(run, iter_sampling=9)
     for each in (fit, sa.load(sa.save(fit, tmp_path / "fit.nc")), longer, sa.load(run)):
         assert results.attribute(each, "superchains") == 16
     starts = {"x": [1.0, -20.0, 0.0], "s": 2.0}

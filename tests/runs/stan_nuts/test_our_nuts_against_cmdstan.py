@@ -26,7 +26,7 @@ def runs(target, draw, seeds):
     """All draws, and per run the smallest bulk ESS per gradient of sampling."""
     draws, rates = [], []
     for seed in range(1, seeds + 1):
-        fit = draw(target, seed=seed, show_progress=False)
+        fit = draw(target, seed=seed)
         columns = results.columns(fit)
         steps = results.dataset(fit, "sample_stats")["n_steps"].values
         draws.append(columns)

@@ -20,7 +20,7 @@ NAMES = {
     "diverging": "b", "energy": "f",
 }  # fmt: skip
 NORMAL = "parameters { real x; } model { x ~ normal(0, 1); }"
-SHORT = {"chains": 2, "iter_warmup": 60, "iter_sampling": 50, "seed": 3, "show_progress": False}
+SHORT = {"chains": 2, "iter_warmup": 60, "iter_sampling": 50, "seed": 3}
 MATRIX = """
 parameters { matrix[2, 3] M; real<lower=0> s; }
 transformed parameters { matrix[3, 2] T = 2 * M'; }
@@ -257,7 +257,7 @@ schools = shared_target(*bundled.find("eight_schools_noncentered"))
 def independent(schools):
     return sa.stan_nuts(
         schools, backend="cmdstan", chains=4, iter_warmup=1000, iter_sampling=2000, seed=8,
-        save_warmup=True, show_progress=False, adapt_delta=0.95,
+        save_warmup=True, adapt_delta=0.95,
     )  # fmt: skip
 
 
@@ -327,7 +327,7 @@ def test_same_starts_as_sample(schools, independent):
     far = dict.fromkeys(("mu",), 300.0)
     fit = sa.stan_nuts(
         schools, backend="cmdstan", inits=far, iter_warmup=0, iter_sampling=2, max_treedepth=1,
-        chains=2, seed=1, show_progress=False,
+        chains=2, seed=1,
     )  # fmt: skip
     assert (np.abs(values(fit, "mu") - 300) < 50).all()
 
@@ -410,9 +410,9 @@ model { m ~ normal(0, 10); y ~ normal(m, 1); }
 @pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")  # the density is shared
 def test_stan_draws_random_data_anew(backend):
     """Hence its fits are not compared with ours, whose target has one density."""
-    target = sa.Target(RANDOM, backend="stanli", show_progress=False)
-    ours = [sa.sample(target, seed=seed, show_progress=False) for seed in (1, 2)]
-    theirs = sa.stan_nuts(target, backend=backend, seed=2, show_progress=False)
+    target = sa.Target(RANDOM, backend="stanli")
+    ours = [sa.sample(target, seed=seed) for seed in (1, 2)]
+    theirs = sa.stan_nuts(target, backend=backend, seed=2)
     assert theirs.attrs["random_data"].endswith("seed 2")
     table = sa.compare({"first": ours[0], "second": ours[1], "nuts": theirs})
     assert np.isnan(table.loc["first", "z_mean"])

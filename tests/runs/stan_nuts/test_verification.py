@@ -182,8 +182,7 @@ def hard(declaration):
     flat = "to_array_1d(x)" if "[" in declaration else "x"
     return sa.Target(
         f"parameters {{ real free; {declaration} }}\n"
-        f"model {{ free ~ normal(0, 1); {flat} ~ student_t(3, 0.4, 2); }}",
-        backend="stanli",
+        f"model {{ free ~ normal(0, 1); {flat} ~ student_t(3, 0.4, 2); }}"
     )
 
 
@@ -249,8 +248,7 @@ def test_a_simplex_in_the_transform_of_older_releases(alpha, declaration):
     """Log Jacobians of both transforms differ by a constant, for every alpha."""
     name = "p[1]" if "array" in declaration else "p"
     target = sa.Target(
-        f"parameters {{ {declaration}; }} model {{ {name} ~ dirichlet(rep_vector({alpha}, 3)); }}",
-        backend="stanli",
+        f"parameters {{ {declaration}; }} model {{ {name} ~ dirichlet(rep_vector({alpha}, 3)); }}"
     )
     rng, rows, lp = np.random.default_rng(4), [], []
     while len(lp) < 400:
@@ -333,7 +331,7 @@ def test_a_chain_that_never_moved_counts_once(target):
     ],
 )
 def test_densities_that_cannot_be_compared(code, fact):
-    target = sa.Target(code, backend="stanli")
+    target = sa.Target(code)
     draws = written(target, positions(target))
     require_unchecked("incomparable_density", fact, target, *draws)
 

@@ -21,7 +21,7 @@ from tests.helpers.made_up_draws import FAULTS, faulty, positions, small_target,
 
 # the package's attribute `stan_nuts` is the function
 stan_nuts_module = import_module("stanadapt.runs.stan_nuts.stan_nuts")
-SHORT = {"chains": 2, "iter_warmup": 30, "iter_sampling": 150, "seed": 3, "show_progress": False}
+SHORT = {"chains": 2, "iter_warmup": 30, "iter_sampling": 150, "seed": 3}
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +187,7 @@ def test_every_bundled_program_is_verified(program, data):
     The draws must have different positions, preferably in the bulk of the posterior. Most programs
     have trees of eight leaves; with two leaves, 13 of 40 stayed further from the bulk.
     """
-    target = sa.Target(*bundled.find(program, data), backend="stanli")
+    target = sa.Target(*bundled.find(program, data))
     lengths = SHORT | {"iter_warmup": 200}
     depth = SMALL_TREES.get(program, 3)
     fit = sa.stan_nuts(target, backend="cmdstan", max_treedepth=depth, **lengths)
@@ -204,7 +204,6 @@ def test_a_program_that_stanli_gets_wrong():
         "parameters { real a; real x; }\n"
         "model { real u = 0; a ~ normal(0, 1); x ~ normal(0, 2); if (a > 0) u = x;\n"
         "  target += u > 1.5 ? u : 0.1; }",
-        backend="stanli",
         unsafe=True,
     )
     with raises("density_differs", target.name) as caught:
@@ -220,8 +219,7 @@ def test_constrained_types_in_cmdstan():
         "  real<lower=0, upper=1> w; ordered[3] o; cholesky_factor_corr[3] L; }\n"
         "model { p ~ dirichlet([3, 1, 0.3, 5]'); r[1] ~ dirichlet([0.2, 0.2, 0.2]');\n"
         "  w ~ beta(0.05, 0.05); C ~ lkj_corr(0.3); V ~ wishart(4, diag_matrix([1, 1]'));\n"
-        "  o ~ normal(0, 5); L ~ lkj_corr_cholesky(2); }",
-        backend="stanli",
+        "  o ~ normal(0, 5); L ~ lkj_corr_cholesky(2); }"
     )
     fit = sa.stan_nuts(target, backend="cmdstan", **SHORT | {"iter_warmup": 500})
     assert fit.attrs["density_verdict"] == "equal", fit.attrs["density_verified"]

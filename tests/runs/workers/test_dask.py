@@ -53,9 +53,9 @@ def client(cluster):
 
 
 def draw(**changes):
-    target = sa.Target(PROGRAM, show_progress=False)
+    target = sa.Target(PROGRAM)
     common = {"chains": 16, "iter_warmup": 300, "iter_sampling": 100, "seed": 2}
-    return sa.sample(target, **{**common, "show_progress": False, **changes})
+    return sa.sample(target, **{**common, **changes})
 
 
 def test_sixteen_chains_on_two_workers(client):
@@ -87,15 +87,7 @@ def test_calibration_on_two_workers(client):
     )
     generator = "generated quantities { real mu = normal_rng(0, 1); real y = normal_rng(mu, 1); }"
     found = [
-        sa.sbc(
-            program,
-            generator,
-            simulations=20,
-            ranks=19,
-            seed=1,
-            executor=executor,
-            show_progress=False,
-        )
+        sa.sbc(program, generator, simulations=20, ranks=19, seed=1, executor=executor)
         for executor in (client, None)
     ]
     np.testing.assert_array_equal(found[0].ranks.values, found[1].ranks.values)

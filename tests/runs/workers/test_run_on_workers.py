@@ -40,7 +40,7 @@ model {
 generated quantities { real y_rep = normal_rng(x[1], s); }
 """
 pytestmark = pytest.mark.filterwarnings("ignore")  # runs are too short to converge
-LENGTH = {"chains": 3, "iter_warmup": 150, "iter_sampling": 60, "seed": 5, "show_progress": False}
+LENGTH = {"chains": 3, "iter_warmup": 150, "iter_sampling": 60, "seed": 5}
 target = shared_target(PROGRAM, {"prior": 0})
 
 
@@ -265,7 +265,7 @@ def test_a_run_folder_is_kept_and_resumed(target, tmp_path, resuming):
             target, "whitened_hmc", {"iter_sampling": 4000}, run=tmp_path / "run",
             executor=Breaking(150, BrokenExecutor("all gone")),
         )  # fmt: skip
-    resumed = sa.resume(tmp_path / "run", executor=resuming, show_progress=False)
+    resumed = sa.resume(tmp_path / "run", executor=resuming)
     whole = draw(target, "whitened_hmc", {"iter_sampling": 4000})
     assert_same_draws(resumed, whole, ("posterior", "posterior_predictive", "sample_stats"))
 

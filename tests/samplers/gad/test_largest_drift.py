@@ -10,11 +10,11 @@ from tests.helpers.stan_target import shared_target
 # x = log t falls as exp(-exp(x)) on the right: there moves along the gradient overshoot
 STEEP = "parameters { real<lower=0> t; } model { t ~ gamma(2, 1); }"
 FIXED = {"initial_scale": 1.65, "learning_rate": 1e-12, "standardize": False}
-steep = shared_target(STEEP, backend="stanli")
+steep = shared_target(STEEP)
 
 
 def draw(target, **options):
-    return sa.sample(target, "gad_mala", seed=3, show_progress=False, **FIXED, **options)
+    return sa.sample(target, "gad_mala", seed=3, **FIXED, **options)
 
 
 def test_draws_are_exact_if_most_drifts_are_at_the_bound(steep):

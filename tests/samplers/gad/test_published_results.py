@@ -36,7 +36,7 @@ def chains(row):
     starts = np.random.default_rng(5).standard_normal((CHAINS, target.dim))
     return sa.sample(
         target, sampler, chains=CHAINS, iter_warmup=20_000, iter_sampling=DRAWS, seed=5,
-        inits=starts, show_progress=False, preset="titsias2019", **settings,
+        inits=starts, preset="titsias2019", **settings,
     )  # fmt: skip
 
 

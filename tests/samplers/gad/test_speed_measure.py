@@ -160,10 +160,10 @@ def test_a_long_way_does_not_wind_the_entropy_weight_up():
 
     The acceptance rate at the end, of 5000 draws with an ESS above 100, is known to 0.03.
     """
-    target = sa.Target("parameters { vector[3] x; } model { x ~ std_normal(); }", backend="stanli")
+    target = sa.Target("parameters { vector[3] x; } model { x ~ std_normal(); }")
     fit = sa.sample(
         target, "gad_rwm", standardize=False, learning_rate=1e-4, initial_scale=0.02, chains=1,
-        iter_warmup=20_000, iter_sampling=5000, save_warmup=True, seed=1, show_progress=False,
+        iter_warmup=20_000, iter_sampling=5000, save_warmup=True, seed=1,
     )  # fmt: skip
     weights = fit["warmup_sample_stats"]["entropy_weight"].values
     assert weights.max() == speed_measure.LARGEST_WEIGHT

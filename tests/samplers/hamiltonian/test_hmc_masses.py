@@ -54,7 +54,7 @@ def test_one_number_is_the_mass_of_all():
 
 
 def test_masses_belong_to_the_parameters_of_the_program():
-    target, short = sa.Target(NORMAL, show_progress=False), {"show_progress": False, "seed": 1}
+    target, short = sa.Target(NORMAL), {"seed": 1}
     short |= {"chains": 1, "iter_warmup": 200, "iter_sampling": 10}
     with raises("invalid_setting", "hmc", "mass", "one for each of 3", "got 2"):
         sa.sample(target, "hmc", mass=[1, 2], **short)

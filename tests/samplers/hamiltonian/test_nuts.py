@@ -21,7 +21,7 @@ FUNNEL = """
 parameters { real v; vector[9] x; }
 model { v ~ normal(0, 3); x ~ normal(0, exp(v / 2)); }
 """
-RUN = {"chains": 2, "seed": 4, "show_progress": False}
+RUN = {"chains": 2, "seed": 4}
 
 
 def stats(fit, name):

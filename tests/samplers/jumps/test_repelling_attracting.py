@@ -20,7 +20,6 @@ from tests.helpers.targets import MEAN, SD, Awkward
 
 NAME, WALL, SCALE = "repelling_attracting", 0.9, 0.7
 FIXED = {"tune_scale": False, "initial_scale": SCALE}
-QUIET = {"show_progress": False}
 
 
 class OnPaper:
@@ -145,7 +144,7 @@ def test_a_constant_in_the_log_density_changes_nothing(constant):
     )
     fits = [
         sa.sample(sa.Target(program, {"c": c}), NAME, chains=1, iter_warmup=300, iter_sampling=300,
-                  seed=1, standardize=False, **QUIET)
+                  seed=1, standardize=False)
         for c in (0.0, constant)
     ]  # fmt: skip
     one, two = (fit["sample_stats"]["n_density"].values for fit in fits)
@@ -172,7 +171,7 @@ def test_pairs_stay_pairs_while_scales_are_learned():
 def test_a_run_reports_its_costs():
     target = sa.Target("parameters { vector[11] x; } model { x ~ normal(0, 3); }")
     with warns("many_evaluations", "11 parameters") as caught:
-        fit = sa.sample(target, NAME, chains=2, iter_warmup=200, iter_sampling=100, seed=1, **QUIET)
+        fit = sa.sample(target, NAME, chains=2, iter_warmup=200, iter_sampling=100, seed=1)
     tries = fit["sample_stats"]["n_tries"].values
     np.testing.assert_array_equal(tries, fit["sample_stats"]["n_density"].values)
     (warning,) = [w for w in caught if getattr(w.message, "code", "") == "many_evaluations"]
@@ -216,7 +215,7 @@ def test_twenty_modes(chosen, least):
     too small.
     """
     target, content = load("mixture", "twenty")
-    fit = sa.sample(target, NAME, chains=4, seed=1, **QUIET, **chosen)
+    fit = sa.sample(target, NAME, chains=4, seed=1, **chosen)
     x = fit["posterior"]["x"].values
     for i, (first, second) in enumerate(TWENTY):
         assert abs(surprise(x[..., i], first)) < 4

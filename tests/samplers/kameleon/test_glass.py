@@ -34,10 +34,7 @@ def target(backend="stanli", steps=7, data=None, **changed):
     assert STEPS in code
     code = code.replace(STEPS, f"int newton_steps = {steps};")
     settings = {"unsafe": True} if backend == "stanli" else {}
-    return sa.Target(
-        code, data or content(**changed), backend=backend, noise=["u"], show_progress=False,
-        **settings,
-    )  # fmt: skip
+    return sa.Target(code, data or content(**changed), backend=backend, noise=["u"], **settings)
 
 
 pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
@@ -129,7 +126,7 @@ def test_native_density_equals_the_other_way(convention, samples):
 
 def test_the_embedded_backend_admits_it():
     """Make all checks, as for users; the gradient is that of the density."""
-    stan = sa.Target(PROGRAM, DATA, backend="stanli", noise="u")
+    stan = sa.Target(PROGRAM, DATA, noise="u")
     assert stan.column_names == [f"theta.{d}" for d in range(1, 10)]
     rng, h = np.random.default_rng(10), 1e-5
     theta, u = next(points(content()))
@@ -244,7 +241,7 @@ def test_a_short_chain_finds_the_posterior():
     """Mg alone is well determined (mean -0.24, sd 0.31): it must be found within a few errors."""
     stan = target("cmdstan")
     fit = sa.sample(
-        stan, "am", chains=2, iter_warmup=2000, iter_sampling=2000, seed=3, show_progress=False,
+        stan, "am", chains=2, iter_warmup=2000, iter_sampling=2000, seed=3,
         inits=np.tile(position(CENTERS[1], np.zeros((214, 1))), (2, 1)), initial_scale=1.0,
     )  # fmt: skip
     magnesium = fit["posterior"]["theta"].values[..., 2]

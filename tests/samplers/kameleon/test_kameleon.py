@@ -97,7 +97,7 @@ def banana():
     """A Stan program with a law that can be drawn from directly."""
     code = f"""parameters {{ real x; real y; }}
     model {{ x ~ normal(0, {WIDE}); y ~ normal({BEND} * (square(x) - {WIDE**2}), 1); }}"""
-    return sa.Target(code, {}, backend="stanli", show_progress=False)
+    return sa.Target(code, {})
 
 
 FROZEN = [
@@ -116,7 +116,7 @@ def test_frozen_it_leaves_the_target_invariant(chosen):
     y = BEND * (x**2 - WIDE**2) + rng.standard_normal(40)
     fit = sa.sample(
         target, "kameleon", chains=40, iter_warmup=500, iter_sampling=2500, seed=7,
-        inits=np.column_stack([x, y]), show_progress=False, subsample=100, **chosen,
+        inits=np.column_stack([x, y]), subsample=100, **chosen,
     )  # fmt: skip
     draws = np.stack([fit["posterior"][name].values for name in ("x", "y")], axis=-1)
     means = banana_moments(draws).mean(axis=1)
@@ -152,8 +152,8 @@ def test_it_reaches_scales_that_differ_by_a_million():
     code = "data { vector[5] s; } parameters { vector[5] x; } model { x ~ normal(1, s); }"
     scales = np.array([1e-3, 0.03, 1.0, 30.0, 1e3])
     fit = sa.sample(
-        sa.Target(code, {"s": scales}, backend="stanli"), "kameleon", chains=4, seed=2,
-        subsample=200, whiten_kernel=True, show_progress=False,
+        sa.Target(code, {"s": scales}), "kameleon", chains=4, seed=2,
+        subsample=200, whiten_kernel=True,
     )  # fmt: skip
     draws = (fit["posterior"]["x"].values - 1) / scales
     per_chain = (draws**2).mean(axis=1)
@@ -193,7 +193,7 @@ def test_the_bandwidth_is_the_factor_times_the_median_heuristic(earlier):
     for factor in (1.0, 0.5):
         made = sa.sample(
             target, "kameleon", chains=1, iter_warmup=0, iter_sampling=5, seed=4, warm_start=fit,
-            show_progress=False, bandwidth_factor=factor,
+            bandwidth_factor=factor,
         )  # fmt: skip
         found.append(made["sample_stats"]["bandwidth"].values[0, 0])
     assert found[1] == pytest.approx(0.5 * found[0], rel=1e-12)
@@ -220,9 +220,8 @@ def earlier():
     code = (
         "parameters { real<lower=0> x; vector[2] y; } model { x ~ gamma(2, 1); y ~ normal(3, 9); }"
     )
-    target = sa.Target(code, {}, backend="stanli", show_progress=False)
-    return target, sa.sample(target, "rwm", chains=3, iter_warmup=500, iter_sampling=2000, seed=3,
-                             show_progress=False)  # fmt: skip
+    target = sa.Target(code, {})
+    return target, sa.sample(target, "rwm", chains=3, iter_warmup=500, iter_sampling=2000, seed=3)
 
 
 def test_the_past_is_that_of_all_chains_in_the_order_of_time(earlier):
@@ -241,7 +240,7 @@ def test_chains_with_one_past_share_what_is_learned(earlier):
     made, again = (
         sa.sample(
             target, "kameleon", chains=2, iter_warmup=0, iter_sampling=1500, seed=4, warm_start=fit,
-            inits=fit, parallel_chains=at_once, show_progress=False,
+            inits=fit, parallel_chains=at_once,
         )
         for at_once in (2, 1)
     )  # fmt: skip
@@ -260,7 +259,7 @@ def test_the_tuning_of_a_warm_start_is_kept_until_warmup_improves_on_it(earlier)
     target, fit = earlier
     made = sa.sample(
         target, "kameleon", chains=1, iter_warmup=400, iter_sampling=10, seed=5, warm_start=fit,
-        save_warmup=True, show_progress=False,
+        save_warmup=True,
     )  # fmt: skip
     assert np.isfinite(made["warmup_sample_stats"]["bandwidth"].values).all()
 
@@ -312,11 +311,8 @@ def test_the_defaults_of_a_run_cover_the_strong_banana():
     Standard deviations of single chains are 0.016 and 0.006: the bound is 3.9 standard errors of
     the mean over 16 chains above the latter.
     """
-    target = sa.Target(*bundled.find("banana", "strong"), show_progress=False)
-    fit = sa.sample(
-        target, "kameleon", chains=16, iter_warmup=40_000, iter_sampling=40_000, seed=9,
-        show_progress=False,
-    )  # fmt: skip
+    target = sa.Target(*bundled.find("banana", "strong"))
+    fit = sa.sample(target, "kameleon", chains=16, iter_warmup=40_000, iter_sampling=40_000, seed=9)
     assert fit.attrs["standardized"] == "diagonal"
     levels = np.arange(1, 10) / 10
     radii = results.dataset(fit, "posterior")["radius_squared"].values

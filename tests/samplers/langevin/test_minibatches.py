@@ -77,7 +77,7 @@ def test_a_copy_has_the_same_batches():
 
 
 def refused(code, program, data, rows, batches, *facts):
-    target = sa.Target(program, data, backend="stanli")
+    target = sa.Target(program, data)
     with raises(code, *facts):
         Minibatches(target, rows, batches)
 
@@ -101,7 +101,7 @@ def test_rows_and_batches_that_cannot_be(rows, batches, code, facts):
 @pytest.mark.parametrize("rows", [[3], 3])
 def test_rows_that_are_not_names(rows):
     with raises("not_a_name", "rows", "3"):
-        Minibatches(sa.Target(PAIR, TWO, backend="stanli"), rows, 2)
+        Minibatches(sa.Target(PAIR, TWO), rows, 2)
 
 
 @pytest.mark.parametrize(("data", "values", "facts"), [
@@ -136,12 +136,12 @@ def test_rows_that_depend_on_each_other_are_refused():
     refused("dependent_rows", scaled, data, ["y"], 2, "coordinate 1")
     program, data = bundled.find("logistic", "ripley")  # standardizes all rows itself
     with raises("dependent_rows"):
-        Minibatches(sa.Target(program, data, backend="stanli"), ROWS, 4)
+        Minibatches(sa.Target(program, data), ROWS, 4)
 
 
 def test_only_samplers_that_draw_batches_take_them():
     batches = Minibatches(rows_program.normal(), "y", 5)
     with raises("sampler_not_for_target", "mala", "sgld"):
-        sa.sample(batches, "mala", show_progress=False)
+        sa.sample(batches, "mala")
     with raises("not_a_target"):
         Minibatches(batches, "y", 5)

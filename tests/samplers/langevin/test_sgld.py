@@ -11,7 +11,7 @@ from stanadapt.samplers.tempering import weighted_summary
 from tests.helpers import rows_program
 from tests.helpers.codes import raises
 
-QUIET = {"show_progress": False, "seed": 1, "chains": 4}
+CHAINS = {"seed": 1, "chains": 4}
 ROWS = 100
 PRECISION = 0.01 + ROWS  # of the posterior of the mean
 STEP = 0.004
@@ -30,7 +30,7 @@ def test_the_stationary_variance_is_the_closed_form(batches, control):
     assert (noise < 1e-9) == (batches == 1 or control)
     fit = sa.sample(
         estimated, "sgld", decay=0.0, first_step=STEP, standardize=False, iter_warmup=200,
-        iter_sampling=40_000, **QUIET,
+        iter_sampling=40_000, **CHAINS,
     )  # fmt: skip
     variance = 1.0 / PRECISION
     wanted = variance * (1.0 + 0.25 * STEP * noise) / (1.0 - 0.25 * STEP * PRECISION)
@@ -48,7 +48,7 @@ def test_the_stationary_variance_is_the_closed_form(batches, control):
 def test_steps_follow_the_schedule_after_warmup_and_are_the_weights():
     fit = sa.sample(
         Minibatches(rows_program.normal(), "y", 5), "sgld", first_step=0.2, delay=50.0, decay=0.6,
-        iter_warmup=100, iter_sampling=500, save_warmup=True, **QUIET,
+        iter_warmup=100, iter_sampling=500, save_warmup=True, **CHAINS,
     )  # fmt: skip
     weight = fit["sample_stats"]["weight"].values
     a = 0.2 * 50.0**0.6
@@ -85,23 +85,23 @@ def test_weighted_errors_are_those_of_a_mean_of_independent_draws():
 
 def test_a_run_of_batches_is_resumed_draw_for_draw(tmp_path):
     batches = Minibatches(rows_program.regression(), ["X", "y"], 6)
-    lengths = {"iter_warmup": 100, **QUIET}
+    lengths = {"iter_warmup": 100, **CHAINS}
     whole = sa.sample(batches, "sgld", iter_sampling=400, **lengths)
     sa.sample(batches, "sgld", iter_sampling=150, run=tmp_path / "run", **lengths)
     again = Minibatches(rows_program.regression(), ["X", "y"], 6)
-    longer = sa.resume(tmp_path / "run", target=again, iter_sampling=400, show_progress=False)
+    longer = sa.resume(tmp_path / "run", target=again, iter_sampling=400)
     np.testing.assert_array_equal(longer["posterior"]["w"].values, whole["posterior"]["w"].values)
     with raises("run_needs_target", "Minibatches", "target"):
-        sa.resume(tmp_path / "run", iter_sampling=500, show_progress=False)
+        sa.resume(tmp_path / "run", iter_sampling=500)
 
 
 def test_a_target_without_batches_has_the_gradients_of_all_rows():
     target = rows_program.normal()
-    plain = sa.sample(target, "sgld", iter_warmup=100, iter_sampling=300, **QUIET)
+    plain = sa.sample(target, "sgld", iter_warmup=100, iter_sampling=300, **CHAINS)
     assert "batches" not in plain.attrs
     assert plain.attrs["exact"] == 0
     warm = sa.sample(
         Minibatches(target, "y", 5), "sgld", iter_warmup=60, iter_sampling=300, warm_start=plain,
-        **QUIET,
+        **CHAINS,
     )  # fmt: skip
     assert "by warm_start" in warm.attrs["standardized"]

@@ -8,21 +8,19 @@ from stanadapt.samplers.nice.network import Network
 from stanadapt.targets.stan import bundled
 from tests.helpers.codes import raises, warns
 
-OPTIONS = {"chains": 4, "iter_warmup": 200, "seed": 1, "show_progress": False}
+OPTIONS = {"chains": 4, "iter_warmup": 200, "seed": 1}
 
 
 @pytest.fixture(scope="module")
 def ring():
     """The paper's: E r = 2.0400, and a standard deviation of 1.456 in each coordinate."""
-    return sa.Target(*bundled.find("ring", "nice"), show_progress=False)
+    return sa.Target(*bundled.find("ring", "nice"))
 
 
 def network(target, seed=0):
     made = Network.untrained(2, 3, [[16], [16], [16]], seed)
     described = {"program": target.name, "program_hash": target.program.hash}
-    return Network(
-        made.couplings, made.weights, [0.3, -0.2], [[1.5, 0.0], [0.4, 2.0]], described
-    )  # fmt: skip
+    return Network(made.couplings, made.weights, [0.3, -0.2], [[1.5, 0.0], [0.4, 2.0]], described)
 
 
 def surprises(fit):
@@ -63,7 +61,7 @@ def test_a_run_with_a_network_resumes_from_its_folder(ring, tmp_path):
     made = network(ring)
     whole = sa.sample(ring, "nice", iter_sampling=400, network=made, **OPTIONS)
     sa.sample(ring, "nice", iter_sampling=100, network=made, run=tmp_path / "run", **OPTIONS)
-    longer = sa.resume(tmp_path / "run", iter_sampling=400, show_progress=False)
+    longer = sa.resume(tmp_path / "run", iter_sampling=400)
     np.testing.assert_array_equal(longer["posterior"]["x"].values, whole["posterior"]["x"].values)
 
 

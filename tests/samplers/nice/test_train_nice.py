@@ -15,14 +15,14 @@ from workflows.learned.known_moments_ess import ess_known_moments
 
 QUICK = {
     "iterations": 20, "rehearse_every": 10, "draws": 200, "width": 16, "critic_width": 16,
-    "from_noise": 3, "seed": 3, "show_progress": False,
+    "from_noise": 3, "seed": 3,
 }  # fmt: skip
 # as published, without local moves
-PLAIN = {"preset": "song2017", "show_progress": False}
+PLAIN = {"preset": "song2017"}
 
 
 def bundled_target(name, data):
-    return sa.Target(*bundled.find(name, data), show_progress=False)
+    return sa.Target(*bundled.find(name, data))
 
 
 # made first: stanli's compiler cannot start in a process in which JAX has multiplied matrices, if
@@ -113,17 +113,14 @@ def test_a_network_is_described_and_used(mog2, tmp_path):
     made.save(tmp_path / "network.npz")
     read = Network.load(tmp_path / "network.npz")
     assert read.description == made.description
-    fit = sa.sample(
-        mog2, "nice", network=read, chains=2, iter_warmup=50, iter_sampling=50, seed=1,
-        show_progress=False,
-    )  # fmt: skip
+    fit = sa.sample(mog2, "nice", network=read, chains=2, iter_warmup=50, iter_sampling=50, seed=1)
     assert "for mixture" in fit.attrs["network"]
 
 
 @pytest.mark.soak
 def test_two_modes_are_joined(mog2):
     """Both in every chain, and at least 355 effective draws of 1000, as published."""
-    made = train_nice(mog2, seed=1, show_progress=False)
+    made = train_nice(mog2, seed=1)
     assert made.description["step"] <= 2000
     fit = sa.sample(mog2, "nice", network=made, iter_sampling=5000, seed=2, **PLAIN)
     x = fit["posterior"]["x"].values
@@ -189,9 +186,7 @@ def test_a_fit_of_another_program_is_refused(mog2):
     other = bundled_target("ring", "nice")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fit = sa.sample(
-            other, "rwm", chains=2, iter_warmup=50, iter_sampling=50, seed=1, show_progress=False
-        )
+        fit = sa.sample(other, "rwm", chains=2, iter_warmup=50, iter_sampling=50, seed=1)
     with pytest.raises(StanadaptError, match="program"):
         train_nice(mog2, warm_start=fit, **QUICK)
     made = train_nice(other, warm_start=fit, **QUICK)

@@ -35,11 +35,11 @@ def test_two_modes_of_the_paper(chosen):
 
     Also with the constant off by 3 nats: unweighted positions would then give 0.46 to 0.5.
     """
-    target = sa.Target(PAIR, {}, show_progress=False)
+    target = sa.Target(PAIR, {})
     law = ReferenceDistribution([-1.6], [8.0])
     fit = sa.sample(
         target, NAME, chains=4, iter_warmup=2000, iter_sampling=8000, seed=3,
-        reference_distribution=law, show_progress=False, **chosen,
+        reference_distribution=law, **chosen,
     )  # fmt: skip
     x = results.dataset(fit, "posterior")["x"].values
     assert effective(x > 0.0) > 400

@@ -66,7 +66,7 @@ def test_twenty_modes_within_the_bias():
     The bias of files of this length is below 0.05. All modes are in every chain.
     """
     target, content = load("mixture", "twenty")
-    fit = sa.sample(target, NAME, chains=8, seed=1, show_progress=False)
+    fit = sa.sample(target, NAME, chains=8, seed=1)
     x = results.dataset(fit, "posterior")["x"].values
     assert all(set(chain) == set(range(20)) for chain in nearest(x, content))
     for power, truth in ((1, (4.478, 4.905)), (2, (25.605, 33.920))):

@@ -62,9 +62,8 @@ def surprises(target, method, truth, **options):
     found = []
     for seed in SEEDS:
         fit = sa.sample(
-            target, method.sampler, chains=method.chains, seed=seed, show_progress=False,
-            **method.settings, **options,
-        )  # fmt: skip
+            target, method.sampler, chains=method.chains, seed=seed, **method.settings, **options
+        )
         tempering = results.dataset(fit, "tempering")
         miss = tempering["log_evidence"].values - truth
         found.append(miss / tempering["log_evidence_error"].values)

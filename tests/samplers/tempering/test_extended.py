@@ -16,12 +16,12 @@ from stanadapt.samplers.tempering import Extended, ReferenceDistribution, weight
 from stanadapt.samplers.tempering.extended import log_mass
 from tests.helpers import pseudo_extension_formula
 from tests.helpers.codes import warns
-from tests.helpers.extended_program import CODE, DIM, QUIET, extend
+from tests.helpers.extended_program import CODE, DIM, extend
 from tests.helpers.sampler_settings import FASTER
 from tests.helpers.seldom_parameters import slow_except, soak_except
 from tests.helpers.stan_target import shared_target
 
-target = shared_target(CODE, {"n": 3, "y": [0.5, 1.0, 2.0]}, **QUIET)
+target = shared_target(CODE, {"n": 3, "y": [0.5, 1.0, 2.0]})
 
 
 @pytest.mark.slow
@@ -31,8 +31,7 @@ target = shared_target(CODE, {"n": 3, "y": [0.5, 1.0, 2.0]}, **QUIET)
 )
 def test_draws_of_every_sampler_have_stan_shapes_and_counts_are_of_the_program(target, name):
     fit = sa.sample(extend(target, 3), name, chains=2, iter_warmup=100, iter_sampling=80, seed=3,
-                    save_warmup=True, save="unconstrained", **FASTER.get(name, {}),
-                    **QUIET)  # fmt: skip
+                    save_warmup=True, save="unconstrained", **FASTER.get(name, {}))  # fmt: skip
     posterior = results.dataset(fit, "posterior")
     assert {n: v.shape[2:] for n, v in posterior.data_vars.items()} == {
         "s": (), "m": (2, 2), "p": (3,), "doubled": (2, 2), "z": (),
@@ -56,7 +55,7 @@ def test_draws_of_every_sampler_have_stan_shapes_and_counts_are_of_the_program(t
     "reference", [None, ReferenceDistribution(np.zeros(DIM), 3.0, degrees=4.0)]
 )
 def test_one_pseudo_sample_gives_the_draws_of_the_target(target, name, reference):
-    plan = {"chains": 2, "iter_warmup": 150, "iter_sampling": 150, "seed": 5, **QUIET}
+    plan = {"chains": 2, "iter_warmup": 150, "iter_sampling": 150, "seed": 5}
     one = Extended(target, 1, temperature="fixed", fixed_at=0.3, reference_distribution=reference)
     base, extended = (
         results.columns(sa.sample(t, name, standardize=False, **plan)) for t in (target, one)
@@ -85,7 +84,7 @@ def test_draws_do_not_depend_on_chunks_or_threads(target, temperature):
         np.testing.assert_array_equal(small, large)
     fits = [
         sa.sample(extended, "rwm", chains=3, parallel_chains=threads, iter_warmup=100,
-                  iter_sampling=200, seed=9, **QUIET)
+                  iter_sampling=200, seed=9)
         for threads in (1, 3)
     ]  # fmt: skip
     one, three = (results.columns(fit) for fit in fits)
@@ -117,9 +116,9 @@ def log_mixture(x):
 def two_modes():
     """80,000 draws of four chains; only for dim = 1 is this target proper without p0."""
     with warns("improper_extension"):
-        extended = Extended(sa.Target(MIXTURE, **QUIET), 2)
+        extended = Extended(sa.Target(MIXTURE), 2)
     return sa.sample(extended, "rwm", iter_warmup=5000, iter_sampling=100_000, thin=5, seed=1,
-                     save="pseudo", **QUIET)  # fmt: skip
+                     save="pseudo")  # fmt: skip
 
 
 def test_weighted_means_are_those_of_the_target(two_modes):
@@ -156,7 +155,7 @@ model { x[1] ~ normal(1, 2); x[2] ~ normal(-3, 0.2); y ~ normal(x[1], 0.5); }
 SHIFT = np.linspace(0.0, 1.0, 4)
 # y = 2, 3: precision 1/4 + 8, mean (1/4 + 20) / 8.25
 MEAN_AND_SD = {"x[1]": (20.25 / 8.25, 8.25**-0.5), "x[2]": (-3.0, 0.2)}
-gaussian = shared_target(GAUSSIAN, {"n": 2, "y": [2.0, 3.0]}, **QUIET)
+gaussian = shared_target(GAUSSIAN, {"n": 2, "y": [2.0, 3.0]})
 
 
 WIDE = ReferenceDistribution([1.5, -3.2], [1.0, 0.5])
@@ -179,8 +178,7 @@ EXACT = {
 def test_draws_follow_the_target(gaussian, case, n):
     """Eight statistics within 5 errors: the chance of a false alarm is 5e-6 per case."""
     extended = Extended(gaussian, n, **EXACT[case])
-    fit = sa.sample(extended, "nuts", iter_sampling=4000, seed=4, save="pseudo",
-                    target_accept=0.9, **QUIET)  # fmt: skip
+    fit = sa.sample(extended, "nuts", iter_sampling=4000, seed=4, save="pseudo", target_accept=0.9)
     squares = {
         f"{name} squared": lambda v, i=i, mean=mean, sd=sd: ((v["x"][..., i] - mean) / sd) ** 2
         for i, (name, (mean, sd)) in enumerate(MEAN_AND_SD.items())
@@ -195,7 +193,7 @@ def test_draws_follow_the_target(gaussian, case, n):
 
 
 def test_prior_data_define_the_reference_density(gaussian):
-    prior = sa.Target(GAUSSIAN, {"n": 0, "y": []}, **QUIET)
+    prior = sa.Target(GAUSSIAN, {"n": 0, "y": []})
     extended = Extended(gaussian, 2, prior_data={"n": 0, "y": []}, between=(0.2, 0.7))
     x, u = np.array([[0.3, -2.5], [3.0, -3.1]]), np.array([0.4, -1.0])
     # both of mass 1, up to the error of an estimate
@@ -214,10 +212,10 @@ def test_prior_data_define_the_reference_density(gaussian):
 def test_positions_outside_the_support_are_rejected_and_stan_is_quoted(name):
     code = "parameters { vector[2] x; } model { x ~ uniform(-1, 1); x ~ normal(0.5, 1); }"
     with warns("improper_extension", 0.4):
-        extended = Extended(sa.Target(code, **QUIET), 2, temperature="fixed", fixed_at=0.4)
+        extended = Extended(sa.Target(code), 2, temperature="fixed", fixed_at=0.4)
     with warns("failed_evaluations", "pseudo-sample"):
         fit = sa.sample(extended, name, inits=0.5, iter_warmup=500, iter_sampling=2000, seed=2,
-                        save="pseudo", **QUIET)  # fmt: skip
+                        save="pseudo")  # fmt: skip
     assert fit.attrs["n_failed"] > 0
     x = results.dataset(fit, "pseudo")["x"].values
     assert np.abs(x).max() <= 1.0
@@ -237,7 +235,7 @@ def test_initial_positions_are_those_of_the_program_for_each_pseudo_sample(targe
     values = {"s": 2.0, "m": [[1.0, 2.0], [3.0, 4.0]], "p": [0.2, 0.3, 0.5]}
     position = initial_positions(extended, values, rngs)[0]
     np.testing.assert_allclose(position[: 3 * DIM], np.tile(target.unconstrain(values), 3))
-    earlier = sa.sample(target, "rwm", chains=2, iter_warmup=10, iter_sampling=10, seed=1, **QUIET)
+    earlier = sa.sample(target, "rwm", chains=2, iter_warmup=10, iter_sampling=10, seed=1)
     copies = initial_positions(extended, earlier, rngs)[1][: 3 * DIM].reshape(3, DIM)
     assert np.all(copies == copies[0])
     fixed = extend(target, 2, temperature="fixed")

@@ -12,7 +12,6 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution
 from tests.helpers.codes import raises, raises_in, warns
-from tests.helpers.extended_program import QUIET
 from tests.helpers.noisy_program import PROGRAM as NOISY
 from tests.helpers.stan_target import shared_target
 
@@ -26,7 +25,7 @@ LADDER = ([0.0, 0.5, 1.0], [0.0, -1.0, 0.0])
 SHORT_RUNS = pytest.mark.filterwarnings(
     r"ignore:.*\[(few_round_trips|chains_disagree_on_modes|uneven_visits)\]"
 )
-target = shared_target(CODE, {"n": 1, "k": 2, "y": [0.3]}, **QUIET)
+target = shared_target(CODE, {"n": 1, "k": 2, "y": [0.3]})
 
 
 @pytest.mark.parametrize(("options", "code", "facts"), [
@@ -69,7 +68,7 @@ def test_only_a_target_can_be_extended(target):
     with raises("not_extensible"):
         Extended(Extended(target, reference_distribution=REFERENCE))
     with raises("not_extensible", "noise u"):
-        Extended(sa.Target(NOISY, {"M": 1, "s": 0.5}, noise="u", **QUIET))
+        Extended(sa.Target(NOISY, {"M": 1, "s": 0.5}, noise="u"))
     with pytest.raises(sa.StanadaptError, match="Target"):
         Extended(CODE)
 
@@ -77,11 +76,11 @@ def test_only_a_target_can_be_extended(target):
 def test_functions_that_need_a_target_refuse_an_extended_one(target):
     extended = Extended(target, reference_distribution=REFERENCE)
     with pytest.raises(sa.StanadaptError, match="`target`"):
-        sa.stan_nuts(extended, **QUIET)
+        sa.stan_nuts(extended)
     with raises("option_not_used", "warm_start"):
-        sa.sample(extended, "kameleon", warm_start=np.zeros((3, 6)), **QUIET)
+        sa.sample(extended, "kameleon", warm_start=np.zeros((3, 6)))
     with raises("option_not_used", "save"):
-        sa.sample(target, "rwm", save="pseudo", **QUIET)
+        sa.sample(target, "rwm", save="pseudo")
     assert extended.target is target
 
 
@@ -103,7 +102,7 @@ def test_attributes_describe_the_extension(target):
     extended = Extended(
         target, 3, between=(0.1, 0.8), reference_distribution=REFERENCE, ladder=LADDER
     )
-    fit = sa.sample(extended, "rwm", chains=1, iter_warmup=5, iter_sampling=9, seed=1, **QUIET)
+    fit = sa.sample(extended, "rwm", chains=1, iter_warmup=5, iter_sampling=9, seed=1)
     assert fit.attrs["pseudo_samples"] == 3
     assert fit.attrs["temperature"] == "free"
     np.testing.assert_array_equal(results.attribute(fit, "temperature_range"), [0.1, 0.8])
@@ -146,7 +145,7 @@ def test_the_constant_of_native_values_is_measured(target):
 def test_learned_references_and_ladders_can_be_reused(target, family, degrees):
     fit = sa.sample(
         target, "parallel_tempering", chains=2, iter_warmup=200, iter_sampling=100, seed=1,
-        reference_family=family, **QUIET,
+        reference_family=family,
     )  # fmt: skip
     group, extended = fit["tempering"], Extended(target, temperature="collapsed", learned=fit)
     count = int(np.isfinite(group["temperature"][0]).sum())
@@ -166,7 +165,7 @@ def test_learned_references_and_ladders_can_be_reused(target, family, degrees):
 
 def learned_from(target, sampler="parallel_tempering", **options):
     lengths = {"chains": 1, "iter_warmup": 20, "iter_sampling": 10, "seed": 1}
-    return sa.sample(target, sampler, **lengths, **options, **QUIET)
+    return sa.sample(target, sampler, **lengths, **options)
 
 
 def refusal(target, fit, **options):
@@ -191,8 +190,8 @@ def test_fits_that_have_learned_nothing_are_refused(target):
 
 @SHORT_RUNS
 def test_fits_of_another_target_are_refused(target):
-    other_data = sa.Target(CODE, {"n": 1, "k": 2, "y": [0.4]}, **QUIET)
-    other_program = sa.Target(CODE.replace("x[1], 1", "x[2], 1"), target.data, **QUIET)
+    other_data = sa.Target(CODE, {"n": 1, "k": 2, "y": [0.4]})
+    other_program = sa.Target(CODE.replace("x[1], 1", "x[2], 1"), target.data)
     for other, fact in ((other_data, "data_hash"), (other_program, "program_hash")):
         assert fact in refusal(target, learned_from(other)).message
 
@@ -214,7 +213,7 @@ def test_constants_of_the_log_density_change_no_weight(prior):
     )
     position, found = np.array([-2.0, -1.9, 3.1, 3.0, 0.4, -0.3]), []
     for c in (0.0, 40.0, -40.0):
-        target = sa.Target(program, {"c": c, "sd": 0.5}, backend="stanli", show_progress=False)
+        target = sa.Target(program, {"c": c, "sd": 0.5})
         extended = Extended(target, 2, prior_data={"c": 2 * c, "sd": 3.0} if prior else None)
         weights = extended.split_positions(position[None, None])[2]
         assert weights.min() > 0.01

@@ -18,13 +18,11 @@ from stanadapt.targets.stan import bundled
 from tests.helpers import noisy_program
 from tests.helpers.codes import raises, raises_in
 
-QUIET = {"show_progress": False}
-
 
 @pytest.fixture(scope="module")
 def target():
     """Two modes at (5, 0) and (-5, 0), of sd 0.5: no path sees both."""
-    return sa.Target(*bundled.find("mixture", "mog2"), **QUIET)
+    return sa.Target(*bundled.find("mixture", "mog2"))
 
 
 def fit_with(**variables):
@@ -78,18 +76,18 @@ def test_a_path_that_failed_has_no_elbo():
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_pathfinder_covers_both_modes(target, seed):
     """Of 16 paths at least three end in each mode, but for 1 seed in 240 (binomial)."""
-    reference = fit_reference(target, seed=seed, **QUIET)
+    reference = fit_reference(target, seed=seed)
     sd = np.sqrt(np.diag(reference.factor @ reference.factor.T))
     least = np.sqrt(0.25 + 25.0 * 4 * (3 / 16) * (13 / 16))
     assert 2 * least < sd[0] <= 2 * 5.1
     assert sd[1] == pytest.approx(2 * 0.5, rel=0.05)
-    again = fit_reference(target, "pathfinder", seed=seed, inflation=3.0, degrees=4.0, **QUIET)
+    again = fit_reference(target, "pathfinder", seed=seed, inflation=3.0, degrees=4.0)
     np.testing.assert_allclose(again.factor, 1.5 * reference.factor, rtol=1e-12)
     assert again.degrees == 4.0
 
 
 def test_paths_of_an_approximation_have_equal_weights(target, tmp_path):
-    fit = sa.approximate(target, draws=50, seed=1, **QUIET)
+    fit = sa.approximate(target, draws=50, seed=1)
     mean, covariance = second_moments(gaussians_of(fit))
     path = sa.save(fit, tmp_path / "approximation.nc")
     for source in (fit, path, str(path)):
@@ -131,13 +129,13 @@ def test_sources_that_cannot_be_used(target):
 
 
 def test_an_approximation_in_other_coordinates(target):
-    fit = sa.approximate(target, draws=50, seed=1, **QUIET)
+    fit = sa.approximate(target, draws=50, seed=1)
     results.dataset(fit, "approximation")["location"].values[:] += 1.0
     with raises("reference_coordinates", "mixture"):
         fit_reference(target, fit)
 
 
 def test_an_estimated_density_has_no_paths():
-    noisy = sa.Target(noisy_program.PROGRAM, {"M": 2, "s": 0.5}, noise=["u"], **QUIET)
+    noisy = sa.Target(noisy_program.PROGRAM, {"M": 2, "s": 0.5}, noise=["u"])
     with raises("estimated_density", noisy.name, "u"):
-        fit_reference(noisy, **QUIET)
+        fit_reference(noisy)

@@ -17,7 +17,6 @@ from stanadapt.samplers.tempering.ladder import BARRIER, LOG_STEP, LOG_Z, B, no_
 from tests.helpers.known_moments import surprise_of_runs
 from tests.helpers.stan_target import shared_target
 
-QUIET = {"show_progress": False}
 TWO_MODES = """
 parameters { vector[2] x; }
 model {
@@ -54,7 +53,7 @@ def assert_exact(fit):
 
 def tempered(target, name, **chosen):
     common = {"chains": CHAINS, "iter_warmup": 1500, "iter_sampling": 1500, "seed": 3}
-    return sa.sample(target, name, **(common | chosen), **QUIET)
+    return sa.sample(target, name, **(common | chosen))
 
 
 @pytest.mark.thorough

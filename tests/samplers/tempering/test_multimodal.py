@@ -16,7 +16,6 @@ from tests.helpers.known_moments import TWENTY, effective, known_moments, load, 
 from tests.helpers.seldom_parameters import slow_except, soak_except
 from workflows.tempering import runs
 
-QUIET = {"show_progress": False}
 TEMPERING = [name for name, s in registered().items() if s.tempering is not None]
 # without those that begin with independent draws of the reference
 ALONG_THE_PATH = [n for n in TEMPERING if not registered()[n].tempering.draws_reference]
@@ -60,14 +59,14 @@ SPREAD = {"pseudo_extended": 0.05}
 
 
 def fitted(name, program, data=DATA, **chosen):
-    target = sa.Target(program, data, **QUIET)
+    target = sa.Target(program, data)
     lengths = {"chains": 4, "iter_warmup": 3000, "iter_sampling": 6000, "seed": 7}
     options = lengths | chosen
     if "kernel" not in registered()[name].settings._fields:
         options.pop("kernel", None)
     if name == "smc":
         options["particles"] = options["iter_sampling"]
-    return sa.sample(target, name, **QUIET, **options)
+    return sa.sample(target, name, **options)
 
 
 def assert_posterior(fit, mean, variances):
@@ -247,8 +246,8 @@ def test_twenty_modes_after_equally_many_calls(plan):
 @pytest.mark.filterwarnings(r"ignore:.*\[embedded_nuts\]")
 def test_stans_nuts_misses_modes_and_compare_reports_it():
     target, content = load("mixture", "twenty")
-    stuck = sa.stan_nuts(target, backend="stanli", seed=1, **QUIET)
-    fit = sa.sample(target, "pseudo_extended", seed=1, **QUIET)
+    stuck = sa.stan_nuts(target, backend="stanli", seed=1)
+    fit = sa.sample(target, "pseudo_extended", seed=1)
     visited = set(nearest(results.dataset(stuck, "posterior")["x"].values, content).ravel())
     assert len(visited) < 10
     assert list(sa.compare({"nuts": stuck, "pseudo_extended": fit}).attrs["missed"]) == ["nuts"]
@@ -280,7 +279,7 @@ def test_boltzmann_machine(name, given):
     reference = ReferenceDistribution(np.zeros(26), sd) if given else None
     fit = sa.sample(
         target, name, chains=8, iter_warmup=10_000, iter_sampling=SYSTEM_PLANS[name, given],
-        seed=1, reference_distribution=reference, **QUIET,
+        seed=1, reference_distribution=reference,
     )  # fmt: skip
     assert evaluations(fit) == pytest.approx(8 * 4e5, rel=0.05)
     x = results.dataset(fit, "posterior")["x"].values
@@ -311,9 +310,7 @@ def test_shares_of_eight_modes(name):
     """In 20 dimensions: 5 standard errors from eight chains (Student t, 7 degrees: p = 0.012)."""
     target, content = load("mixture", "eight")
     warmup, draws = EIGHT[name]
-    fit = sa.sample(
-        target, name, chains=8, iter_warmup=warmup, iter_sampling=draws, seed=1, **QUIET
-    )
+    fit = sa.sample(target, name, chains=8, iter_warmup=warmup, iter_sampling=draws, seed=1)
     near = nearest(results.dataset(fit, "posterior")["x"].values, content)
     shares = np.stack([(near == k).mean(axis=1) for k in range(8)], axis=1)
     truth = np.array(content["weights"]) / np.sum(content["weights"])
@@ -332,6 +329,6 @@ def test_modes_of_very_unequal_width_are_reported(name):
     target, content = load("mixture", "eight_widths")
     for seed in (1, 2, 3):
         with warns("unequal_mode_volumes"):
-            fit = sa.sample(target, name, chains=4, seed=seed, **QUIET)
+            fit = sa.sample(target, name, chains=4, seed=seed)
         x = results.dataset(fit, "posterior")["x"].values
         assert np.bincount(nearest(x, content).ravel())[[2, 5]].sum() > 0.9 * x[..., 0].size

@@ -22,7 +22,7 @@ def test_weights_give_the_exact_means_and_the_pooled_ratio_its_known_ones():
     functions; the step at 0 cuts off less than 1e-4 of a density that is small there. The pooled
     ratio is known to three digits.
     """
-    target = sa.Target(*bundled.find("mixture", "one_dim"), show_progress=False)
+    target = sa.Target(*bundled.find("mixture", "one_dim"))
     means = on_grid(target, 128)[2].means()
     for name, exact in ONE_DIM.items():
         assert means["weighted"][name] == pytest.approx(exact, abs=1e-4)

@@ -15,7 +15,6 @@ from tests.helpers.seldom_parameters import soak_except
 
 # the reference is wide: some of its draws are 0 after rounding
 FAILURES = pytest.mark.filterwarnings(r"ignore:.*\[failed_evaluations\]")
-QUIET = {"show_progress": False}
 SHIFTED = """
 data { real shift; }
 parameters { vector<lower=0>[2] s; }
@@ -43,7 +42,7 @@ PLANS = {
 def test_twenty_modes(plan):
     """Every run is in all modes."""
     target, content = load("mixture", "twenty")
-    fit = sa.sample(target, "smc", chains=12, threshold=0.9, seed=1, **PLANS[plan], **QUIET)
+    fit = sa.sample(target, "smc", chains=12, threshold=0.9, seed=1, **PLANS[plan])
     assert fit.attrs["n_gradients"] < 1.2 * 12 * CALLS
     x = results.dataset(fit, "posterior")["x"].values
     for i, (first, second) in enumerate(TWENTY):
@@ -66,7 +65,7 @@ def test_boltzmann_machine(resample):
     sizes = {"particles": 2000, "iter_sampling": 2000} if resample else {"threshold": 0.9}
     fit = sa.sample(
         target, "smc", chains=8, seed=1, resample=resample,
-        reference_distribution=ReferenceDistribution(np.zeros(26), sd), **sizes, **QUIET,
+        reference_distribution=ReferenceDistribution(np.zeros(26), sd), **sizes,
     )  # fmt: skip
     assert fit.attrs["n_gradients"] == pytest.approx(8 * (4e5 if resample else 5e5), rel=0.1)
     x = results.dataset(fit, "posterior")["x"].values
@@ -81,8 +80,8 @@ def test_boltzmann_machine(resample):
 
 
 def shifted(shift, **options):
-    target = sa.Target(SHIFTED, {"shift": shift}, **QUIET)
-    return sa.sample(target, "smc", chains=4, iter_warmup=400, seed=2, **QUIET, **options)
+    target = sa.Target(SHIFTED, {"shift": shift})
+    return sa.sample(target, "smc", chains=4, iter_warmup=400, seed=2, **options)
 
 
 @pytest.mark.thorough

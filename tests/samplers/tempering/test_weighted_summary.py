@@ -9,17 +9,16 @@ from stanadapt.results import arviz_module
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution, weighted_summary
 from stanadapt.targets.pseudo_samples import pseudo_group
 from tests.helpers.codes import raises
-from tests.helpers.extended_program import CODE, DIM, QUIET, extend
+from tests.helpers.extended_program import CODE, DIM, extend
 from tests.helpers.stan_target import shared_target
 
-target = shared_target(CODE, {"n": 3, "y": [0.5, 1.0, 2.0]}, **QUIET)
+target = shared_target(CODE, {"n": 3, "y": [0.5, 1.0, 2.0]})
 
 
 @pytest.fixture(scope="module")
 def fit(target):
     return sa.sample(extend(target, between=(0.2, 0.8)), "rwm", chains=3, iter_warmup=500, seed=3,
-                     iter_sampling=400, save=("pseudo", "unconstrained"),
-                     **QUIET)  # fmt: skip
+                     iter_sampling=400, save=("pseudo", "unconstrained"))  # fmt: skip
 
 
 def test_the_group_holds_parameters_and_transformed_parameters(fit):
@@ -102,7 +101,7 @@ def test_a_constant_function_has_no_error(fit):
 
 
 def test_a_fit_without_pseudo_samples_is_refused(target):
-    for fit in (sa.sample(target, "rwm", chains=1, iter_warmup=5, iter_sampling=9, **QUIET), None):
+    for fit in (sa.sample(target, "rwm", chains=1, iter_warmup=5, iter_sampling=9), None):
         with raises("no_pseudo_samples"):
             weighted_summary(fit)
 
@@ -122,10 +121,10 @@ def test_reserved_names_are_reported_before_sampling():
     transformed parameters { real weight = x; }
     model { x ~ normal(0, 1); }
     """
-    target = sa.Target(code, **QUIET)
+    target = sa.Target(code)
     extended = Extended(target, reference_distribution=ReferenceDistribution([0.0], 2.0))
     with raises("reserved_variable", "weight"):
-        sa.sample(extended, "rwm", save="pseudo", **QUIET)
+        sa.sample(extended, "rwm", save="pseudo")
     with raises("reserved_variable", "weight"):
         pseudo_group(target, np.zeros((1, 1, 2, 1)), np.ones((1, 1, 2)), np.ones((1, 1, 2)))
 
@@ -137,6 +136,6 @@ def test_transformed_parameters_that_throw_are_nan():
     model { x ~ normal(0, 1); }
     """
     b = np.ones((1, 2, 2))
-    target = sa.Target(code, **QUIET)
+    target = sa.Target(code)
     group = pseudo_group(target, np.array([1.0, 2.0, -1.0, 3.0]).reshape(1, 2, 2, 1), b, b / 2)
     np.testing.assert_array_equal(group["y"][0], [[1.0, 2.0], [np.nan, 3.0]])

@@ -210,7 +210,6 @@ def test_draws_behind_a_wall_do_not_stop_the_ascent(height, diagonal):
     target = sa.Target(
         "parameters { real x; real y; } model { x ~ normal(-1, 0.5); y ~ normal(3 + x, 0.2);"
         f"target += -{height} * log1p_exp(1000 * (x - {wall})); }}",
-        backend="stanli", show_progress=False,
     )  # fmt: skip
     found = advi.ascend(target.density(), diagonal, 4000, 10, 0.05, rng(1))
     triangle = np.diag(found.factor[0]) if diagonal else np.tril(found.factor)

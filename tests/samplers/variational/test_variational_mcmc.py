@@ -108,8 +108,8 @@ def test_q_is_found():
 
 def from_approximation(target, draws, **lengths):
     """Independent proposals from Pathfinder's Gaussian."""
-    rough = sa.approximate(target, draws=draws, seed=1, show_progress=False)
-    options = {"kernel": "independence", "iter_warmup": 20, "seed": 1, "show_progress": False}
+    rough = sa.approximate(target, draws=draws, seed=1)
+    options = {"kernel": "independence", "iter_warmup": 20, "seed": 1}
     return sa.sample(target, "variational_mcmc", warm_start=rough, **options, **lengths)
 
 
@@ -136,8 +136,8 @@ LOGISTIC = "stan_models/logistic/logistic.stan"
 
 
 def run(data, **settings):
-    target = sa.Target(LOGISTIC, data=f"stan_models/logistic/{data}.json", show_progress=False)
-    return sa.sample(target, "variational_mcmc", seed=1, show_progress=False, **settings)
+    target = sa.Target(LOGISTIC, data=f"stan_models/logistic/{data}.json")
+    return sa.sample(target, "variational_mcmc", seed=1, **settings)
 
 
 @pytest.mark.slow
@@ -163,7 +163,7 @@ def test_mean_field_moves_stick_and_notes_report_it():
 
 def test_a_q_without_the_tails_of_the_posterior_is_reported():
     target = sa.Target("parameters { vector[3] x; } model { x ~ student_t(1.5, 0, 1); }")
-    options = {"chains": 2, "iter_sampling": 3000, "seed": 2, "show_progress": False}
+    options = {"chains": 2, "iter_sampling": 3000, "seed": 2}
     with warns("poor_proposals"), warns("long_stay"):
         fit = sa.sample(target, "variational_mcmc", kernel="independence", **options)
     assert np.median(results.attribute(fit, "proposal_pareto_k")) > 0.7

@@ -92,7 +92,7 @@ def test_the_logarithm_is_climbed_where_gradients_grow_with_the_density():
     """At the start the log density is -1e64 and its slope 1e66; at the maximum it is about -1."""
     model = "target += -exp(exp(x[1])) - x[1]^2 - 1e4 * x[2]^2;"
     code = f"parameters {{ vector[2] x; }} model {{ {model} }}"
-    target = sa.Target(code, backend="stanli", show_progress=False)
+    target = sa.Target(code)
     density = target.density()
     start = start_at(density, np.array([5.0, 0.1]))
     chosen = no_climb()._replace(gradients=450, enough=2.0)
@@ -122,7 +122,7 @@ def test_differences_recover_from_scales_that_are_wrong(wrong):
 def test_steps_that_go_too_far_are_no_failures_of_the_chain():
     """Else chains with many parameters would be stopped: differences are made five times each."""
     code = 'parameters { real x; real y; } model { if (x != 0 || y != 0) reject(""); target += x; }'
-    target = sa.Target(code, backend="stanli", unsafe=True, show_progress=False)
+    target = sa.Target(code, unsafe=True)
     density = target.density()
     start = start_at(density, np.zeros(2))
     chosen = no_climb()._replace(gradients=20, enough=0.0, sides=2)
@@ -181,8 +181,8 @@ def test_chains_that_collapsed_a_scale_are_brought_back():
     rate = np.exp(2.0 + 0.3 * (x - x.mean(axis=0)) / x.std(axis=0) @ np.ones(3))
     y = rng.negative_binomial(3, 3 / (3 + rate))
     data = {"N": len(y), "x": x.tolist(), "y": y.tolist()}
-    target = sa.Target(NEGATIVE_BINOMIAL, data, show_progress=False, backend="stanli")
-    fit = sa.sample(target, "whitened_hmc", seed=1, iter_sampling=600, show_progress=False)
+    target = sa.Target(NEGATIVE_BINOMIAL, data)
+    fit = sa.sample(target, "whitened_hmc", seed=1, iter_sampling=600)
     assert int(attribute(fit, "n_gradients_warmup")) < 10_000
     assert int(attribute(fit, "warmup_climbs")) > 1
     assert attribute(fit, "trajectory").startswith("2 gradients")
@@ -201,7 +201,7 @@ def test_a_regression_on_years_and_their_squares_takes_few_gradients():
     year = np.arange(1950.0, 2020.0)
     y = 3.0 + 0.2 * year + rng.standard_normal(len(year))
     data = {"N": len(year), "year": year.tolist(), "y": y.tolist()}
-    target = sa.Target(YEARS, data, show_progress=False, backend="stanli")
-    fit = sa.sample(target, "whitened_hmc", seed=1, iter_sampling=600, show_progress=False)
+    target = sa.Target(YEARS, data)
+    fit = sa.sample(target, "whitened_hmc", seed=1, iter_sampling=600)
     assert int(attribute(fit, "n_gradients_warmup")) < 3000
     assert attribute(fit, "trajectory").startswith("2 gradients")

@@ -19,8 +19,7 @@ from tests.helpers.gaussian_blocks import LEVELS, LocalLevel, anywhere
 from tests.helpers.made_up_blocks import at, begun, filled
 from tests.helpers.short_runs import assert_same_draws, in_other_ways, values
 
-QUIET = {"show_progress": False, "seed": 18}
-SHORT = {"iter_sampling": 60, **QUIET}
+SHORT = {"iter_sampling": 60, "seed": 18}
 SAID = f"u[1..{LEVELS}] given s_u and s_x: Gaussian, straightened exactly"
 DIM = LEVELS + 2
 pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
@@ -254,10 +253,7 @@ def test_counts_around_a_walk_have_the_scale_that_standardized_steps_give():
     rng = np.random.default_rng(3)
     y = rng.poisson(np.exp(1.0 + np.cumsum(0.15 * rng.standard_normal(80))))
     data = {"N": len(y), "y": y}
-    fits = [
-        sa.sample(sa.Target(code, data, backend="stanli", show_progress=False), **QUIET)
-        for code in (COUNTS, RESIDUALS)
-    ]
+    fits = [sa.sample(sa.Target(code, data), seed=18) for code in (COUNTS, RESIDUALS)]
     assert fits[0].attrs["verdict"] == "fine"
     assert fits[0].attrs["n_gradients"] < 120_000  # 350,000 without the block, and too short
     said = "u[1..80] given s: nearly Gaussian, straightened, distance from a Gaussian"
@@ -278,7 +274,7 @@ def test_no_tail_of_a_scale_is_missing_in_a_fine_fit():
     level, shares = LocalLevel(), []
     exact = np.exp(level.scales(np.random.default_rng(1), (200_000,)))
     for seed in range(1, 11):
-        fit = sa.sample(level.target(), seed=seed, show_progress=False)
+        fit = sa.sample(level.target(), seed=seed)
         if fit.attrs["verdict"] == "fine":
             pairs = zip(("s_u", "s_x"), exact.T, strict=True)
             shares.append([

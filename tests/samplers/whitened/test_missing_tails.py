@@ -81,7 +81,7 @@ def test_few_draws_and_other_shapes_claim_nothing(level):
     assert find_tails(target, level.fit(1, shape=(4, 50))) is None
     assert find_tails(target, level.fit(1), most=100) is None
     code = "parameters { vector[4] x; } model { x ~ student_t(5, 0, 1); }"
-    heavy = sa.Target(code, backend="stanli", show_progress=False)
+    heavy = sa.Target(code)
     draws = np.random.default_rng(1).standard_t(5, (4, 500, 4))
     assert find_tails(heavy, funnel_fits.foreign({"x": draws})) is None
 
@@ -106,7 +106,7 @@ def test_one_chain_is_judged(level):
 @pytest.mark.parametrize("seed", [14, 19])
 def test_a_fit_that_lacks_half_of_a_tail_is_not_fine(level, seed):
     """By the exact marginal of both scales; without the test by gradients, such fits are fine."""
-    fit = sa.sample(level.target(), seed=seed, show_progress=False)
+    fit = sa.sample(level.target(), seed=seed)
     exact = level.scales(np.random.default_rng(1), (20_000,))
     points = dict(zip(("s_u", "s_x"), np.quantile(np.exp(exact), 0.05, axis=0), strict=True))
     shares = [float((fit.posterior[name] < point).mean()) for name, point in points.items()]
@@ -117,6 +117,6 @@ def test_bounds_of_arrays_are_those_of_their_elements():
     """Stan lists array[2, 3] with the first index fastest, and stores it the other way around."""
     code = "data { array[2, 3] real u; } parameters { array[2, 3] real<lower=-1, upper=u> r; } "
     u = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
-    target = sa.Target(code + "model {}", {"u": u}, backend="stanli", show_progress=False)
+    target = sa.Target(code + "model {}", {"u": u})
     widths = declared_bounds(target)[:, 3]
     assert widths == pytest.approx([2.0, 3.0, 4.0, 5.0, 6.0, 7.0])

@@ -20,11 +20,11 @@ model {
 # without declared bounds: trajectories end at the edges whatever their steps are
 BOX = "parameters { vector[2] x; } model { x[1] ~ uniform(-1, 3); x[2] ~ uniform(-10, 1e4); }"
 SAID = "its trajectories diverged in warm-up, so steps are shorter (target_accept 0.95)"
-nested = shared_target(NESTED, backend="stanli")
+nested = shared_target(NESTED)
 
 
 def fit_of(target, seed=1, **settings):
-    lengths = {"iter_sampling": 200, "show_progress": False}
+    lengths = {"iter_sampling": 200}
     return sa.sample(target, "whitened_hmc", straighten=False, seed=seed, **lengths, **settings)
 
 
@@ -50,7 +50,7 @@ def test_steps_are_shorter_after_divergences(nested):
 
 
 def test_steps_are_not_shortened_for_hard_edges():
-    fit = fit_of(sa.Target(BOX, backend="stanli", show_progress=False))
+    fit = fit_of(sa.Target(BOX))
     assert attribute(fit, "trajectory").startswith("NUTS")
     assert diverging(fit) > 0.1
     assert attribute(fit, "acceptance_target") == 0.8
@@ -62,7 +62,7 @@ def test_a_posterior_without_divergences_is_sampled_as_before():
     program = (
         "parameters { vector<lower=0>[3] x; } model { x ~ lognormal(log([1e-3, 1, 1e3]), 0.5); }"
     )
-    target = sa.Target(program, backend="stanli", show_progress=False)
+    target = sa.Target(program)
     # those of ten pairs of runs in which a trajectory diverged while steps were adapted make a
     # pilot, and differ; which ones depends on the last bits of a processor
 
@@ -106,8 +106,8 @@ def probability_of(precision, y):
 @pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 def test_precisions_with_vague_priors_are_fine_and_right():
     """Of 102 fits of six such programs 1 is not fine; 4 were, all of this one, and 4 of these."""
-    target = sa.Target(VAGUE, {"J": 6, "n": 5, "y": BATCHES}, backend="stanli", show_progress=False)
-    fits = [sa.sample(target, seed=seed, show_progress=False) for seed in (1, 8, 12, 13, 15, 20)]
+    target = sa.Target(VAGUE, {"J": 6, "n": 5, "y": BATCHES})
+    fits = [sa.sample(target, seed=seed) for seed in (1, 8, 12, 13, 15, 20)]
     fine = [fit for fit in fits if attribute(fit, "verdict") == "fine"]
     assert len(fine) >= 5
     # runs may be of different lengths

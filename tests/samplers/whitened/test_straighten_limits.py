@@ -12,7 +12,6 @@ from tests.helpers.hierarchy import FUNNEL, SCALE, Hierarchy
 from tests.helpers.known_moments import surprise_of_share
 from tests.helpers.short_runs import values
 
-SILENT = {"show_progress": False}
 FUNNEL_OF = """
 data {{ real center; }}
 parameters {{ real v; vector[5] x; }}
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarni
 
 
 def target(lines, center=-5.0):
-    return sa.Target(FUNNEL_OF.format(lines), {"center": center}, backend="stanli", **SILENT)
+    return sa.Target(FUNNEL_OF.format(lines), {"center": center})
 
 
 def learned(positions, gradients):
@@ -103,14 +102,14 @@ def test_rows_that_are_not_finite_teach_nothing():
 def test_an_improper_scale_is_never_fine():
     """Without its prior, v has no bounds: x vanishes at one end, and the likelihood is flat."""
     for seed in (1, 2, 3):
-        fit = sa.sample(target(""), seed=seed, iter_sampling=500, **SILENT)
+        fit = sa.sample(target(""), seed=seed, iter_sampling=500)
         assert fit.attrs["verdict"] != "fine"
 
 
 def test_a_program_that_fails_in_the_neck():
     """The scale has its prior, but for its lower twelfth, where the density is not a number."""
     rejecting = target("target += 0 * log(v - 16); v ~ normal(20, 3);")
-    fit = sa.sample(rejecting, seed=1, iter_sampling=3000, inits={"v": 20.0}, **SILENT)
+    fit = sa.sample(rejecting, seed=1, iter_sampling=3000, inits={"v": 20.0})
     v = values(fit, "v")
     assert v.min() >= 16.0
     known = truncnorm((16 - 20) / 3, np.inf, 20, 3)
@@ -121,9 +120,9 @@ def test_a_program_that_fails_in_the_neck():
 def test_a_warm_start_from_a_fit_with_another_map():
     """Members are elsewhere, with another location: the map of the earlier fit does not hold."""
     prior = "v ~ normal(20, 3);"
-    earlier = sa.sample(target(prior, center=400.0), seed=1, **SILENT)
+    earlier = sa.sample(target(prior, center=400.0), seed=1)
     assert "straightening" in earlier.attrs
-    fit = sa.sample(target(prior), seed=2, iter_sampling=3000, warm_start=earlier, **SILENT)
+    fit = sa.sample(target(prior), seed=2, iter_sampling=3000, warm_start=earlier)
     assert fit.attrs["verdict"] == "fine"
     for share in (0.05, 0.5, 0.95):
         assert abs(surprise_of_share(values(fit, "v"), norm(20, 3).ppf(share), share)) < 5.0
@@ -132,8 +131,8 @@ def test_a_warm_start_from_a_fit_with_another_map():
 def test_a_warm_start_from_a_fit_of_the_same_posterior_straightens_it_again():
     """In coordinates that the earlier fit had rotated, no coordinate scales the others."""
     funnel = target("v ~ normal(20, 3);")
-    earlier = sa.sample(funnel, seed=2, **SILENT)
-    again = sa.sample(funnel, seed=3, iter_sampling=3000, warm_start=earlier, **SILENT)
+    earlier = sa.sample(funnel, seed=2)
+    again = sa.sample(funnel, seed=3, iter_sampling=3000, warm_start=earlier)
     for fit in (earlier, again):
         assert fit.attrs["verdict"] == "fine"
         assert fit.attrs["straightening"].startswith("x[1..5] depend on")

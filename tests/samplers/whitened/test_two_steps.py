@@ -26,8 +26,8 @@ SHARES = np.array([0.05, 0.5, 0.95])
 
 @pytest.fixture(scope="module")
 def fit():
-    target = sa.Target(PROGRAM, {"rate": RATES}, backend="stanli", show_progress=False)
-    return sa.sample(target, "whitened_hmc", iter_sampling=2000, seed=2, show_progress=False)
+    target = sa.Target(PROGRAM, {"rate": RATES})
+    return sa.sample(target, "whitened_hmc", iter_sampling=2000, seed=2)
 
 
 def test_quantiles_are_exact(fit):

@@ -139,7 +139,7 @@ IMPROPER = [
 @pytest.mark.thorough
 @pytest.mark.parametrize(("code", "names", "program"), slow_except(IMPROPER[:2], IMPROPER))
 def test_an_improper_posterior_is_reported(code, names, program):
-    target = sa.Target(program, show_progress=False, backend="stanli")
+    target = sa.Target(program)
     assert any(reported(target, seed, code, names) for seed in range(1, 9))
 
 
@@ -149,7 +149,7 @@ def reported(target, seed, code, names):
     Chains that run away end by overflow: which parameters have drifted by then depends on the seed,
     and on the last bits of a processor. Of the third program, half of all runs name both.
     """
-    run = {"seed": seed, "iter_sampling": 50, "show_progress": False}
+    run = {"seed": seed, "iter_sampling": 50}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fit = sa.sample(target, "whitened_hmc", **run)
@@ -162,8 +162,8 @@ def reported(target, seed, code, names):
 @pytest.mark.parametrize("seed", slow_except([1], range(1, 6)))
 def test_separate_modes_are_not_called_improper(seed):
     """The test configuration turns every warning but those of the verdict into an error."""
-    target = sa.Target(*bundled.find("mixture", "twenty"), show_progress=False, backend="stanli")
-    sa.sample(target, "whitened_hmc", seed=seed, iter_sampling=50, show_progress=False)
+    target = sa.Target(*bundled.find("mixture", "twenty"))
+    sa.sample(target, "whitened_hmc", seed=seed, iter_sampling=50)
 
 
 @pytest.mark.parametrize("draws", [20, 399, 1000])
@@ -235,7 +235,7 @@ def neal():
 
 def test_neal_costs_two_gradients_per_draw_and_a_short_warm_up():
     """NUTS needs 7.5 per draw and 150,000 for warm-up."""
-    fit = sa.sample(neal(), "whitened_hmc", seed=1, show_progress=False)
+    fit = sa.sample(neal(), "whitened_hmc", seed=1)
     assert attribute(fit, "trajectory").startswith("2 gradients per draw")
     assert attribute(fit, "n_gradients_warmup") < 5000
     assert attribute(fit, "n_gradients") - attribute(fit, "n_gradients_warmup") == 2 * 4 * 1000
@@ -250,7 +250,7 @@ def test_neal_costs_two_gradients_per_draw_and_a_short_warm_up():
 def test_a_funnel_is_left_to_nuts():
     target = sa.Target(*bundled.find("eight_schools_noncentered"))
     for seed in (1, 2):
-        fit = sa.sample(target, "whitened_hmc", seed=seed, iter_sampling=50, show_progress=False)
+        fit = sa.sample(target, "whitened_hmc", seed=seed, iter_sampling=50)
         trajectory = attribute(fit, "trajectory")
         assert trajectory.startswith("NUTS: ")
         shorter = "steps are shorter" in trajectory
@@ -259,7 +259,7 @@ def test_a_funnel_is_left_to_nuts():
 
 def test_a_warm_up_that_was_cut_short_is_reported():
     with pytest.warns(sa.ConvergenceWarning, match="60"):
-        fit = sa.sample(neal(), "whitened_hmc", iter_warmup=60, seed=1, show_progress=False)
+        fit = sa.sample(neal(), "whitened_hmc", iter_warmup=60, seed=1)
     assert attribute(fit, "warmup_iterations") == 60
     (first, *_) = json.loads(attribute(fit, "verdict_reasons"))
     assert "60" in str(first)

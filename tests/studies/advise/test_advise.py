@@ -15,7 +15,7 @@ from stanadapt.targets.stan import bundled
 from tests.helpers.codes import raises
 from tests.helpers.stan_target import shared_target
 
-QUICK = {"max_minutes": 0.1, "seed": 1, "show_progress": False}
+QUICK = {"max_minutes": 0.1, "seed": 1}
 NORMAL = "parameters { real x; } model { x ~ normal(2, 3); }"
 RAW_UNITS = """
 data { int N; vector[N] income; vector[N] age; vector[N] y; }
@@ -32,12 +32,12 @@ def raw_data():
     return {"N": 60, "income": income, "age": age, "y": y}
 
 
-normal = shared_target(NORMAL, backend="stanli")
+normal = shared_target(NORMAL)
 
 
 @pytest.mark.slow
 def test_the_default_or_gad_for_a_regression_in_raw_units():
-    target = sa.Target(RAW_UNITS, raw_data(), backend="stanli", show_progress=False)
+    target = sa.Target(RAW_UNITS, raw_data())
     advice = sa.advise(target, **QUICK)
     assert advice.sampler in ("whitened_hmc", "gad_hmc", "gad_mala")
     needed = advice.table["seconds_needed"]
@@ -45,13 +45,13 @@ def test_the_default_or_gad_for_a_regression_in_raw_units():
     assert needed[advice.sampler] <= 1.25 * needed.min()
     assert not needed["nuts"] <= needed[advice.sampler]  # it may not even leave warm-up
     assert float(advice.facts["largest correlation"]) > 0.5
-    fit = sa.sample(target, **advice.arguments, seed=2, show_progress=False)
+    fit = sa.sample(target, **advice.arguments, seed=2)
     assert fit.attrs["verdict"] == "fine"
 
 
 @pytest.mark.slow
 def test_a_tempering_sampler_for_twenty_modes():
-    target = sa.Target(*bundled.find("mixture", "twenty"), backend="stanli", show_progress=False)
+    target = sa.Target(*bundled.find("mixture", "twenty"))
     advice = sa.advise(target, **{**QUICK, "max_minutes": 0.2})
     assert advice.sampler in TEMPERING
     assert "several_modes" in codes_of(advice.messages)
@@ -79,7 +79,7 @@ def test_a_sampler_that_stays_exact_for_a_noisy_density():
       target += log(mean(exp(0.3 * u)));
     }
     """
-    target = sa.Target(program, noise=["u"], backend="stanli", show_progress=False)
+    target = sa.Target(program, noise=["u"])
     advice = sa.advise(target, **{**QUICK, "max_minutes": 0.2})
     assert advice.sampler in ("am", "rwm", "kameleon")
     assert "gradient" in advice.facts
@@ -88,7 +88,7 @@ def test_a_sampler_that_stays_exact_for_a_noisy_density():
 @pytest.mark.soak
 def test_shorter_steps_after_divergences():
     schools = bundled.find("eight_schools_centered")
-    target = sa.Target(*schools, backend="stanli", show_progress=False)
+    target = sa.Target(*schools)
     advice = sa.advise(target, **{**QUICK, "max_minutes": 0.3})
     assert "nuts, target_accept=0.95" in advice.table.index
     (funnel,) = (m for m in advice.messages if m.code == "far_from_gaussian")
@@ -99,12 +99,12 @@ def test_shorter_steps_after_divergences():
 def test_nothing_is_printed_without_progress(normal, capfd):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        sa.advise(normal, **{**QUICK, "max_minutes": 0.02})
+        sa.advise(normal, max_minutes=0.02, seed=1, show_progress=False)
     assert capfd.readouterr() == ("", "")
 
 
 def test_a_very_short_time_is_one_trial_with_a_recorded_seed(normal):
-    advice = sa.advise(normal, max_minutes=1e-4, show_progress=False)
+    advice = sa.advise(normal, max_minutes=1e-4)
     assert len(advice.table) == 1
     assert 0 <= advice.seed < 2**32
 
@@ -120,7 +120,7 @@ def fail_with(error, monkeypatch, seconds=0.0):
 
 
 def run(target, calls=0):
-    plan = {"chains": 2, "seed": 1, "show_progress": False, "calls": calls}
+    plan = {"chains": 2, "seed": 1, "calls": calls, "show_progress": False}
     return run_trial(target, Candidate("rwm", {}), 1.0, **plan)
 
 

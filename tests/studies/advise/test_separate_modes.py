@@ -26,10 +26,6 @@ FUNNEL = (
 )
 
 
-def target(program):
-    return sa.Target(program, backend="stanli", show_progress=False)
-
-
 def chains_around(centers, scales):
     """Chains of 200 draws around points, shape (chain, 2); columns, by name."""
     rng = np.random.default_rng(4)
@@ -46,12 +42,12 @@ def apart(fit):
 
 def test_chains_in_two_modes():
     fit = chains_around([[-5, 0], [5, 0], [5, 0], [-5, 0]], [1, 2])
-    assert separate_modes(target(TWO), fit) == 2
+    assert separate_modes(sa.Target(TWO), fit) == 2
 
 
 def test_chains_in_one_of_two_modes():
     fit = chains_around([[5, 0]] * 4, [1, 2])
-    assert separate_modes(target(TWO), fit) == 1
+    assert separate_modes(sa.Target(TWO), fit) == 1
 
 
 def test_chains_that_move_among_different_modes():
@@ -67,7 +63,7 @@ def test_chains_that_move_among_different_modes():
     rng = np.random.default_rng(2)
     x = 10.0 * rng.integers([[1], [4]], [[4], [7]], size=(2, 300)) + 0.5 * rng.normal(size=(2, 300))
     fit = results.build({"posterior": {"x": x}}, {"sampler": "made up"})
-    assert separate_modes(target(program), fit) == 2
+    assert separate_modes(sa.Target(program), fit) == 2
 
 
 @pytest.mark.parametrize(("program", "centers", "scales"), [
@@ -78,7 +74,7 @@ def test_chains_that_move_among_different_modes():
 def test_chains_of_one_mode_that_have_not_met(program, centers, scales):
     fit = chains_around(centers, scales)
     assert apart(fit)
-    assert separate_modes(target(program), fit) == 1
+    assert separate_modes(sa.Target(program), fit) == 1
 
 
 @pytest.mark.parametrize(("log_density", "modes"), [(np.nan, 1), (-3.0, 2)])
@@ -87,21 +83,21 @@ def test_a_region_without_a_maximum_is_no_mode(monkeypatch, log_density, modes):
         {"log_density": [-1.0, log_density], "weight_1": [1.0, 0.0], "weight_2": [0.2, 0.8]}
     )
     monkeypatch.setattr("stanadapt.studies.advise.trials.modes", lambda *_, **__: table)
-    assert separate_modes(target(TWO), chains_around([[-5, 0], [5, 0]], [1, 2])) == modes
+    assert separate_modes(sa.Target(TWO), chains_around([[-5, 0], [5, 0]], [1, 2])) == modes
 
 
 def test_without_gradient_chains_that_stay_count_and_chains_that_drift_do_not():
     staying = chains_around([[-5, 0], [5, 0], [5, 0], [-5, 0]], [1, 2])
-    assert separate_modes(target(TWO), staying, "it jumps") == 2
+    assert separate_modes(sa.Target(TWO), staying, "it jumps") == 2
     drifting = results.dataset(staying, "posterior")["x"].values.copy()
     drifting[..., 1] += np.linspace(-5, 5, 200)
     drifting = results.build({"posterior": {"x": drifting}}, {"sampler": "made up"})
-    assert separate_modes(target(TWO), drifting, "it jumps") == 1
+    assert separate_modes(sa.Target(TWO), drifting, "it jumps") == 1
     # with a gradient, drift is irrelevant
-    assert separate_modes(target(TWO), drifting) == 2
+    assert separate_modes(sa.Target(TWO), drifting) == 2
 
 
 def test_too_few_draws_to_climb_from():
     x = results.dataset(chains_around([[-5, 0], [5, 0]], [1, 2]), "posterior")["x"].values
     fit = results.build({"posterior": {"x": x[:, :4]}}, {"sampler": "made up"})
-    assert separate_modes(target(TWO), fit) == 1
+    assert separate_modes(sa.Target(TWO), fit) == 1

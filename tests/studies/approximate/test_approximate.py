@@ -30,9 +30,7 @@ model {
 generated quantities { real y = normal_rng(x[1], 1); }
 """
 MEAN, SD = np.array([2.0, 3e4, 3e-4]), np.array([0.5, 1e4, np.sqrt(2) * 1e-4])
-METHODS = [
-    ("pathfinder", {}), ("pathfinder", {"paths": 1}), ("advi", {}), ("laplace", {}),
-]  # fmt: skip
+METHODS = [("pathfinder", {}), ("pathfinder", {"paths": 1}), ("advi", {}), ("laplace", {})]
 FUNNEL = """
 parameters { real v; vector[5] x; }
 model { v ~ normal(0, 3); x ~ normal(0, exp(v / 2)); }
@@ -43,7 +41,7 @@ target = shared_target(PROGRAM)
 def approximated(target, method="pathfinder", **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return sa.approximate(target, method, show_progress=False, **{"seed": 1, **options})
+        return sa.approximate(target, method, **{"seed": 1, **options})
 
 
 @pytest.mark.parametrize(("method", "settings"), METHODS)
@@ -110,7 +108,7 @@ def test_a_saved_approximation_is_the_same(target, tmp_path):
 
 def draw(target, **options):
     return sa.sample(
-        target, "nuts", chains=2, iter_warmup=30, iter_sampling=30, seed=1, show_progress=False,
+        target, "nuts", chains=2, iter_warmup=30, iter_sampling=30, seed=1,
         **{"inits": "pathfinder", **options},
     )  # fmt: skip
 
@@ -145,7 +143,7 @@ def test_draws_of_several_paths_are_chosen_by_weight():
 def test_a_poor_approximation_is_not_to_be_used():
     target = sa.Target(FUNNEL)
     with pytest.warns(sa.ConvergenceWarning):
-        fit = sa.approximate(target, "laplace", seed=1, show_progress=False)
+        fit = sa.approximate(target, "laplace", seed=1)
     assert fit.attrs["verdict"] == "do not use"
     assert fit.attrs["pareto_k"] > 0.7
     verdict, reasons = judge_fit(fit)
@@ -196,7 +194,7 @@ def test_chains_start_at_draws_of_pathfinder(target):
     """From there NUTS moves at once; from its usual starts, x[2] is 1e4 sd away."""
     fit = sa.sample(
         target, "nuts", chains=4, iter_warmup=0, iter_sampling=1, seed=1, inits="pathfinder",
-        show_progress=False, save="unconstrained", step_size=1e-12,
+        save="unconstrained", step_size=1e-12,
     )  # fmt: skip
     x = fit["unconstrained_posterior"]["position"].values[:, 0]
     assert np.all(np.abs(x - MEAN) < 6 * SD)
@@ -207,7 +205,6 @@ def test_chains_start_at_draws_of_pathfinder(target):
 def test_every_kind_of_sampler_takes_them(target, sampler):
     fit = sa.sample(
         target, sampler, chains=2, iter_warmup=60, iter_sampling=20, seed=1, inits="pathfinder",
-        show_progress=False,
     )  # fmt: skip
     assert fit.attrs["sampler"] == sampler
 
@@ -246,7 +243,7 @@ def test_an_estimated_density_is_refused():
     with raises("estimated_density", "advi", "noise u"):
         approximated(target, "advi")
     with pytest.raises(StanadaptError) as caught:
-        sa.sample(target, "rwm", inits="pathfinder", show_progress=False)
+        sa.sample(target, "rwm", inits="pathfinder")
     assert "pathfinder" in caught.value.message
 
 
@@ -270,7 +267,6 @@ def test_a_flat_direction():
     with warns("flat_coordinate", "in y"):
         sa.approximate(
             sa.Target("parameters { real x; real y; } model { x ~ normal(0, 1); }"), seed=1,
-            show_progress=False,
         )  # fmt: skip
 
 

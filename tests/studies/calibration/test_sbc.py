@@ -37,9 +37,7 @@ generated quantities {
 }
 """
 DATA = {"N": 5, "x": [-1.0, 0.0, 1.0, 2.0, 4.0]}
-QUICK = {
-    "simulations": 60, "ranks": 49, "seed": 1, "show_progress": False, "backend": "stanli",
-}  # fmt: skip
+QUICK = {"simulations": 60, "ranks": 49, "seed": 1, "backend": "stanli"}
 SHORT = {"chains": 2, "iter_warmup": 300, "iter_sampling": 150}
 
 

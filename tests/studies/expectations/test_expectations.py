@@ -14,7 +14,6 @@ from stanadapt.runs.controlled import controlled_draws
 from tests.helpers.codes import raises
 from tests.helpers.stan_target import shared_target
 
-QUIET = {"show_progress": False}
 # correlated, unequal scales, one scale parameter with a bound
 PROGRAM = """
 data { int n; vector[n] y; }
@@ -35,17 +34,17 @@ generated quantities {
 """
 DATA = {"n": 12, "y": (100 + 30 * np.random.default_rng(1).normal(size=12)).tolist()}
 PROBABILITIES = (0.05, 0.5, 0.95)
-target = shared_target(PROGRAM, DATA, backend="stanli")
+target = shared_target(PROGRAM, DATA)
 
 
 @pytest.fixture(scope="module")
 def fit(target):
-    return sa.sample(target, seed=1, **QUIET)
+    return sa.sample(target, seed=1)
 
 
 @pytest.fixture(scope="module")
 def found(fit, target):
-    return sa.expectations(fit, target, **QUIET)
+    return sa.expectations(fit, target)
 
 
 def gaussian(dim, chains=4, draws=200, seed=1):
@@ -81,8 +80,8 @@ def test_errors_over_seeds_are_those_that_are_claimed(target):
         exact[name] = (1e-3 + 1e-3 * norm.ppf(p), 5.0 + 0.5 * norm.ppf(p))
     z, gains = [], []
     for seed in range(10):
-        fit = sa.sample(target, "nuts", iter_warmup=300, seed=seed, **QUIET)
-        table = sa.expectations(fit, target, "w", **QUIET).table
+        fit = sa.sample(target, "nuts", iter_warmup=300, seed=seed)
+        table = sa.expectations(fit, target, "w").table
         for name, values in exact.items():
             z += list((table[name] - np.array(values)) / table[f"mcse_{name}"])
             gains += [] if name in ("mean", "sd") else list(table[f"gain_{name}"])
@@ -92,7 +91,7 @@ def test_errors_over_seeds_are_those_that_are_claimed(target):
 
 
 def test_estimates_agree_with_a_long_run(found, target):
-    long = sa.sample(target, "nuts", iter_sampling=20_000, seed=2, **QUIET)
+    long = sa.sample(target, "nuts", iter_sampling=20_000, seed=2)
     other = sa.summary(long, ["mu", "s", "w", "ratio"])
     table = found.table.loc[other.index]
     for name in ("mean", "sd"):
@@ -124,7 +123,7 @@ def test_constants_discrete_quantities_and_random_ones(found, fit):
 
 def test_functions_probabilities_and_covariances(fit, target, found):
     of = {"square": lambda draws: draws["w"] ** 2, "difference": lambda draws: draws["mu"] - 100}
-    table = sa.expectations(fit, target, of, **QUIET).table
+    table = sa.expectations(fit, target, of).table
     assert list(table.index) == ["square[1]", "square[2]", "difference"]
     error = table.loc["square[2]", "mcse_mean"]
     assert table.loc["square[2]", "mean"] == pytest.approx(25.25, abs=5 * error)
@@ -137,8 +136,8 @@ def test_functions_probabilities_and_covariances(fit, target, found):
 
 
 def test_draws_of_a_random_walk_are_enough(target, found):
-    fit = sa.sample(target, "am", iter_sampling=4000, seed=3, **QUIET)
-    table = sa.expectations(fit, target, **QUIET).table.loc[["mu", "s", "w[1]", "w[2]"]]
+    fit = sa.sample(target, "am", iter_sampling=4000, seed=3)
+    table = sa.expectations(fit, target).table.loc[["mu", "s", "w[1]", "w[2]"]]
     other = found.table.loc[table.index]
     error = np.hypot(table["mcse_mean"], other["mcse_mean"])
     assert (np.abs(table["mean"] - other["mean"]) < 4.5 * error).all()
@@ -236,13 +235,13 @@ def test_a_gradient_that_fails_is_named(target, fit):
 
 
 def test_refusals(target, fit):
-    other = sa.Target("parameters { real z; } model { z ~ normal(0, 1); }", **QUIET)
+    other = sa.Target("parameters { real z; } model { z ~ normal(0, 1); }")
     with raises("fit_of_another_target"):
         sa.expectations(fit, other)
     with raises("out_of_range", "0 and 1"):
         sa.expectations(fit, target, probabilities=[0.0])
     with raises("unknown_variable", "muu"):
-        sa.expectations(fit, target, "muu", **QUIET)
+        sa.expectations(fit, target, "muu")
     with raises("not_a_name", "of must"):
         sa.expectations(fit, target, 3)
     for wrong in (0.0, None, [0.5, 1.0], [0.5, 0.5], "a"):
@@ -250,14 +249,14 @@ def test_refusals(target, fit):
             sa.expectations(fit, target, probabilities=wrong)
     for function in (lambda draws: draws, lambda draws: draws["none"], 3, lambda draws: [1, [2]]):
         with raises("wrong_quantity", "'f'"):
-            sa.expectations(fit, target, {"f": function}, **QUIET)
+            sa.expectations(fit, target, {"f": function})
     with raises("wrong_quantity"):
-        sa.expectations(fit, target, {}, **QUIET)
+        sa.expectations(fit, target, {})
     with raises("wrong_quantity", "(4, 1000)"):
-        sa.expectations(fit, target, {"f": lambda draws: draws["mu"].mean()}, **QUIET)
-    stuck = sa.sample(target, "rwm", iter_warmup=0, iter_sampling=50, seed=1, **QUIET)
+        sa.expectations(fit, target, {"f": lambda draws: draws["mu"].mean()})
+    stuck = sa.sample(target, "rwm", iter_warmup=0, iter_sampling=50, seed=1)
     with raises("unusable_fit"):
-        sa.expectations(stuck, target, **QUIET)
+        sa.expectations(stuck, target)
 
 
 def test_a_foreign_fit_with_other_densities_is_refused(target, fit):
@@ -267,10 +266,10 @@ def test_a_foreign_fit_with_other_densities_is_refused(target, fit):
         "sample_stats": results.dataset(fit, "sample_stats")[["lp"]],
     }
     foreign = results.build({name: data.copy(deep=True) for name, data in groups.items()}, {})
-    assert sa.expectations(foreign, target, "mu", **QUIET).table.loc["mu", "order"] > 0
+    assert sa.expectations(foreign, target, "mu").table.loc["mu", "order"] > 0
     foreign["sample_stats"]["lp"].values[1, 7:] += 3.0
     with raises("fit_of_another_target", "constant"):
-        sa.expectations(foreign, target, "mu", **QUIET)
+        sa.expectations(foreign, target, "mu")
 
 
 def test_the_table_prints_digits_that_are_known(found):
@@ -292,7 +291,7 @@ def test_a_table_belongs_to_its_fit(found, fit, target, tmp_path):
     with raises("not_a_fit"):
         found.add_to(None)
     with raises("fit_of_another_target", "other draws"):
-        found.add_to(sa.sample(target, seed=2, iter_sampling=1000, **QUIET))
+        found.add_to(sa.sample(target, seed=2, iter_sampling=1000))
 
 
 def test_a_function_cannot_have_the_name_of_a_variable(fit, target):
@@ -302,13 +301,13 @@ def test_a_function_cannot_have_the_name_of_a_variable(fit, target):
         "w[1]": lambda d: d["mu"],
     }.items():
         with raises("wrong_quantity", "another name"):
-            sa.expectations(fit, target, {name: draw}, **QUIET)
+            sa.expectations(fit, target, {name: draw})
 
 
 def test_of_elements_and_one_chain(fit, target):
-    assert list(sa.expectations(fit, target, "w[2]", **QUIET).table.index) == ["w[2]"]
-    one = sa.sample(target, chains=1, seed=1, iter_sampling=300, **QUIET)
-    assert "one_chain" in [m.code for m in sa.expectations(one, target, "mu", **QUIET).remarks]
+    assert list(sa.expectations(fit, target, "w[2]").table.index) == ["w[2]"]
+    one = sa.sample(target, chains=1, seed=1, iter_sampling=300)
+    assert "one_chain" in [m.code for m in sa.expectations(one, target, "mu").remarks]
 
 
 def test_the_asymptotic_variance_of_an_autoregression():
@@ -331,10 +330,10 @@ def test_the_asymptotic_variance_of_an_autoregression():
 )
 def test_edges_and_jumps_are_no_place_for_control_variates(model):
     """Stein's identity lacks a term there: the mean would be 0 with a tiny error."""
-    target = sa.Target(f"parameters {{ real x; }} model {{ {model} }}", backend="stanli", **QUIET)
-    fit = sa.sample(target, "nuts", seed=1, **QUIET)
+    target = sa.Target(f"parameters {{ real x; }} model {{ {model} }}")
+    fit = sa.sample(target, "nuts", seed=1)
     fit.attrs.pop("hard_edges", None)
-    found = sa.expectations(fit, target, **QUIET)
+    found = sa.expectations(fit, target)
     assert found.table.loc["x", "order"] == 0
     assert "no_control" in [remark.code for remark in found.remarks]
     assert found.table.loc["x", "mean"] == pytest.approx(fit.posterior["x"].mean().item())
@@ -342,10 +341,10 @@ def test_edges_and_jumps_are_no_place_for_control_variates(model):
 
 def test_edges_that_the_run_found_are_refused():
     program = "parameters { real x; } model { x ~ uniform(0, 1); }"
-    target = sa.Target(program, backend="stanli", **QUIET)
-    fit = sa.sample(target, seed=1, **QUIET)
+    target = sa.Target(program)
+    fit = sa.sample(target, seed=1)
     with raises("unusable_fit", "edges"):
-        sa.expectations(fit, target, **QUIET)
+        sa.expectations(fit, target)
 
 
 def test_approximations_are_corrected():
@@ -353,13 +352,13 @@ def test_approximations_are_corrected():
     program = (
         "parameters { real<lower=0> e; real x; } model { e ~ gamma(20, 2); x ~ normal(3, 2); }"
     )
-    target = sa.Target(program, backend="stanli", **QUIET)
+    target = sa.Target(program)
     z, before = [], []
     for seed in range(10):
-        fit = sa.approximate(target, "laplace", seed=seed, **QUIET)
+        fit = sa.approximate(target, "laplace", seed=seed)
         if fit.attrs["pareto_k"] > 0.5:
             continue
-        table = sa.expectations(fit, target, **QUIET).table
+        table = sa.expectations(fit, target).table
         assert "q5" not in table
         exact = {"mean": [10.0, 3.0], "sd": np.sqrt([5.0, 4.0])}
         for kind, values in exact.items():
@@ -369,18 +368,18 @@ def test_approximations_are_corrected():
     assert np.mean(np.abs(z) < 2) > 0.85  # of 24; binomial, at 95 %
     assert abs(np.mean(before)) > 10 * np.abs(table["mcse_mean"]).max()
     assert fit.attrs["verdict"] != "do not use"
-    unusable = sa.approximate(target, "laplace", seed=1, **QUIET)
+    unusable = sa.approximate(target, "laplace", seed=1)
     unusable.attrs["pareto_k"] = 1.1
     with raises("unusable_fit", "Pareto"):
-        sa.expectations(unusable, target, **QUIET)
+        sa.expectations(unusable, target)
 
 
 @pytest.mark.parametrize(("sampler", "thin"), [
     ("ula", 1), pytest.param("sgld", 20, marks=pytest.mark.slow),
 ])  # fmt: skip
 def test_the_bias_of_moves_without_a_test_is_removed(sampler, thin, target):
-    fit = sa.sample(target, sampler, iter_sampling=3000 * thin, thin=thin, seed=1, **QUIET)
-    found = sa.expectations(fit, target, "w", **QUIET)
+    fit = sa.sample(target, sampler, iter_sampling=3000 * thin, thin=thin, seed=1)
+    found = sa.expectations(fit, target, "w")
     assert "corrected_approximation" in [remark.code for remark in found.remarks]
     assert (np.abs(found.table["mean"] - [1e-3, 5.0]) / [1e-3, 0.5]).max() < 1e-3
     assert (np.abs(found.table["sd"] / [1e-3, 0.5] - 1)).max() < 5e-3  # of a bias of 0.01
@@ -390,12 +389,12 @@ def test_the_bias_of_moves_without_a_test_is_removed(sampler, thin, target):
 def test_approximations_with_lighter_tails_are_refused(method):
     """Errors claimed for their sds were too small by up to 26 times."""
     program = "parameters { vector[3] x; } model { x ~ student_t(5, 0, 1); }"
-    target = sa.Target(program, backend="stanli", **QUIET)
+    target = sa.Target(program)
     for seed in range(3):
-        fit = sa.approximate(target, method, seed=seed, **QUIET)
+        fit = sa.approximate(target, method, seed=seed)
         fit.attrs["pareto_k"] = 0.4  # as it is by chance: the effective draws tell
         with raises("unusable_fit", "close to the posterior"):
-            sa.expectations(fit, target, **QUIET)
+            sa.expectations(fit, target)
 
 
 @pytest.mark.slow
@@ -405,11 +404,11 @@ def test_errors_of_quantiles_of_skewed_quantities():
     parameters { real<lower=0> e; real<lower=0, upper=1> b; real x; }
     model { e ~ exponential(2); b ~ beta(2, 5); x ~ normal(3, 2); }
     """
-    target = sa.Target(program, backend="stanli", **QUIET)
+    target = sa.Target(program)
     exact, z = {"e": expon(scale=0.5), "b": beta(2, 5), "x": norm(3, 2)}, []
     for seed in range(8):
-        fit = sa.sample(target, seed=100 + seed, **QUIET)
-        table = sa.expectations(fit, target, **QUIET).table
+        fit = sa.sample(target, seed=100 + seed)
+        table = sa.expectations(fit, target).table
         for name, true in exact.items():
             for p, kind in zip(PROBABILITIES, ("q5", "median", "q95"), strict=True):
                 z.append((table.loc[name, kind] - true.ppf(p)) / table.loc[name, f"mcse_{kind}"])
@@ -427,7 +426,7 @@ def test_a_function_gets_a_copy_and_what_it_lacks_is_named(fit, target):
         return draws["mu"]
 
     lost = {"f": spoil, "lost": lambda draws: np.log(draws["mu"] - 100.0)}
-    found = sa.expectations(fit, target, lost, **QUIET)
+    found = sa.expectations(fit, target, lost)
     assert np.array_equal(fit.posterior["mu"].values, before)
     assert found.table.loc["lost"].isna().all()
     assert [str(m) for m in found.remarks if m.code == "missing_quantities" and "lost (" in str(m)]
@@ -451,31 +450,31 @@ def test_probabilities_and_covariances_that_are_unknown(found):
 
 @pytest.mark.parametrize("sampler", ["auto", "nuts"])
 def test_gradients_that_the_fit_keeps_are_used(sampler, target, tmp_path):
-    run = {"iter_warmup": 200, "iter_sampling": 250, "chains": 2, "seed": 1, **QUIET}
+    run = {"iter_warmup": 200, "iter_sampling": 250, "chains": 2, "seed": 1}
     kept = sa.sample(target, sampler, save="gradient", run=tmp_path / "run", **run)
     plain = sa.sample(target, sampler, **run)
     assert np.array_equal(kept.posterior["mu"], plain.posterior["mu"])
-    evaluated = sa.expectations(plain, target, "mu", **QUIET)
-    for fit in (sa.load(sa.save(kept, tmp_path / "fit.nc")), sa.resume(tmp_path / "run", **QUIET)):
-        found = sa.expectations(fit, target, "mu", **QUIET)
+    evaluated = sa.expectations(plain, target, "mu")
+    for fit in (sa.load(sa.save(kept, tmp_path / "fit.nc")), sa.resume(tmp_path / "run")):
+        found = sa.expectations(fit, target, "mu")
         assert (found.gradients, evaluated.gradients) == (50, 500)
         assert found.table.loc["mu"].to_numpy(float) == pytest.approx(
             evaluated.table.loc["mu"].to_numpy(float), rel=1e-6
         )
     results.dataset(kept, "unconstrained_posterior")["gradient"][0, :100] += 1.0
     with raises("fit_of_another_target", "gradients"):
-        sa.expectations(kept, target, **QUIET)
+        sa.expectations(kept, target)
 
 
 def test_samplers_without_gradients_of_the_program_keep_none(target):
     for sampler, words in (("am", "has none"), ("mala", "standardize")):
         with raises("option_not_used", words):
-            sa.sample(target, sampler, save="gradient", **QUIET)
+            sa.sample(target, sampler, save="gradient")
 
 
 def test_weights_balance_all_draws(fit, target):
     """Means of functions that are in no table gain, and constants stay."""
-    found = sa.expectations(fit, target, "mu", weights=True, **QUIET)
+    found = sa.expectations(fit, target, "mu", weights=True)
     w = found.weights
     assert w.shape == (4, 1000)
     assert (w > 0).all()

@@ -13,7 +13,7 @@ from stanadapt.studies.repeats.rows import COLUMNS, repeat_seed
 from stanadapt.targets.stan import bundled
 from tests.helpers.stan_target import shared_target
 
-SHORT = {"chains": 2, "iter_warmup": 60, "iter_sampling": 100, "show_progress": False}
+SHORT = {"chains": 2, "iter_warmup": 60, "iter_sampling": 100}
 SAMPLERS = {"rwm": {"initial_scale": 0.7}, "hmc": {}}
 schools = shared_target(*bundled.find("eight_schools_noncentered"))
 
@@ -83,7 +83,7 @@ def test_stans_nuts_takes_part(schools):
     with pytest.warns(StanadaptWarning) as warned:
         found = sa.compare_repeats(
             schools, ["rwm"], repeats=2, seed=5, engine="stanli", chains=1, iter_sampling=50,
-            iter_warmup=60, show_progress=False,
+            iter_warmup=60,
         )  # fmt: skip
     assert sum("stanli" in str(one.message) for one in warned) == 1  # not in every repeat
     assert list(found.summary.index) == ["nuts", "rwm"]

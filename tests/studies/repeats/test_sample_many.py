@@ -14,11 +14,9 @@ from tests.helpers.codes import raises
 from tests.helpers.stan_target import shared_target
 
 PROGRAM = "data { real y; } parameters { real m; } model { m ~ normal(y, 1); }"
-RUN = {
-    "seed": 3, "show_progress": False, "chains": 2, "iter_warmup": 60, "iter_sampling": 60,
-}  # fmt: skip
+RUN = {"seed": 3, "chains": 2, "iter_warmup": 60, "iter_sampling": 60}
 DATA = {"low": {"y": -50.0}, "none": {}, "a/b": {"y": 50.0}}
-target = shared_target(PROGRAM, {"y": 0.0}, backend="stanli")
+target = shared_target(PROGRAM, {"y": 0.0})
 
 
 @pytest.fixture(scope="module")
@@ -115,10 +113,7 @@ def test_a_failure_in_a_folder_is_tried_again(kept, tmp_path):
 
 
 def test_large_tables_and_settings_of_the_target_are_told_apart(kept, tmp_path):
-    whole, less = (
-        sa.Target(VECTOR, {"N": 1, "y": [0.0]}, backend="stanli", exclude=out, show_progress=False)
-        for out in ((), "z")
-    )
+    whole, less = (sa.Target(VECTOR, {"N": 1, "y": [0.0]}, exclude=out) for out in ((), "z"))
     table = pd.DataFrame({"y": np.zeros(100)})
     assert abs(kept(table, whole)) < 1.0
     table.loc[50, "y"] = 1000.0  # a row that the text of the table leaves out
@@ -165,7 +160,7 @@ def test_wrong_arguments_are_no_failures_of_fits(target):
     with raises("options_conflict"):
         sa.sample_many(iter([target]), data=DATA)
     with raises("unknown_argument"):
-        sa.sample_many(target, "am", iter_samplings=3, show_progress=False)
+        sa.sample_many(target, "am", iter_samplings=3)
 
 
 def test_fits_can_be_sent(many):

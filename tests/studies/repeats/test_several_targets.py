@@ -36,9 +36,7 @@ def runs(monkeypatch):
 
 
 def repeated(targets, run=None, repeats=2, samplers=("rwm", "mala")):
-    return sa.compare_repeats(
-        targets, samplers, repeats=repeats, seed=5, engine="none", run=run, show_progress=False
-    )
+    return sa.compare_repeats(targets, samplers, repeats=repeats, seed=5, engine="none", run=run)
 
 
 def test_every_sampler_on_every_target_with_the_same_seeds(targets, runs):

@@ -37,9 +37,8 @@ def runs(monkeypatch):
 
 def repeated(target, run=None, repeats=3, samplers=("rwm", "mala"), seed=5, **options):
     return sa.compare_repeats(
-        target, samplers, repeats=repeats, seed=seed, engine="none", run=run, show_progress=False,
-        **options,
-    )  # fmt: skip
+        target, samplers, repeats=repeats, seed=seed, engine="none", run=run, **options
+    )
 
 
 def contents(folder):

@@ -11,7 +11,6 @@ from stanadapt.targets.stan import bundled
 from tests.helpers.html_page import Page
 
 pytestmark = pytest.mark.slow
-QUIET = {"show_progress": False, "seed": 1}
 APART = """
 parameters { real x; }
 model { target += log_mix(0.5, normal_lpdf(x | -100, 1), normal_lpdf(x | 100, 1)); }
@@ -22,9 +21,9 @@ NORMAL = "parameters { vector[3] x; } model { x ~ std_normal(); }"
 @pytest.fixture(scope="module")
 def pima():
     target = sa.Target(*bundled.find("logistic", "pima"))
-    fits = {name: sa.sample(target, name, **QUIET) for name in ("whitened_hmc", "gad_mala", "rwm")}
+    fits = {name: sa.sample(target, name, seed=1) for name in ("whitened_hmc", "gad_mala", "rwm")}
     with pytest.warns(StanadaptWarning):
-        fits["nuts"] = sa.stan_nuts(target, backend="stanli", save_warmup=True, **QUIET)
+        fits["nuts"] = sa.stan_nuts(target, backend="stanli", save_warmup=True, seed=1)
     return fits
 
 
@@ -54,7 +53,7 @@ def test_pima_with_four_samplers(pima, tmp_path):
 def other_mode():
     target = sa.Target(APART)
     starts = [{"x": x} for x in (-100, -100, 100, -100)]
-    return sa.sample(target, "nuts", inits=starts, **QUIET)
+    return sa.sample(target, "nuts", inits=starts, seed=1)
 
 
 def large_steps():
@@ -62,17 +61,17 @@ def large_steps():
     target = sa.Target(NORMAL)
     return sa.sample(
         target, "mala", step_size=10 * 1.65 * 3 ** (1 / 3), standardize=False, iter_warmup=0,
-        iter_sampling=2000, **QUIET,
+        iter_sampling=2000, seed=1,
     )  # fmt: skip
 
 
 def short_and_thinned():
-    return sa.sample(sa.Target(NORMAL), "nuts", iter_sampling=300, thin=10, **QUIET)
+    return sa.sample(sa.Target(NORMAL), "nuts", iter_sampling=300, thin=10, seed=1)
 
 
 def divergent():
     target = sa.Target(*bundled.find("eight_schools_centered", "eight_schools"))
-    return sa.sample(target, "nuts", **QUIET)
+    return sa.sample(target, "nuts", seed=1)
 
 
 @pytest.mark.parametrize(("run", "code"), [

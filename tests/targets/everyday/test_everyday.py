@@ -45,7 +45,7 @@ def program(name):
 
 
 def bound(name, backend="stanli"):
-    return sa.Target(program(name), of(name)[0], backend=backend, show_progress=False)
+    return sa.Target(program(name), of(name)[0], backend=backend)
 
 
 def position(dim):
@@ -75,7 +75,7 @@ def test_a_refusal_leads_to_the_other_backend(name, computer):
 
 def find_truth(name, backend):
     truth = of(name)[1]
-    fit = sa.sample(bound(name, backend), seed=1, show_progress=False)
+    fit = sa.sample(bound(name, backend), seed=1)
     farthest = {key: np.abs(distance(fit.posterior[key], truth[key])).max() for key in truth}
     assert max(farthest.values()) < limit(NUMBERS), farthest
     if fit.attrs["verdict"] != "fine":
@@ -106,11 +106,9 @@ def test_the_compiled_density_agrees(share):
     names = sorted({*TAKEN} - {*SIMPLEXES})[share::3]
     some = [Construct(name, program(name).read_text(), float, of(name)[0]) for name in names]
     code, data = merge(some)
-    compiled = sa.Target(code, data, backend="cmdstan", unsafe=True, show_progress=False)
+    compiled = sa.Target(code, data, backend="cmdstan", unsafe=True)
     for name, part in zip(names, parts_of(compiled, len(names)), strict=True):
-        target = sa.Target(
-            program(name), of(name)[0], backend="stanli", show_progress=False, unsafe=True
-        )
+        target = sa.Target(program(name), of(name)[0], unsafe=True)
         alone = Part(target, 0, target.dim)
         assert target.dim == part.stop - part.start
         points = [position(target.dim), -position(target.dim)]

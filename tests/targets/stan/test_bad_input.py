@@ -13,7 +13,7 @@ from stanadapt.samplers import initial_values
 from tests.helpers.stan_target import shared_target
 
 NORMAL = "parameters { real x; } model { x ~ normal(0, 1); }"
-RUN = {"chains": 2, "iter_warmup": 5, "iter_sampling": 10, "seed": 1, "show_progress": False}
+RUN = {"chains": 2, "iter_warmup": 5, "iter_sampling": 10, "seed": 1}
 
 
 def refused(kind, facts, function, *arguments, **keywords):

@@ -264,7 +264,7 @@ def test_every_program_has_positions_of_its_own():
 @pytest.mark.parametrize("name", CLOSED_FORMS)
 def test_density_and_gradient_equal_the_closed_form(name):
     """Values up to the constant that `propto` drops; gradients in units of the spreads."""
-    target = sa.Target(*bundled.find(name), backend="stanli")
+    target = sa.Target(*bundled.find(name))
     data, (_, spread) = arrays(name), POSITIONS[name]
     of_values, of_gradients = TOLERANCES.get(name, (1e-11, 1e-7))
 

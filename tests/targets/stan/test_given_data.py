@@ -162,9 +162,9 @@ def test_variables_and_coordinates_of_a_dataset_are_arrays():
 
 def test_a_target_of_a_table():
     code = "data { vector[2] y; } parameters { real a; } model { y ~ normal(a, 1); }"
-    target = sa.Target(code, TABLE, backend="stanli", show_progress=False)
+    target = sa.Target(code, TABLE)
     assert target.evaluate(np.zeros(1))[1] == pytest.approx([4.0])
-    same = sa.Target(code, {"y": TABLE["y"]}, backend="stanli", show_progress=False)
+    same = sa.Target(code, {"y": TABLE["y"]})
     assert target.data_hash == same.data_hash
 
 

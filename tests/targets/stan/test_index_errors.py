@@ -22,20 +22,20 @@ NATIVE = pytest.param("cmdstan", marks=[pytest.mark.cmdstan, pytest.mark.slow])
 ])  # fmt: skip
 def test_the_embedded_backend(statement, facts):
     with raises("index_out_of_range", *facts):
-        sa.Target(f"{HEAD}{MODEL}{statement} }}", DATA, backend="stanli", show_progress=False)
+        sa.Target(f"{HEAD}{MODEL}{statement} }}", DATA)
 
 
 @pytest.mark.parametrize("backend", ["stanli", NATIVE])
 def test_transformed_data(backend):
     code = f"{HEAD}transformed data {{ real z = x[N + 1]; }}\n{MODEL} }}"
     with raises("index_out_of_range", "51", "50 elements"):
-        sa.Target(code, DATA, backend=backend, show_progress=False)
+        sa.Target(code, DATA, backend=backend)
 
 
 @pytest.mark.cmdstan
 @pytest.mark.slow
 def test_compiled_programs_say_so_at_the_start():
     code = f"{HEAD}{MODEL}x ~ normal(mu[g], 1); }}"
-    target = sa.Target(code, DATA, backend="cmdstan", show_progress=False)
+    target = sa.Target(code, DATA, backend="cmdstan")
     with raises("index_out_of_range", "index 3", "2 elements", "line 3", "g[11] is 3"):
-        sa.sample(target, show_progress=False)
+        sa.sample(target)

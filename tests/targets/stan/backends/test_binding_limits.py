@@ -53,7 +53,7 @@ def no_process(monkeypatch):
 
 
 def bound(n=300, code=LOOP, **options):
-    return sa.Target(code, {"N": n}, backend="stanli", show_progress=False, **options)
+    return sa.Target(code, {"N": n}, backend="stanli", **options)
 
 
 def children():

@@ -58,7 +58,7 @@ def compiled(code=NORMAL, name="schools", lines=None):
 
 def refused(code, *facts, program=NORMAL):
     with raises(code, *facts) as caught:
-        sa.Target(program, backend="bridgestan", show_progress=False)
+        sa.Target(program, backend="bridgestan")
     return caught.value
 
 
@@ -172,7 +172,7 @@ def borrowed(real, monkeypatch):
 def test_a_library_is_loaded_and_evaluates(tree, borrowed, monkeypatch, name):
     monkeypatch.delenv("STANADAPT_BACKEND", raising=False)
     program = bundled.find("eight_schools_noncentered")
-    target = sa.Target(*program, backend=name, show_progress=False)
+    target = sa.Target(*program, backend=name)
     assert target.backend == "bridgestan"
     assert target.backend_version == f"BridgeStan 2.9.0, Stan {borrowed_stan(borrowed)}"
     assert target.compile_seconds > 0
@@ -203,4 +203,4 @@ def test_a_library_without_threads_is_refused(borrowed, monkeypatch):
     monkeypatch.setattr(type(borrowed.model), "model_info", lambda self: without)
     program = bundled.find("eight_schools_noncentered")
     with raises("library_unusable", "STAN_THREADS", "make/local"):
-        sa.Target(*program, backend="bridgestan", show_progress=False)
+        sa.Target(*program, backend="bridgestan")

@@ -87,7 +87,7 @@ def compiled(code=NORMAL, name="schools", lines=None):
 
 def refused(code, *facts, program=NORMAL):
     with raises(code, *facts) as caught:
-        sa.Target(program, backend="cmdstan", show_progress=False)
+        sa.Target(program, backend="cmdstan")
     error = caught.value
     assert "Traceback" not in str(error)
     assert ".." not in error.message.replace("...", "")

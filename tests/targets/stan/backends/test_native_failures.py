@@ -56,7 +56,7 @@ generated quantities {
 }
 """
 NOTHING = {"N": 0, "x": [], "k": [], "pairs": np.zeros((0, 2)), "M": np.zeros((0, 3))}
-RUN = {"chains": 2, "iter_warmup": 100, "iter_sampling": 100, "seed": 1, "show_progress": False}
+RUN = {"chains": 2, "iter_warmup": 100, "iter_sampling": 100, "seed": 1}
 NORMAL = "parameters { real x; }\nmodel { x ~ normal(0, 1); }\n"
 HERE, THERE = np.array([-0.5]), np.array([0.5])
 
@@ -97,7 +97,7 @@ def located(message, block):
 
 def refused(code, facts, program, data=None):
     with raises(code, *facts) as caught:
-        sa.Target(program, data, backend="cmdstan", show_progress=False)
+        sa.Target(program, data, backend="cmdstan")
     return caught.value
 
 
@@ -269,7 +269,7 @@ def test_a_compiled_program_starts_without_a_compiler(good, monkeypatch):
 
 
 def assert_rebuilt_and_equal(good, old):
-    again = sa.Target(*bundled.find(good.name), backend="cmdstan", show_progress=False)
+    again = sa.Target(*bundled.find(good.name), backend="cmdstan")
     assert again.compile_seconds > 0
     assert again.model.lib_path != str(old)
     position = np.linspace(-1, 1, good.dim)

@@ -137,7 +137,7 @@ def test_deleted_targets_free_their_memory():
 
     def construct(times):
         for _ in range(times):
-            target = sa.Target(path, data, backend="cmdstan", show_progress=False)
+            target = sa.Target(path, data, backend="cmdstan")
             target.density(1)
             del target
         gc.collect()
@@ -151,7 +151,7 @@ def test_deleted_targets_free_their_memory():
 @pytest.mark.parametrize("sampler", ["gad_mala", "rwm"])
 def test_draws_do_not_depend_on_the_number_of_parallel_chains(sampler):
     target = sa.Target(*bundled.find("eight_schools_noncentered"), backend="cmdstan")
-    keywords = {"chains": 2, "iter_warmup": 300, "iter_sampling": 300, "show_progress": False}
+    keywords = {"chains": 2, "iter_warmup": 300, "iter_sampling": 300}
     fits = [
         sa.sample(target, sampler, seed=seed, parallel_chains=n, **keywords)
         for seed, n in ((5, 1), (5, 2), (6, 2))

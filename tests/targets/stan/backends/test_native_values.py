@@ -61,7 +61,7 @@ model { }
 def test_parts_of_tuples_and_of_complex_numbers_have_the_names_of_what_moves(backend):
     if refusals.refused_by(toolchain.require_cmdstan(), read(PARTS)):
         pytest.skip("this release of Stan has no tuples")
-    target = sa.Target(PARTS, backend=backend, show_progress=False)
+    target = sa.Target(PARTS, backend=backend)
     names, columns = target.coordinate_names, target.model.param_names()
     assert names[-2:] == ["tt:2:2.1.1", "tt:2:2.2.1"]  # simplexes of two: a coordinate moves both
     for k, name in enumerate(names[:-2]):

@@ -49,7 +49,7 @@ __all__ = ["computer"]  # a fixture
 
 def refusal(code, **options):
     with pytest.raises(StanadaptError) as caught:
-        sa.Target(code, backend="stanli", show_progress=False, **options)
+        sa.Target(code, backend="stanli", **options)
     return caught.value
 
 
@@ -160,10 +160,10 @@ def test_a_slow_binding_is_reported_with_a_quicker_backend(computer, installed, 
 
 def test_chains_share_a_model_that_takes_long_to_bind(monkeypatch):
     code = "parameters { real x; } model { x ~ normal(0, 1); }"
-    target = sa.Target(code, backend="stanli", show_progress=False)
+    target = sa.Target(code, backend="stanli")
     assert target.model_of(1) is not target.model
     monkeypatch.setattr("stanadapt.targets.bound_program.LONG", 0.0)
-    long = sa.Target(code, backend="stanli", show_progress=False)
+    long = sa.Target(code, backend="stanli")
     assert long.model_of(1) is long.model
 
 
@@ -188,5 +188,5 @@ def test_a_binding_that_takes_long_is_announced(monkeypatch, capsys):
 @pytest.mark.cmdstan
 def test_cmdstan_and_the_embedded_backend_together():
     with raises("unsupported_construct", "CmdStan", "jacobian") as caught:
-        sa.Target(JACOBIAN, show_progress=False)
+        sa.Target(JACOBIAN)
     assert "backend='cmdstan'" not in caught.value.message

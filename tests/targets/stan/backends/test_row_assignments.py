@@ -47,7 +47,7 @@ def program(statements, slope):
 
 def slope_of(code):
     """Return the factor of x in the log density, which is linear."""
-    target = sa.Target(code, DATA, backend="stanli", show_progress=False)
+    target = sa.Target(code, DATA, backend="stanli")
     return target.evaluate([1.0])[0] - target.evaluate([0.0])[0]
 
 
@@ -76,10 +76,10 @@ def test_observed_rows(distribution):
     parameters {{ real<lower=0, upper=9> a; }}
     model {{ for (k in 1:2) z[k] ~ {distribution}; }}
     """
-    by_rows = sa.Target(code, {"y": [1, 2, 3, 4, 5, 6]}, backend="stanli", show_progress=False)
+    by_rows = sa.Target(code, {"y": [1, 2, 3, 4, 5, 6]}, backend="stanli")
     flat = "data { array[6] int y; } parameters { real<lower=0, upper=9> a; } model { y ~ D; }"
     flat = flat.replace("D", distribution)
-    at_once = sa.Target(flat, {"y": [1, 2, 3, 4, 5, 6]}, backend="stanli", show_progress=False)
+    at_once = sa.Target(flat, {"y": [1, 2, 3, 4, 5, 6]}, backend="stanli")
     for place in (-0.7, 0.4):
         value, gradient, _ = by_rows.evaluate([place])
         expected, slope, _ = at_once.evaluate([place])
@@ -102,12 +102,12 @@ def test_other_assignments_stay_as_they_are(code):
 def test_other_variables_of_the_same_name_are_a_refusal():
     clash = "{ array[2] int z; z[1] = 2; } { array[2, 3] int z = y; z[1] = y[2]; }"
     with raises("unsupported_construct", "transformed data", "name"):
-        sa.Target(program(clash, "1"), DATA, backend="stanli", show_progress=False)
+        sa.Target(program(clash, "1"), DATA, backend="stanli")
 
 
 def test_errors_are_those_of_the_text_as_it_was_given():
     with pytest.raises(sa.StanadaptError, match=r"z\[1\] = 1.5") as caught:
-        sa.Target(program(f"{Z} z[1] = 1.5;", "1"), DATA, backend="stanli", show_progress=False)
+        sa.Target(program(f"{Z} z[1] = 1.5;", "1"), DATA, backend="stanli")
     assert caught.value.code == "syntax_error"
 
 
@@ -124,9 +124,9 @@ def test_a_loop_over_rows_does_not_blame_the_data(block):
     for name, text in parts.items():
         code = code.replace(name, text)
     with raises("unsupported_construct", "for (i in 1:size(x))"):
-        sa.Target(code, DATA, backend="stanli", show_progress=False)
+        sa.Target(code, DATA, backend="stanli")
 
 
 def test_an_index_out_of_bounds_is_still_a_matter_of_the_data():
     with raises("index_out_of_range"):
-        sa.Target(program("real s = y[3, 1];", "s"), DATA, backend="stanli", show_progress=False)
+        sa.Target(program("real s = y[3, 1];", "s"), DATA, backend="stanli")

@@ -128,10 +128,8 @@ def test_branches_on_data_are_accepted():
 
     def log_density(b):
         return (
-            -0.125 * b[0] ** 2
-            + normal_sum(X[large], b[0], 1.0)
-            + normal_sum(X[~large], -b[0], 2.0)
-        )  # fmt: skip
+            -0.125 * b[0] ** 2 + normal_sum(X[large], b[0], 1.0) + normal_sum(X[~large], -b[0], 2.0)
+        )
 
     assert_density(target, log_density)
 
@@ -173,7 +171,7 @@ def test_a_program_in_the_form_of_brms_is_exact(prior_only):
     folder = ROOT / "docs" / "_static"
     data = json.loads((folder / "pupils.json").read_text()) | {"prior_only": prior_only}
     ours, stan = (
-        sa.Target(folder / "pupils.stan", data, backend=backend, show_progress=False)
+        sa.Target(folder / "pupils.stan", data, backend=backend)
         for backend in ("stanli", "cmdstan")
     )
     rng = np.random.default_rng(1)

@@ -165,9 +165,7 @@ def test_a_density_that_is_finite_only_far_away_is_not_refused():
     assert np.isfinite(target.evaluate(np.array([60.0]))[0])
 
 
-@pytest.mark.parametrize(
-    "quantity", ["real t = trace(M);", "complex z = to_complex(M[1, 1], 1);"]
-)  # fmt: skip
+@pytest.mark.parametrize("quantity", ["real t = trace(M);", "complex z = to_complex(M[1, 1], 1);"])
 def test_quantities_are_never_silently_dropped(quantity):
     code = "parameters { matrix[2, 2] M; } model { to_vector(M) ~ normal(0, 1); }"
     with raises("unsupported_construct") as caught:

@@ -37,10 +37,7 @@ Rows = dict[str, dict[str, str]]
 def embedded(construct: Construct) -> str:
     """Return the cell of the embedded backend; the construct's fault if its values are wrong."""
     try:
-        target = sa.Target(
-            construct.code, construct.data, include_paths=INCLUDED, backend="stanli",
-            show_progress=False,
-        )  # fmt: skip
+        target = sa.Target(construct.code, construct.data, include_paths=INCLUDED, backend="stanli")
     except StanadaptError as error:
         return error.code
     return fault(construct, Part(target, 0, target.dim)) or YES

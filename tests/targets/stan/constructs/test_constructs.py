@@ -18,10 +18,6 @@ REFUSED = [name for name in ROWS if name not in TAKEN]
 LEADS = ("stanadapt install-cmdstan", "stanc --print-canonical")
 
 
-def embedded(code, data, **options):
-    return sa.Target(code, data, backend="stanli", show_progress=False, **options)
-
-
 def test_the_table_has_every_construct():
     assert list(ROWS) == list(ALL)
     assert len(ALL) == sum(map(len, CHAPTERS.values()))  # no name occurs twice
@@ -39,14 +35,14 @@ def test_the_table_has_no_empty_cell():
 @pytest.mark.parametrize("name", TAKEN)
 def test_values_and_gradients_are_right(name):
     construct = ALL[name]
-    target = embedded(construct.code, construct.data, include_paths=INCLUDED)
+    target = sa.Target(construct.code, construct.data, include_paths=INCLUDED)
     assert fault(construct, Part(target, 0, target.dim)) == ""
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_refusal_is_the_one_in_the_table_and_leads_somewhere(name, computer):
     with pytest.raises(StanadaptError) as caught:
-        embedded(ALL[name].code, ALL[name].data, include_paths=INCLUDED)
+        sa.Target(ALL[name].code, ALL[name].data, include_paths=INCLUDED)
     assert caught.value.code == ROWS[name][table.EMBEDDED]
     assert any(lead in caught.value.message for lead in LEADS), caught.value.message
 
@@ -60,14 +56,14 @@ SINE = Construct("sine", x_in_model("target += sin(x);"), with_prior(lambda x, v
     ({"free": lambda p: np.r_[p["x"], p["v"]]}, {"free": lambda p: np.r_[p["x"] ** 3, p["v"]]}),
 ])  # fmt: skip
 def test_a_small_fault_is_found(right, wrong):
-    target = embedded(SINE.code, {})
+    target = sa.Target(SINE.code, {})
     part = Part(target, 0, target.dim)
     assert fault(SINE._replace(**right), part) == ""
     assert fault(SINE._replace(**wrong), part) != ""
 
 
 def test_a_wrong_gradient_is_found():
-    target = embedded(SINE.code, {})
+    target = sa.Target(SINE.code, {})
 
     class Skewed(Part):
         def gradient(self, u):
@@ -86,6 +82,6 @@ def test_a_merged_program_has_the_densities_of_its_parts():
     some = [c for chapter in chapters for c in CHAPTERS[chapter] if c.name in TAKEN][::3]
     some.append(ALL["_lpdf and _lpmf of the user"])  # functions are renamed too
     code, data = merge(some)
-    target = embedded(code, data)
+    target = sa.Target(code, data)
     for construct, part in zip(some, parts_of(target, len(some)), strict=True):
         assert fault(construct, part) == "", construct.name

@@ -52,7 +52,7 @@ def test_values_of_a_chapter_are_right(installed, chapter):
     """One compilation, of several minutes, for all constructs of a chapter."""
     some = [c for c in CHAPTERS[chapter] if table.compiled(c) == table.YES]
     code, data = merge(some)
-    target = sa.Target(code, data, backend="cmdstan", unsafe=True, show_progress=False)
+    target = sa.Target(code, data, backend="cmdstan", unsafe=True)
     assert misnamed(target) == []
     for construct, part in zip(some, parts_of(target, len(some)), strict=True):
         assert fault(construct, part) == "", construct.name
@@ -64,5 +64,5 @@ def test_a_wrong_density_is_an_error(installed, name):
     cell = ROWS[name].get(table.installed_release(), table.YES)
     if cell != table.YES:
         with pytest.raises(sa.StanadaptError) as caught:
-            sa.Target(ALL[name].code, ALL[name].data, backend="cmdstan", show_progress=False)
+            sa.Target(ALL[name].code, ALL[name].data, backend="cmdstan")
         assert caught.value.code == cell
