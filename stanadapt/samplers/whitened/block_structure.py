@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse import csgraph
 
 from stanadapt.engine import block_map
 from stanadapt.engine.block_map import PRECISION, SQUARE, BlockMap, size_of_work
@@ -214,6 +215,18 @@ def is_definite(block: BlockMap, x: np.ndarray) -> bool:
         definite = block_map.enter_rows(block, rows, np.zeros_like(rows), np.empty(len(rows)))
         shares.append(definite / len(rows))
     return bool(shares[0] >= DEFINITE and shares[1] >= DEFINITE_ROWS)
+
+
+def is_tied(block: BlockMap) -> bool:
+    """Whether half of the members hang together without those that are tied to half of them."""
+    n = len(block.block)
+    rows = np.repeat(np.arange(n), np.arange(n) - block.first + 1)
+    columns = np.arange(len(rows)) - block.start[rows] + block.first[rows]
+    tied = block.precisions.any(axis=0) & (rows != columns)
+    ties = sparse.coo_array((tied[tied], (rows[tied], columns[tied])), shape=(n, n)).tocsr()
+    few = (ties + ties.T).sum(axis=1) < n / 2
+    _, labels = csgraph.connected_components(ties[few][:, few], directed=False)
+    return bool(np.bincount(labels, minlength=1).max() > n / 2)
 
 
 def apply_block(

@@ -23,13 +23,19 @@ from typing import Any
 import numpy as np
 
 from stanadapt.engine import metric_factor
-from stanadapt.engine.block_map import pack
+from stanadapt.engine.block_map import pack, unpacked
+from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.triangular_map import no_map
 from stanadapt.engine.warmup import END, Change, Progress, Result, Stage, States
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.block import make_window
-from stanadapt.samplers.whitened.block_structure import MOST_COORDINATES, find_block, rows_needed
+from stanadapt.samplers.whitened.block_structure import (
+    MOST_COORDINATES,
+    find_block,
+    is_tied,
+    rows_needed,
+)
 from stanadapt.samplers.whitened.block_terms import hints_of
 from stanadapt.samplers.whitened.choose_metric import WHILE_TRAVELING
 from stanadapt.samplers.whitened.fisher_metric import MANY, fisher_metric, scales_alone
@@ -54,9 +60,10 @@ from stanadapt.samplers.whitened.straighten import (
 )
 
 # Distance from a Gaussian from which a block is looked for; that with a triangular map which is as
-# good as a block; and the part of one coordinate in that without a map from which one is looked for
-# in any case. With triangular maps that leave up to 0.22, centered hierarchies cost half as many
-# gradients as with blocks; with those that leave 0.26, a local level model lacks a tail.
+# good as a block whose members are not tied to each other; and the part of one coordinate in that
+# without a map from which one is looked for in any case. With triangular maps that leave up to
+# 0.22, centered hierarchies cost half as many gradients as with blocks; with those that leave
+# 0.09, a local level model lacks a tail.
 FAR, GOOD, PART = 0.1, 0.25, 1.0
 # distance of new places from those where chains were, in standard deviations
 AWAY = 0.5
@@ -79,7 +86,7 @@ def _learn_too(learn: Change, settings: Any, progress: Progress, states: States)
         progress = progress.learning(probes_seek_block=False)
         progress = progress if sought else with_precision(progress, states, probes)
     progress, states = learn(settings, progress, states)
-    if sought and not _has_good_map(progress):
+    if sought:
         return _judge(settings, progress, states, probes)
     return ask_if_wanted(settings, progress, ask_again(settings, progress, states))
 
@@ -98,7 +105,8 @@ def ask_if_wanted(settings: Any, progress: Progress, states: States) -> Result:
     learned = progress.learned
     found, dim = learned.straightened, len(learned.location)
     known = np.isfinite(found.distance_before)
-    far = known and _is_far(found.distance_before, found.part) and not _has_good_map(progress)
+    far = known and _is_far(found.distance_before, found.part)
+    far = far and not (dim > MOST_COORDINATES and _has_good_map(progress))
     far |= dim > MANY and progress.then == parts.NUTS_METRIC
     wanted = progress.then == parts.SURVEY or ((far or learned.linear) and progress.then != END)
     bounded = progress.bounds[:, 0].astype(int)
@@ -164,6 +172,8 @@ def _judge(settings: Any, progress: Progress, states: States, probes: list[np.nd
         given = [k + count * np.arange(len(own)) for k, own in enumerate(probes)]
         rows = rows[np.argsort(np.concatenate(given))]
     found = in_block(settings, progress, rows, before, part, exact)
+    if _has_good_map(progress) and not (found is not None and exact and _is_one_chain(found)):
+        return progress, states
     if found is None and exact:
         return _ask_for_pairs(progress, states, last)
     if found is None or not (exact or _is_closer(progress, found, states)):
@@ -173,6 +183,15 @@ def _judge(settings: Any, progress: Progress, states: States, probes: list[np.nd
     level = window.log_density.mean(axis=1)
     progress = progress._replace(chains=progress.chains._replace(level=level))
     return progress.to(parts.TRAVEL), states
+
+
+def _is_one_chain(found: Progress) -> bool:
+    """Whether members of a block are tied to each other, and not through a few such as their mean.
+
+    The dependence among states that follow each other changes with their scales, which no
+    triangular map has: it may be good where chains have been, and keep them out of a neck.
+    """
+    return is_tied(as_python(unpacked)(found.learned.straightened.straightening.block))
 
 
 def _scales(progress: Progress) -> np.ndarray:

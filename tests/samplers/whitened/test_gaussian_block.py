@@ -61,7 +61,7 @@ def asked(
         ({"distance": 0.2}, True),
         ({"distance": 0.05}, False),  # nearly a Gaussian as it is
         ({"distance": 0.05, "part": 1.5}, True),  # but for one coordinate
-        ({"distance": 3.0, "mapped": 0.05}, False),  # a map is as good
+        ({"distance": 3.0, "mapped": 0.05}, True),  # a good map may keep chains out of a neck
         ({"distance": 3.0, "mapped": 0.4}, True),
         ({"distance": np.inf}, False),  # not measured yet
         ({"distance": np.inf, "then": parts.SURVEY}, True),  # the log density does not settle
@@ -90,7 +90,7 @@ def test_a_failing_density_or_gradient_is_no_failure_of_the_chain(target):
 # --- its consequences -----------------------------------------------------------------------------
 
 
-def judged(gradient, chains=4, constant=False):
+def judged(gradient, chains=4, constant=False, mapped=False):
     """Progress and states after a stage whose chains had places with these gradients."""
     settings, progress, states = begun(np.zeros((chains, DIM)))
     x = anywhere(np.random.default_rng(1), 300)
@@ -103,7 +103,8 @@ def judged(gradient, chains=4, constant=False):
         )
         for k, s in enumerate(states)
     ]
-    far = Straightened(no_map(), (), 2.0, 2.0, part=9.0)
+    found = make_map(*np.array([[1], [0], [-1], [-1]]), np.zeros((1, 11))) if mapped else no_map()
+    far = Straightened(found, (), 2.0, 0.05 if mapped else 2.0, part=9.0)
     seeking = {"straightened": far, "probes_seek_block": True}
     progress = at(progress, parts.FIND_STEP, 40, **seeking)._replace(then=parts.METRIC)
     return WARMUP.stages[parts.FIND_STEP].learn(settings, progress, states)
@@ -139,6 +140,25 @@ def test_without_a_block_the_stage_goes_on(spoil, constant):
     assert progress.learned.block_sought
     assert not progress.learned.straightened.block_is_used
     assert all(state.probes is NO_PROBES for state in states)
+
+
+def around_their_mean(row):
+    """The gradient of effects around the last of them, their mean, with noise."""
+    level, (u, x) = LocalLevel(), np.exp(-2.0 * row[LEVELS:])
+    effects, mean = row[: LEVELS - 1], row[LEVELS - 1]
+    away, noise = effects - mean, effects - level.y[:-1]
+    hubs = u * away @ away - LEVELS, x * noise @ noise - LEVELS
+    return np.concatenate([-u * away - x * noise, [u * away.sum() - mean], hubs])
+
+
+@pytest.mark.parametrize(
+    ("gradient", "taken"), [(LocalLevel().gradient, True), (around_their_mean, False)]
+)
+def test_a_good_map_gives_way_only_to_states_that_are_tied_to_each_other(gradient, taken):
+    assert judged(gradient)[0].learned.straightened.block_is_used
+    progress, _ = judged(gradient, mapped=True)
+    assert progress.learned.straightened.block_is_used == taken
+    assert progress.then == (parts.TRAVEL if taken else parts.METRIC)
 
 
 # --- another likelihood ---------------------------------------------------------------------------
