@@ -85,3 +85,10 @@ def drawn(target, begin, threads=2, chunk=None, **options):
 def draws_of(chains):
     """Return the draws of all chains, shape (chain, draw, dim)."""
     return np.stack([chain.sampling.constrained for chain in chains])
+
+
+def every_draw(chains):
+    """Return the draws of warm-up and sampling of all chains, shape (chain, iteration, dim)."""
+    return np.stack(
+        [np.concatenate([c.warmup.constrained, c.sampling.constrained]) for c in chains]
+    )

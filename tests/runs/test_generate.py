@@ -8,6 +8,7 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from tests.helpers.codes import raises, warns
+from tests.helpers.short_runs import values
 from tests.helpers.stan_target import shared_target
 
 CODE = """
@@ -45,20 +46,16 @@ def predicted(fit):
     return results.dataset(fit, "predictions")
 
 
-def posterior(fit, name):
-    return results.dataset(fit, "posterior")[name].values
-
-
 def test_new_data_in_the_order_of_the_draws(fit, target):
     new = target.with_data(NEW)
     sa.generate(fit, new)
     found = predicted(fit)
-    expected = posterior(fit, "b")[..., None] * [10.0, -4.0]
+    expected = values(fit, "b")[..., None] * [10.0, -4.0]
     np.testing.assert_allclose(found["mu"].values, expected, rtol=1e-12)
     assert set(found.data_vars) == {"mu", "y_rep", "sign"}
     assert found["sign"].dtype == np.int64
     np.testing.assert_array_equal(found["sign"], found["y_rep"] > 0)
-    noise = (found["y_rep"].values - found["mu"].values) / posterior(fit, "s")[..., None]
+    noise = (found["y_rep"].values - found["mu"].values) / values(fit, "s")[..., None]
     assert noise.std() == pytest.approx(1.0, rel=5.0 / np.sqrt(2.0 * noise.size))
     # neighbors and chains have their own numbers
     for one, other in ((noise[0], noise[1]), (noise[..., 0], noise[..., 1])):
@@ -99,11 +96,11 @@ def test_other_generated_quantities_from_csv_files_of_cmdstan(fit, tmp_path):
         sa.generate(loaded)
     code = OTHER.replace("to_array_1d(w[1])", "w[1]")
     sa.generate(loaded, sa.Target(code, DATA))
-    w, p = posterior(fit, "w"), posterior(fit, "p")
+    w, p = values(fit, "w"), values(fit, "p")
     np.testing.assert_allclose(
         predicted(loaded)["product"], w[..., 1, 0] * p[..., 2], rtol=1e-4, atol=1e-5
     )
-    np.testing.assert_allclose(predicted(loaded)["pair"][..., 1], posterior(fit, "s"), rtol=1e-5)
+    np.testing.assert_allclose(predicted(loaded)["pair"][..., 1], values(fit, "s"), rtol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from stanadapt.errors import StanadaptWarning, codes_of
 from stanadapt.runs.stan_nuts import stanli
 from stanadapt.targets.stan import bundled, toolchain
 from tests.helpers.codes import raises, warns
+from tests.helpers.short_runs import values
 from tests.helpers.stan_target import shared_target
 
 NAMES = {
@@ -32,10 +33,6 @@ generated quantities { vector[2] log_lik = [s, 2 * s]'; }
 def embedded(target, **changes):
     with warns("embedded_nuts"):
         return sa.stan_nuts(target, backend="stanli", **(SHORT | changes))
-
-
-def values(fit, name, group="posterior"):
-    return results.dataset(fit, group)[name].values
 
 
 def z_scores(fit, mean, sd):

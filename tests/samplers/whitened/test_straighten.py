@@ -25,7 +25,7 @@ from stanadapt.samplers.whitened.straighten import (
 )
 from tests.helpers.chains import column
 from tests.helpers.curved import PAPER
-from tests.helpers.gaussian_target import drawn, draws_of, make_chains_at
+from tests.helpers.gaussian_target import drawn, draws_of, every_draw, make_chains_at
 from tests.helpers.hierarchy import FUNNEL, LOCATION, SCALE, SCHOOLS, Hierarchy
 from tests.helpers.known_moments import surprise, surprise_of_share
 from tests.helpers.prior_tree import HORSESHOE, NESTED, TWO_SCALES, WALK
@@ -350,11 +350,9 @@ def test_the_same_bits_for_any_number_of_threads_and_any_chunk():
     for threads, chunk in ((1, None), (2, 7), (4, 1)):
         chains = drawn(SCHOOLS, starts(SCHOOLS), threads, chunk, draws=100)
         assert chains[0].progress.learned.straightened.map_is_used
-        found.append([(c.warmup.constrained, c.sampling.constrained) for c in chains])
+        found.append(every_draw(chains))
     for other in found[1:]:
-        for one, two in zip(found[0], other, strict=True):
-            np.testing.assert_array_equal(one[0], two[0])
-            np.testing.assert_array_equal(one[1], two[1])
+        np.testing.assert_array_equal(found[0], other)
 
 
 class SpoilsTheFirstMap(Keeper):

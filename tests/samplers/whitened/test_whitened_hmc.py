@@ -17,7 +17,7 @@ from stanadapt.samplers.whitened.block import no_block
 from stanadapt.samplers.whitened.findings import find_improper
 from stanadapt.targets.stan import bundled
 from tests.helpers.chains import column
-from tests.helpers.gaussian_target import Gaussian, drawn, draws_of, make_chains_at
+from tests.helpers.gaussian_target import Gaussian, drawn, draws_of, every_draw, make_chains_at
 from tests.helpers.known_moments import surprise
 from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.targets import Awkward, starts
@@ -185,12 +185,9 @@ def test_the_same_bits_for_any_number_of_threads_and_any_chunk():
     target, begin = Gaussian(MEAN, SD), around(MEAN, SD)
     found = []
     for threads, chunk in ((1, None), (2, 7), (4, 1), (2, 1024)):
-        chains = drawn(target, begin, threads, chunk, draws=100)
-        found.append([(c.warmup.constrained, c.sampling.constrained) for c in chains])
+        found.append(every_draw(drawn(target, begin, threads, chunk, draws=100)))
     for other in found[1:]:
-        for one, two in zip(found[0], other, strict=True):
-            np.testing.assert_array_equal(one[0], two[0])
-            np.testing.assert_array_equal(one[1], two[1])
+        np.testing.assert_array_equal(found[0], other)
 
 
 def test_draws_depend_on_the_number_of_chains():

@@ -12,13 +12,10 @@ import pytest
 
 import stanadapt as sa
 from tests.helpers.codes import raises
-from tests.helpers.fake_cmdstan import computer
 from tests.helpers.seldom_parameters import soak_except
 from tests.targets.everyday.simulated import PROGRAMS, SIMULATIONS, distance, limit, of
 from tests.targets.stan.constructs.check import Part, differences, merge, parts_of
 from tests.targets.stan.constructs.construct import Construct
-
-__all__ = ["computer"]  # a fixture
 
 # the embedded backend lacks hmm_marginal and qr_thin_Q, and does not observe integers that loops
 # over computed ranges choose

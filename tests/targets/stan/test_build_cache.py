@@ -10,19 +10,8 @@ import pytest
 
 from stanadapt.errors import StanadaptError, StanadaptWarning
 from stanadapt.targets.stan import build_cache
-from tests.helpers.cached_builds import (
-    CONTENT,
-    KEY,
-    folders,
-    forbidden,
-    intact,
-    make,
-    root,
-    set_age,
-)
+from tests.helpers.cached_builds import CONTENT, KEY, folders, forbidden, intact, make, set_age
 from tests.helpers.codes import raises
-
-__all__ = ["root"]  # a fixture
 
 
 def marker(root):

@@ -8,9 +8,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from stanadapt.targets.stan import build_cache
-from tests.helpers.cached_builds import KEY, folders, intact, make, root, set_age
-
-__all__ = ["root"]  # a fixture
+from tests.helpers.cached_builds import KEY, folders, intact, make, set_age
 
 
 def test_two_threads_that_finish_together_each_have_an_intact_build(root, monkeypatch):

@@ -15,9 +15,6 @@ from stanadapt.targets.stan import backends
 from stanadapt.targets.stan.backends import agreement, known_faults, stanli
 from stanadapt.targets.stan.program import Program
 from tests.helpers.codes import raises, warns
-from tests.helpers.fake_cmdstan import computer
-
-__all__ = ["computer"]  # a fixture
 
 NORMAL = "parameters { vector[2] x; } model { x ~ normal(1, 2); }"
 SPARSE = """

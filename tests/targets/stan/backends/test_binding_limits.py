@@ -18,9 +18,6 @@ from stanadapt.targets.stan import backends
 from stanadapt.targets.stan.backends import trial
 from stanadapt.targets.stan.program import Program
 from tests.helpers.codes import raises
-from tests.helpers.fake_cmdstan import computer
-
-__all__ = ["computer"]  # a fixture
 
 LOOP = """
 data { int N; } parameters { real a; real<lower=0> s; }

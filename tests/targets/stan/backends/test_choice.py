@@ -7,12 +7,10 @@ from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan.backends import Backend, Loaded
 from tests.helpers.codes import raises
-from tests.helpers.fake_cmdstan import computer
 
 NORMAL = "parameters { real x; } model { x ~ normal(0, 1); }"
 CMDSTAN = "2.30.0"
 
-__all__ = ["computer"]  # a fixture
 pytestmark = pytest.mark.usefixtures("computer")
 
 

@@ -10,7 +10,6 @@ from stanadapt.targets.stan import backends
 from stanadapt.targets.stan.backends import refusals
 from stanadapt.targets.stan.program import Program
 from tests.helpers.codes import raises
-from tests.helpers.fake_cmdstan import computer
 
 JACOBIAN = (
     "parameters { real x; }\ntransformed parameters { real s = exp(x); jacobian += x; }\n"
@@ -42,9 +41,6 @@ EXCERPT = """Semantic error in 'program', line 2, column 3 to column 4:
 
 Identifier 'bad' not in scope.
 """
-
-
-__all__ = ["computer"]  # a fixture
 
 
 def refusal(code, **options):

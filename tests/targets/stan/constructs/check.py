@@ -7,7 +7,6 @@ merged density differs from the part's by a constant.
 """
 
 import itertools
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -158,8 +157,3 @@ def fault(construct: Construct, part: Part, seed: int = 7) -> str:
     if construct.quantities is not None and not all(map(construct.quantities, values)):
         return f"generated quantities {values[0]}"
     return ""
-
-
-def as_json(data: Mapping[str, Any]) -> str:
-    """Return data as JSON text."""
-    return json.dumps({k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in data.items()})

@@ -5,12 +5,9 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.errors import StanadaptError, all_codes
-from tests.helpers.fake_cmdstan import computer
 from tests.targets.stan.constructs import ALL, CHAPTERS, table
 from tests.targets.stan.constructs.check import Part, differences, fault, merge, parts_of
 from tests.targets.stan.constructs.construct import INCLUDED, Construct, with_prior, x_in_model
-
-__all__ = ["computer"]  # a fixture
 
 ROWS = table.read_table()
 TAKEN = [name for name, row in ROWS.items() if row[table.EMBEDDED] == table.YES]
