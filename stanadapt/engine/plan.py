@@ -58,6 +58,13 @@ class Plan(NamedTuple):
         return np.random.SeedSequence(self.seed).spawn(self.chains)
 
 
+def choose_seed(seed: Any) -> int:
+    """Return a seed, checked; a random one for None."""
+    if seed is None:
+        return secrets.randbelow(LARGEST_SEED + 1)
+    return require_whole("seed", seed, 0, LARGEST_SEED)
+
+
 def make_plan(
     *,
     chains: Any,
@@ -90,12 +97,8 @@ def make_plan(
             f"thin must not exceed iter_sampling ({iter_sampling}), got {thin}: "
             "only one draw would be left.",
         )
-    seed = (
-        secrets.randbelow(LARGEST_SEED + 1)
-        if seed is None
-        else require_whole("seed", seed, 0, LARGEST_SEED)
-    )
     return Plan(
-        chains, min(parallel, chains), threads, iter_warmup, iter_sampling, thin, seed,
-        require_flag("save_warmup", save_warmup), require_flag("show_progress", show_progress),
+        chains, min(parallel, chains), threads, iter_warmup, iter_sampling, thin,
+        choose_seed(seed), require_flag("save_warmup", save_warmup),
+        require_flag("show_progress", show_progress),
     )  # fmt: skip

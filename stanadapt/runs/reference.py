@@ -6,10 +6,10 @@ They are made by the family of samplers that takes `reference_distribution`.
 import math
 from typing import Any
 
-from stanadapt.engine.plan import LARGEST_SEED
+from stanadapt.engine.plan import choose_seed
 from stanadapt.engine.registry import load_all
 from stanadapt.engine.starts import START_OPTIONS
-from stanadapt.errors import StanadaptError, is_real, require_between, require_whole
+from stanadapt.errors import StanadaptError, is_real, require_between
 from stanadapt.runs.load import load
 from stanadapt.samplers.initial_values import PATHFINDER
 from stanadapt.targets.target import Samplable, require_samplable
@@ -73,8 +73,7 @@ def fit_reference(
     require_samplable(target)
     if not (is_real(inflation) and inflation == 0):
         inflation = require_between("inflation", inflation, 0.0, 1e6)
-    if seed is not None:
-        seed = require_whole("seed", seed, 0, LARGEST_SEED)
+    seed = choose_seed(seed)
     load_all()
     option = START_OPTIONS.get("reference_distribution")
     if option is None or option.make is None:

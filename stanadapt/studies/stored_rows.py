@@ -5,21 +5,24 @@ common, and each row is appended as a line of JSON; other studies may write thei
 """
 
 import json
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from stanadapt import results
+from stanadapt.engine.plan import choose_seed
 from stanadapt.errors import StanadaptError
 
 
 class StoredRows:
-    """The rows of a study, and their file; without a path, they are in memory only."""
+    """The rows of a study, and their file; without a folder, they are in memory only."""
 
     study = "study"  # what messages call it
+    file = "rows.jsonl"
     remedy = "Name another folder."
 
-    def __init__(self, path: Path | None) -> None:
-        self.path = path
+    def __init__(self, run: str | PathLike | None) -> None:
+        self.path = None if run is None else results.as_path(run) / self.file
         self.origin: dict[str, Any] = {}
         self.rows: list[dict[str, Any]] = []
 
@@ -28,6 +31,11 @@ class StoredRows:
         if self.path is None or not self.path.exists():
             return None
         return self._read(self.path)[0]
+
+    def seed(self, given: int | None) -> int:
+        """Return the seed of the study: as given, or that in the file, or a random one."""
+        earlier = self.earlier() if given is None else None
+        return choose_seed(given if earlier is None else int(earlier["seed"]))
 
     def open(self, origin: dict[str, Any], force: bool = False) -> None:
         """Take over the rows of an earlier call, or begin the file.
@@ -87,6 +95,7 @@ class StoredRows:
     def decoded(self, text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Return origin and rows; any exception means that the file is something else."""
         origin, *rows = [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+        int(origin["seed"])
         return dict(origin), rows
 
     def _read(self, path: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:

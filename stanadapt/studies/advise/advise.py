@@ -1,6 +1,5 @@
 """Short trials of several samplers, and the advice that follows from them."""
 
-import secrets
 import time
 from typing import Any
 
@@ -13,7 +12,7 @@ from stanadapt.diagnostics.missed_modes import missed_share
 from stanadapt.diagnostics.mixing import R_HAT_UNUSABLE
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.engine.console import slow_step
-from stanadapt.engine.plan import LARGEST_SEED
+from stanadapt.engine.plan import choose_seed
 from stanadapt.errors import Message, StanadaptError, is_real, require_flag, require_whole
 from stanadapt.runs.choose_sampler import without_gradient
 from stanadapt.studies.advise.advice import Advice
@@ -102,12 +101,10 @@ def advise(
         )
     seconds = 60.0 * _require_positive("max_minutes", max_minutes)
     until_ess = _require_positive("until_ess", until_ess)
-    if seed is None:
-        seed = secrets.randbelow(LARGEST_SEED + 1)
     options = {
         "chains": require_whole("chains", chains, 2, 1000),
         "show_progress": require_flag("show_progress", show_progress),
-        "seed": require_whole("seed", seed, 0, LARGEST_SEED),
+        "seed": choose_seed(seed),
     }
     trials = _TrialSeries(target, seconds, options)
     trials.run()

@@ -1,6 +1,5 @@
 """Simulation-based calibration of a program with a sampler."""
 
-import secrets
 import warnings
 from collections import abc
 from contextlib import closing
@@ -13,7 +12,6 @@ import pandas as pd
 
 from stanadapt import results
 from stanadapt.diagnostics.mixing import efficiency
-from stanadapt.engine.plan import LARGEST_SEED
 from stanadapt.engine.protocol import AUTO, SamplerName
 from stanadapt.errors import StanadaptError, require_whole
 from stanadapt.runs.sample import sample
@@ -115,11 +113,9 @@ def sbc(
     largest = require_whole("ranks", ranks, 9, 10_000)
     require_executor(executor)
     store = _RankRows(run)
-    if seed is None:
-        earlier = store.seed()
-        seed = secrets.randbelow(LARGEST_SEED + 1) if earlier is None else earlier
-    seed = require_whole("seed", seed, 0, LARGEST_SEED)
-    drawing = Generator(_read(generator), data, _read(program), backend)
+    seed = store.seed(seed)
+    generator, program = (x if isinstance(x, Program) else read(x) for x in (generator, program))
+    drawing = Generator(generator, data, program, backend)
     task = Task(drawing, backend, sampler, {**OPTIONS, **options}, largest)
     store.open(_identity(task, seed))
     missing = sorted(set(range(count)) - {row["number"] for row in store.rows})
@@ -131,10 +127,6 @@ def sbc(
             store.add(row)
     rows = [row for row in store.rows if row["number"] < count]
     return _calibration(task, sorted(rows, key=lambda row: row["number"]), seed)
-
-
-def _read(program: Any) -> Program:
-    return program if isinstance(program, Program) else read(program)
 
 
 def _seeds(seed: int, number: int) -> tuple[int, int]:
@@ -198,7 +190,8 @@ def _rank_truth(task: Task, seed: int, sampling_seed: int) -> dict[str, Any]:
     options = {**task.options, "seed": sampling_seed, "show_progress": False}
     for _ in range(MOST_LENGTHENED + 1):
         fit = sample(target, task.sampler, **options)
-        draws = _parameter_draws(fit)
+        columns = results.columns(fit, wanted=results.parameters(fit))
+        draws = {name: np.asarray(x, float) for name, x in columns.items()}
         _require_finite("a draw", draws)
         smallest = _smallest_ess(draws)
         if smallest >= task.largest:
@@ -206,7 +199,9 @@ def _rank_truth(task: Task, seed: int, sampling_seed: int) -> dict[str, Any]:
         kept = results.dataset(fit, "posterior").sizes["draw"]
         thin = int(results.attribute(fit, "thin", 1))
         options["iter_sampling"] = FACTOR * kept * thin
-    spaced = {name: _space(x, task.largest) for name, x in draws.items()}
+    # evenly spaced over all chains
+    places = np.linspace(0, draws[next(iter(draws))].size - 1, task.largest).round().astype(int)
+    spaced = {name: x.ravel()[places] for name, x in draws.items()}
     densities, density = _log_densities(target, spaced, truth)
     _require_finite("a draw", {LOG_DENSITY: densities})
     if density != -np.inf:  # a density of zero has the lowest rank: program and generator differ
@@ -215,12 +210,6 @@ def _rank_truth(task: Task, seed: int, sampling_seed: int) -> dict[str, Any]:
     rng = np.random.default_rng(sampling_seed)
     ranks = {name: _rank(spaced[name], truth[name], rng) for name in truth}
     return {"ranks": ranks, "ess": smallest, "verdict": fit.attrs["verdict"]}
-
-
-def _parameter_draws(fit: Any) -> dict[str, np.ndarray]:
-    """Return draws of the parameters by column, shape (chain, draw)."""
-    columns = results.columns(fit, wanted=results.parameters(fit))
-    return {name: np.asarray(x, float) for name, x in columns.items()}
 
 
 def _require_finite(what: str, values: abc.Mapping[str, Any]) -> None:
@@ -242,18 +231,11 @@ def _smallest_ess(draws: dict[str, np.ndarray]) -> float:
 
 
 def _truth_by_column(target: Target, truth: dict[str, np.ndarray]) -> dict[str, float]:
-    values = {}
-    for name in target.parameters:
-        for index in np.ndindex(truth[name].shape):
-            label = results.element(name, index)
-            values[label] = float(truth[name][index])
-    return values
-
-
-def _space(x: np.ndarray, count: int) -> np.ndarray:
-    """Return this many draws, evenly spaced over all chains."""
-    flat = x.reshape(-1)
-    return flat[np.linspace(0, flat.size - 1, count).round().astype(int)]
+    return {
+        results.element(name, index): float(x)
+        for name in target.parameters
+        for index, x in np.ndenumerate(truth[name])
+    }
 
 
 def _log_densities(
@@ -264,17 +246,10 @@ def _log_densities(
     Ranks of parameters alone are uniform even if a posterior ignores the data.
     """
     names = [n for n in target.column_names if variable_name(n) in target.parameters]
-    labels = list(draws)
+    labels = map(element_name, names)  # "x[1,2]" of Stan's column "x.1.2"
     rows = np.stack([np.append(draws[label], truth[label]) for label in labels], axis=1)
-    order = _stan_order(names, labels)
-    values = [target.value(p) for p in target.unconstrain_rows(rows[:, order])]
+    values = [target.value(p) for p in target.unconstrain_rows(rows)]
     return np.asarray(values[:-1]), float(values[-1])
-
-
-def _stan_order(names: list[str], labels: list[str]) -> list[int]:
-    """Return the places of Stan's columns, "x.1.2", among labels "x[1,2]"."""
-    places = {label: i for i, label in enumerate(labels)}
-    return [places[element_name(name)] for name in names]
 
 
 def _rank(draws: np.ndarray, truth: float, rng: np.random.Generator) -> int:
@@ -283,13 +258,7 @@ def _rank(draws: np.ndarray, truth: float, rng: np.random.Generator) -> int:
     return below + int(rng.integers(ties + 1))
 
 
-# --- the folder of a calibration -----------------------------------------------------------------
-
-FILE = "replicates.jsonl"
-
-
 def _identity(task: Task, seed: int) -> dict[str, Any]:
-    """Return the facts that all ranks of a calibration share."""
     generator = task.generator.program
     return {
         "program": task.generator.studied.hash,
@@ -303,18 +272,4 @@ def _identity(task: Task, seed: int) -> dict[str, Any]:
 
 
 class _RankRows(StoredRows):
-    study = "calibration"
-
-    def __init__(self, run: str | PathLike | None) -> None:
-        super().__init__(None if run is None else results.as_path(run) / FILE)
-
-    def seed(self) -> int | None:
-        """Return the seed of the calibration in the file; None without a file."""
-        earlier = self.earlier()
-        return None if earlier is None else int(earlier["seed"])
-
-    def decoded(self, text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """Read the file, whose origin has a seed."""
-        origin, rows = super().decoded(text)
-        int(origin["seed"])
-        return origin, rows
+    study, file = "calibration", "replicates.jsonl"

@@ -1,7 +1,6 @@
 """Samplers on one or more targets, each with several seeds."""
 
 import json
-import secrets
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from hashlib import sha256
@@ -16,7 +15,7 @@ from rich.progress import Progress, TimeElapsedColumn
 from stanadapt import results
 from stanadapt.diagnostics.compare import require_variables
 from stanadapt.engine.console import line_console
-from stanadapt.engine.plan import LARGEST_SEED, make_plan
+from stanadapt.engine.plan import make_plan
 from stanadapt.engine.protocol import PRESET
 from stanadapt.engine.registry import find
 from stanadapt.engine.settings import as_chosen
@@ -144,7 +143,7 @@ def compare_repeats(
     }
     del settings["show_progress"]
     stored = rows.RepeatRows(run)
-    seed = _choose_seed(seed, None if force else stored.earlier())
+    seed = rows.RepeatRows(None if force else run).seed(seed)
     if stored.path is not None:
         results.check_writable(stored.path)
     stored.open(_origin(targets, references, {"seed": seed, **settings}, described), force)
@@ -276,7 +275,6 @@ def _make_missing(
 
 
 def _require_settings(samplers: Any) -> dict[str, dict[str, Any]]:
-    """Return settings by name of the sampler, each checked."""
     if not isinstance(samplers, Mapping):
         samplers = {name: {} for name in require_names("samplers", samplers)}
     if not samplers:
@@ -354,19 +352,12 @@ def _listed(value: Any) -> Any:
     return np.asarray(value).tolist() if hasattr(value, "__array__") else repr(value)
 
 
-def _choose_seed(seed: int | None, earlier: dict[str, Any] | None) -> int:
-    if seed is not None:
-        return require_whole("seed", seed, 0, LARGEST_SEED)
-    return secrets.randbelow(LARGEST_SEED + 1) if earlier is None else earlier["settings"]["seed"]
-
-
 def _origin(
     targets: dict[str, Target],
     references: dict[str, Any],
     settings: dict[str, Any],
     samplers: dict[str, dict[str, Any]],
 ) -> dict[str, Any]:
-    """Return the origin of the rows as plain values."""
     return {
         "versions": {"stanadapt": version("stanadapt"), **library_versions()},
         "targets": {

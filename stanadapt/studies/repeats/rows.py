@@ -4,7 +4,6 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Collection
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -45,17 +44,22 @@ def compile_first(draw: Callable[..., Any], iter_warmup: int | None) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            fit = draw(seed=0, iter_warmup=warmup, iter_sampling=SAMPLING, thin=1)
-        except StanadaptError as error:  # the run that counts will report it
-            _raise_if_interrupted(error)
-            return
+            _draw_all(draw, seed=0, iter_warmup=warmup, iter_sampling=SAMPLING, thin=1)
+        except StanadaptError:
+            return  # the run that counts will report it
+
+
+def _draw_all(draw: Callable[..., Any], **options: Any) -> Any:
+    """Return a fit; KeyboardInterrupt after Ctrl-C, also if it has some draws."""
+    try:
+        fit = draw(**options)
+    except StanadaptError as error:
+        if error.code == "interrupted":
+            raise KeyboardInterrupt from None
+        raise
     if results.attribute(fit, "interrupted", 0) == 1:
         raise KeyboardInterrupt
-
-
-def _raise_if_interrupted(error: StanadaptError) -> None:
-    if error.code == "interrupted":
-        raise KeyboardInterrupt from None
+    return fit
 
 
 def make_row(
@@ -75,35 +79,26 @@ def make_row(
     `compiled_before` are seconds of compilation that the fit records although they were spent
     earlier; `quiet` suppresses warnings other than verdicts, which are in the row in any case.
     `reference` has draws of the same target, against which errors are measured.
-    Errors of the stages `recurring` would recur in every run of the study.
-
-    Raises
-    ------
-    StanadaptError
-        If every repeat would fail for the same reason.
-    KeyboardInterrupt
-        After Ctrl-C, also if the fit has some draws.
-
+    Errors of the stages `recurring` would recur in every run of the study, and are raised; as is
+    KeyboardInterrupt after Ctrl-C, also if the fit has some draws.
     """
     row = {"sampler": name, "repeat": repeat, "seed": seed, "failure": "", "reasons": ""}
     began = clock()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning if quiet else ConvergenceWarning)
         try:
-            fit = draw(seed=seed)
+            fit = _draw_all(draw, seed=seed)
         except StanadaptError as error:
-            _raise_if_interrupted(error)
             if error.recurs(*recurring):
                 raise
             empty = dict.fromkeys((*COMPARED, *MEASURES), np.nan)
             return _order(row | empty | {"verdict": "", "failure": " ".join(str(error).split())})
-    if results.attribute(fit, "interrupted", 0) == 1:
-        raise KeyboardInterrupt
     spent = clock() - began
     table = compare({name: fit}, var_names=var_names)
     line = table.iloc[0]
     compiling = max(float(line["seconds_compile"]) - compiled_before, 0.0)
-    measured = {measure: _as_number(line[measure]) for measure in COMPARED}
+    numbers = {measure: float(line[measure]) for measure in COMPARED}
+    measured = {name: int(x) if x.is_integer() else x for name, x in numbers.items()}
     fits = {name: fit} if reference is None else {name: fit, REFERENCE: reference}
     errors = bias(*_moments(fits, var_names)) if len(fits) > 1 else (np.nan, np.nan)
     return _order({
@@ -124,11 +119,6 @@ def _moments(fits: dict[str, Any], var_names: Collection[str] | None) -> list[Ef
     ]
 
 
-def _as_number(value: Any) -> float | int:
-    number = float(value)
-    return int(number) if number.is_integer() else number
-
-
 def _order(row: dict[str, Any]) -> dict[str, Any]:
     return {name: row[name] for name in COLUMNS}
 
@@ -147,11 +137,8 @@ class RepeatRows(StoredRows):
     The origin has versions, settings, targets and the samplers' settings, as plain values.
     """
 
-    study = "comparison"
+    study, file = "comparison", JSON
     remedy = "Name another folder, or start over there: --force (force=True)."
-
-    def __init__(self, run: str | PathLike | None) -> None:
-        super().__init__(None if run is None else results.as_path(run) / JSON)
 
     def differences(self, stored: dict[str, Any]) -> list[str]:
         """Name the settings that differ, with both values if they are short."""
@@ -182,8 +169,8 @@ class RepeatRows(StoredRows):
 
     def has(self, target: str, sampler: str, repeat: int) -> bool:
         """Return whether a repeat was made, failed or not."""
-        wanted = (target, sampler, repeat)
-        return any((row["target"], row["sampler"], row["repeat"]) == wanted for row in self.rows)
+        made = ((row["target"], row["sampler"], row["repeat"]) for row in self.rows)
+        return (target, sampler, repeat) in made
 
     def add(self, row: dict[str, Any]) -> None:
         """Add a row, and write the files."""
@@ -192,7 +179,10 @@ class RepeatRows(StoredRows):
 
     def write(self) -> None:
         """Write the tidy table."""
-        rows = [{name: _to_json(value) for name, value in row.items()} for row in self.rows]
+        rows = [  # JSON has neither NaN nor infinity
+            {n: None if isinstance(x, float) and not np.isfinite(x) else x for n, x in row.items()}
+            for row in self.rows
+        ]
         content = {"format": FORMAT, "schema": SCHEMA, **self.origin, "rows": rows}
         self.write_file(JSON, json.dumps(content, indent=1, allow_nan=False) + "\n")
         self.write_file(CSV, self.table().to_csv(index=False))
@@ -207,13 +197,10 @@ class RepeatRows(StoredRows):
         if content["format"] != FORMAT or content["schema"] != SCHEMA:
             raise ValueError("another format")
         origin = {name: content[name] for name in (*SHARED, "targets", "samplers")}
+        origin["seed"] = content["settings"]["seed"]
         if any(set(row) != set(ROW) for row in content["rows"]):
             raise ValueError("its rows have other columns")
         return origin, [
             {name: np.nan if row[name] is None else row[name] for name in ROW}
             for row in content["rows"]
         ]
-
-
-def _to_json(value: Any) -> Any:
-    return None if isinstance(value, float) and not np.isfinite(value) else value

@@ -14,9 +14,8 @@ import numpy as np
 import pandas as pd
 
 from stanadapt import results
-from stanadapt.engine.plan import LARGEST_SEED
 from stanadapt.engine.protocol import AUTO, SamplerName
-from stanadapt.errors import StanadaptError, did_you_mean, require_whole
+from stanadapt.errors import StanadaptError, did_you_mean
 from stanadapt.results import Fit
 from stanadapt.results.formats import save
 from stanadapt.runs.choose_sampler import require_sampler
@@ -30,7 +29,6 @@ from stanadapt.studies.tasks import each_result
 from stanadapt.targets.stan.given_data import load as load_data
 from stanadapt.targets.target import Target, require_target
 
-FILE = "fits.jsonl"
 SHOWN = 10  # reasons of failures in the text of a result
 COLUMNS = (
     "verdict", "draws", "ess_bulk_min", "r_hat_max", "gradients", "seconds",
@@ -97,12 +95,11 @@ class ManyFits(Mapping[str, Fit]):
 
 
 class _FitRows(StoredRows):
-    study = "list of fits"
+    study, file = "list of fits", "fits.jsonl"
 
     def decoded(self, text: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Read the file: the last row counts of those that a call wrote for the same fit."""
         origin, rows = super().decoded(text)
-        int(origin["seed"])
         return origin, list({(row["name"], row["digest"]): row for row in rows}.values())
 
 
@@ -170,17 +167,16 @@ def sample_many(
     jobs = _jobs(targets, data)
     require_executor(executor)
     require_sampler(sampler)
-    store = _FitRows(None if run is None else results.as_path(run) / FILE)
-    if seed is None:
-        earlier = store.earlier()
-        seed = secrets.randbelow(LARGEST_SEED + 1) if earlier is None else int(earlier["seed"])
-    seed = require_whole("seed", seed, 0, LARGEST_SEED)
+    store = _FitRows(run)
+    seed = store.seed(seed)
     settings = {name: digest_of(value) for name, value in sorted(options.items())}
     store.open({"sampler": str(sampler), "options": settings, "seed": seed})
     digests = {name: "" if run is None else _digest(*job) for name, job in jobs.items()}
-    files = {} if run is None else {
-        name: results.as_path(run) / _file_name(name, digest) for name, digest in digests.items()
-    }  # fmt: skip
+    files = {}
+    for name, digest in digests.items() if run is not None else ():
+        # a name that any file system takes; no fit of other data has it
+        plain = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:40]
+        files[name] = results.as_path(run) / f"{plain}_{digest_of([name, digest])}.nc"
     store.rows = [
         row
         for row in store.rows
@@ -188,14 +184,18 @@ def sample_many(
         and (row["failure"] or files[row["name"]].exists())
     ]
     done, kept = {row["name"] for row in store.rows if not row["failure"]}, {}
-    tasks = [
-        (name, job, sampler, _seed(seed, name), options)
-        for name, job in jobs.items()
-        if name not in done
-    ]
+    tasks = []
+    for name, job in jobs.items():
+        if name not in done:
+            own_seed = np.random.SeedSequence([seed, crc32(name.encode())]).generate_state(1)[0]
+            tasks.append((name, job, sampler, int(own_seed), options))
     interrupted = False
     try:
-        results_of = each_result(_fit, tasks, executor, "sampling", show_progress, _not_made)
+        results_of = each_result(
+            _fit, tasks, executor, "sampling", show_progress,
+            # of a target that could not be sent to a worker, or whose worker died
+            lambda task, error: ({"name": task[0], "seed": task[3], "failure": error.message}, None)
+        )  # fmt: skip
         with closing(results_of) as made:
             for row, fit in made:
                 name = row["name"]
@@ -208,8 +208,7 @@ def sample_many(
         interrupted = True
     rows = {row["name"]: row for row in store.rows}
     rows = {name: rows[name] for name in jobs if name in rows}
-    fine = [name for name, row in rows.items() if not row["failure"]]
-    kept |= {name: files[name] for name in fine if name in files}
+    kept |= {name: files[name] for name in files if name in rows and not rows[name]["failure"]}
     return ManyFits(list(rows.values()), {n: kept[n] for n in jobs if n in kept}, interrupted)
 
 
@@ -270,21 +269,6 @@ def _digest(target: Target, data: Any) -> str:
         except (StanadaptError, TypeError, ValueError, RecursionError):
             own = secrets.token_hex(8)  # it cannot be known again, so its fit is made again
     return f"{target.program.hash} {own} {digest_of(target.options)}"
-
-
-def _seed(seed: int, name: str) -> int:
-    return int(np.random.SeedSequence([seed, crc32(name.encode())]).generate_state(1)[0])
-
-
-def _file_name(name: str, digest: str) -> str:
-    """Return a name that any file system takes; no fit of other data has it."""
-    plain = "".join(c if c.isalnum() or c in "-_." else "_" for c in name)[:40]
-    return f"{plain}_{digest_of([name, digest])}.nc"
-
-
-def _not_made(task: tuple, error: StanadaptError) -> tuple[dict[str, Any], None]:
-    """Return the row of a fit whose target could not be sent to a worker, or whose worker died."""
-    return {"name": task[0], "seed": task[3], "failure": error.message}, None
 
 
 def _fit(
