@@ -123,13 +123,15 @@ class PrintedTable(NamedTuple):
 
 
 class Printed(NamedTuple):
-    """Tables, and texts below."""
+    """Tables, and texts below and above."""
 
     tables: list[PrintedTable]
     below: Iterable[str] = ()
+    above: Iterable[str] = ()
 
     def show(self, console: Console) -> None:
         """Print as wide as the console is."""
+        print_texts(self.above, console)
         for table in self.tables:
             show_columns(*table, console)
         print_texts(self.below, console)
@@ -141,7 +143,8 @@ class Printed(NamedTuple):
         return stream.getvalue().rstrip("\n")
 
     def as_html(self) -> str:
-        return "".join(table.as_html() for table in self.tables) + html_paragraphs(self.below)
+        tables = "".join(table.as_html() for table in self.tables)
+        return html_paragraphs(self.above) + tables + html_paragraphs(self.below)
 
 
 class PrintedFrame(pd.DataFrame):
@@ -168,6 +171,5 @@ class PrintedFrame(pd.DataFrame):
 
 
 def print_texts(texts: Iterable[str], console: Console) -> None:
-    """Print texts below a table."""
     for text in texts:
         console.print(text, highlight=False, markup=False)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from stanadapt import results
-from stanadapt.diagnostics import printed_tables
+from stanadapt.diagnostics.printed_tables import Printed, PrintedTable
 from stanadapt.errors import Message, codes_of
 from stanadapt.runs.choose_sampler import DEFAULT
 from stanadapt.studies.advise.trials import Candidate, Trial, careful_candidates, is_follow_up
@@ -66,7 +66,12 @@ class Advice:
         candidate = self._best.candidate if self._best else _fallback(trials)
         self.sampler, self.settings = candidate.sampler, dict(candidate.settings)
         self.iter_sampling = _length(self._best, until_ess) if self._best else None
-        self.messages = [self._recommendation(ranked), *_passed_over(usable, ranked), *messages]
+        self.messages = [self._recommendation(ranked), *messages]
+        dropped = [trial.candidate.name for trial in usable if trial not in ranked]
+        if dropped:
+            names = ", ".join(dropped)
+            text = f"Not recommended, since such steps made trajectories diverge: {names}."
+            self.messages.insert(1, Message("passed_over", text))
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -121,34 +126,22 @@ class Advice:
         return json.dumps(contents, indent=2)
 
     def __repr__(self) -> str:
-        console, stream = printed_tables.plain_console()
-        printed_tables.print_texts(self._facts(), console)
-        printed_tables.show_columns("sampler", self._names(), self._cells(), {}, console)
-        printed_tables.print_texts([*self._exclusions(), *self.messages], console)
-        return stream.getvalue().rstrip("\n")
+        return self._printed().as_text()
 
     def _repr_html_(self) -> str:
-        cells = {"sampler": self._names(), **self._cells()}
-        table = printed_tables.html_table(cells, zip(*cells.values(), strict=True))
-        below = printed_tables.html_paragraphs([*self._exclusions(), *self.messages])
-        return printed_tables.html_paragraphs(self._facts()) + table + below
+        return self._printed().as_html()
 
-    def _facts(self) -> list[str]:
-        return [f"{name}: {value}" for name, value in self.facts.items()]
-
-    def _names(self) -> list[str]:
-        return [str(name) for name in self.table.index]
-
-    def _cells(self) -> dict[str, list[str]]:
+    def _printed(self) -> Printed:
         numbers = {
             "min ESS": "ess", "warm-up s": "seconds_warmup", "sampling s": "seconds_sampling",
             f"s to {self._ess:,.0f}": "seconds_needed",
         }  # fmt: skip
         cells = {title: [_number(x) for x in self.table[name]] for title, name in numbers.items()}
-        return {"verdict": [str(verdict) for verdict in self.table["verdict"]], **cells}
-
-    def _exclusions(self) -> list[str]:
-        return [f"{name}: {row['why']}" for name, row in self.table.iterrows() if row["why"]]
+        cells = {"verdict": [str(verdict) for verdict in self.table["verdict"]], **cells}
+        table = PrintedTable("sampler", [str(name) for name in self.table.index], cells, {})
+        why = [f"{name}: {row['why']}" for name, row in self.table.iterrows() if row["why"]]
+        facts = [f"{name}: {value}" for name, value in self.facts.items()]
+        return Printed([table], [*why, *self.messages], facts)
 
 
 def _tabulate(trials: list[Trial], excluded: dict[str, Message], ess: float) -> pd.DataFrame:
@@ -180,14 +173,6 @@ def _drop_divergent(usable: list[Trial], ess: float) -> list[Trial]:
     if not shorter or not _prefer(usable, ess).divergent > 0:
         return usable
     return [t for t in usable if t in shorter or np.isnan(t.divergent)]
-
-
-def _passed_over(usable: list[Trial], ranked: list[Trial]) -> list[Message]:
-    names = [trial.candidate.name for trial in usable if trial not in ranked]
-    if not names:
-        return []
-    text = f"Not recommended, since such steps made trajectories diverge: {', '.join(names)}."
-    return [Message("passed_over", text)]
 
 
 def _prefer(ranked: list[Trial], ess: float) -> Trial:

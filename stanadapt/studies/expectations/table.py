@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import xarray as xr
-from rich.console import Console
 
 from stanadapt import results
-from stanadapt.diagnostics import printed_tables as tables
 from stanadapt.diagnostics import summary
 from stanadapt.diagnostics.control_variates.estimates import Draws, expectations_of
+from stanadapt.diagnostics.printed_tables import Printed, PrintedTable
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.errors import Message, StanadaptError, did_you_mean, is_real, require_names
 
@@ -168,27 +167,14 @@ class Expectations:
             results.add_groups(fit, {"sample_stats": stats})
 
     def __repr__(self) -> str:
-        console, stream = tables.plain_console()
-        self.show(console)
-        return stream.getvalue().rstrip("\n")
-
-    def show(self, console: Console) -> None:
-        """Print the estimates, as wide as the console is, and the remarks."""
-        names, shown = self._cells()
-        tables.show_columns(
-            "", names, shown, {title: RANKS.get(title, 2) for title in shown}, console
-        )
-        for text in self._lines():
-            console.print(text, highlight=False, markup=False)
+        return self.printed.as_text()
 
     def _repr_html_(self) -> str:
-        names, shown = self._cells()
-        rows = zip(names, zip(*shown.values(), strict=True), strict=True)
-        table = tables.html_table(["", *shown], ([name, *row] for name, row in rows))
-        return table + tables.html_paragraphs(self._lines())
+        return self.printed.as_html()
 
-    def _cells(self) -> tuple[list[str], dict[str, list[str]]]:
-        """Return names of the printed rows, and cells by title: long arrays have one row each."""
+    @property
+    def printed(self) -> Printed:
+        """The estimates, long arrays in one row each, and the remarks."""
         shown: dict[str, list[str]] = {}
         names = []
         estimates = [name for name in self.table if f"mcse_{name}" in self.table]
@@ -206,7 +192,8 @@ class Expectations:
                     shown.setdefault(f"MCSE {kind}", []).append(text)
                     gain = part[f"gain_{kind}"].min()
                     shown.setdefault(f"gain {kind}", []).append(_gain(gain))
-        return names, shown
+        ranks = {title: RANKS.get(title, 2) for title in shown}
+        return Printed([PrintedTable("", names, shown, ranks)], self._lines())
 
     def _lines(self) -> list[str]:
         gains = self.table["gain_mean"].dropna()

@@ -1,6 +1,7 @@
 """The HTML page of a repeated comparison: recommendation, table, picture, and origin."""
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ import pandas as pd
 from stanadapt.errors import Message
 from stanadapt.studies.repeats.picture import color_numbers, draw_repeats
 from stanadapt.studies.repeats.summary import doubts, intervals, labels
-from stanadapt.studies.repeats.table import summary_cells
+from stanadapt.studies.repeats.table import cells
 from stanadapt.studies.report.canvas import as_svg, report_style
 from stanadapt.studies.report.conclusion import Cost, choose
 from stanadapt.studies.report.page import render
@@ -33,7 +34,7 @@ class Line(NamedTuple):
     label: str
     place: int
     usable: bool
-    cells: list[list[str]]
+    cells: Sequence[list[str]]
     doubts: list[Message]
 
 
@@ -57,11 +58,10 @@ def repeats_page(
     figure = draw_repeats(rows, summary, for_page=True)
     with report_style():
         svg = as_svg(figure, "repeats", DESCRIPTION)
-    titles, columns = summary_cells(summary)
-    cells = [[column[i] for column in columns] for i in range(len(summary))]
-    groups = _group_by_target(rows, summary, cells)
+    columns = cells(summary)
+    groups = _group_by_target(rows, summary, list(zip(*columns.values(), strict=True)))
     return render(
-        "repeats.html", title=_title(origin, groups), several=len(groups) > 1, titles=titles,
+        "repeats.html", title=_title(origin, groups), several=len(groups) > 1, titles=list(columns),
         groups=groups, doubtful=[line for group in groups for line in group.lines if line.doubts],
         intervals=intervals(summary), heading=heading, svg=svg, command=command,
         generator=GENERATOR,
@@ -77,7 +77,7 @@ def _title(origin: dict[str, Any], groups: list[Group]) -> str:
 
 
 def _group_by_target(
-    rows: pd.DataFrame, summary: pd.DataFrame, cells: list[list[list[str]]]
+    rows: pd.DataFrame, summary: pd.DataFrame, cells: list[tuple[list[str], ...]]
 ) -> list[Group]:
     several = isinstance(summary.index, pd.MultiIndex)
     colors, names, doubtful = color_numbers(summary), labels(summary), doubts(rows, summary)

@@ -30,37 +30,32 @@ def printed_summary(summary: pd.DataFrame, messages: list[Message]) -> printed_t
     """Return a summary for text and HTML, with messages below."""
     ranks = {column.title: column.rank for column in COLUMNS.values()}
     shown = {
-        COLUMNS[name].title: ["\n".join(cell) for cell in column]
-        for name, column in _cells(summary).items()
+        title: ["\n".join(cell) for cell in column] for title, column in cells(summary).items()
     }
     head = ": ".join(summary.index.names)
     table = printed_tables.PrintedTable(head, labels(summary), shown, ranks)
     return printed_tables.Printed([table], messages)
 
 
-def summary_cells(summary: pd.DataFrame) -> tuple[list[str], list[list[list[str]]]]:
-    """Return titles, and by column and sampler the lines of a cell."""
-    cells = _cells(summary)
-    return [COLUMNS[name].title for name in cells], list(cells.values())
+def cells(summary: pd.DataFrame) -> dict[str, list[list[str]]]:
+    """Return the lines of each cell, by the title of its column; empty columns are left out.
 
-
-def _cells(summary: pd.DataFrame) -> dict[str, list[list[str]]]:
-    """Return medians, and intervals that have a length, by column; empty columns are left out."""
-    cells = {}
-    for name, (_, form, _) in COLUMNS.items():
+    They have medians, and intervals that have a length.
+    """
+    found = {}
+    for name, (title, form, _) in COLUMNS.items():
         if name == "fine":
             counts = zip(summary["fine"], summary["asked"], strict=True)
-            cells[name] = [[f"{fine} of {asked}"] for fine, asked in counts]
-            continue
-        if name == "size":
+            column = [[f"{fine} of {asked}"] for fine, asked in counts]
+        elif name == "size":
             sizes = zip(summary["chains"], summary["draws"], strict=True)
-            cells[name] = [[f"{c:.0f} x {n:,.0f}" if c == c else ""] for c, n in sizes]
-            continue
-        ends = (summary[f"{name}_low"], summary[f"{name}_high"])
-        column = [_spread(*line, form) for line in zip(summary[name], *ends, strict=True)]
-        if any(any(cell) for cell in column):
-            cells[name] = column
-    return cells
+            column = [[f"{c:.0f} x {n:,.0f}" if c == c else ""] for c, n in sizes]
+        else:
+            ends = (summary[f"{name}_low"], summary[f"{name}_high"])
+            column = [_spread(*line, form) for line in zip(summary[name], *ends, strict=True)]
+        if any(any(cell) for cell in column) or name in ("fine", "size"):
+            found[title] = column
+    return found
 
 
 def _spread(middle: float, low: float, high: float, form: str) -> list[str]:
@@ -79,16 +74,15 @@ def _number(value: float, form: str) -> str:
 
 def to_latex(summary: pd.DataFrame, heading: list[str]) -> str:
     r"""Return a tabular for the package booktabs; heading: lines of comments above it."""
-    cells = _cells(summary)
-    heads = list(summary.index.names)
-    titles = [*heads, *(COLUMNS[name].title for name in cells)]
+    columns, heads = cells(summary), list(summary.index.names)
     lines = [f"% {' '.join(line.split())}" for line in heading]
     lines += [
         r"% \usepackage{booktabs}",
-        rf"\begin{{tabular}}{{{'l' * len(heads)}{'r' * len(cells)}}}",
+        rf"\begin{{tabular}}{{{'l' * len(heads)}{'r' * len(columns)}}}",
         r"\toprule",
+        " & ".join(map(escape_latex, [*heads, *columns])) + r" \\",
+        r"\midrule",
     ]
-    lines += [" & ".join(map(escape_latex, titles)) + r" \\", r"\midrule"]
     last = None
     for i, key in enumerate(summary.index):
         names = list(key) if isinstance(key, tuple) else [str(key)]
@@ -96,7 +90,7 @@ def to_latex(summary: pd.DataFrame, heading: list[str]) -> str:
             lines += [r"\addlinespace"] if names[0] != last else []
         shown = [*("" if name == last else name for name in names[:-1]), names[-1]]
         last = names[0]
-        row = [*map(escape_latex, shown), *(_in_latex(column[i]) for column in cells.values())]
+        row = [*map(escape_latex, shown), *(_in_latex(column[i]) for column in columns.values())]
         lines.append(" & ".join(row) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
 
