@@ -4,8 +4,9 @@
 """
 
 from collections.abc import Callable, Sequence
+from enum import IntEnum
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
@@ -13,14 +14,8 @@ from stanadapt import results
 from stanadapt.engine.density import Density
 from stanadapt.engine.interrupts import in_threads
 from stanadapt.engine.one_blas_thread import one_blas_thread
-from stanadapt.errors import (
-    Message,
-    StanadaptError,
-    did_you_mean,
-    require_between,
-    require_whole,
-    warn,
-)
+from stanadapt.engine.settings import Between, Count, Probability, declared, typed
+from stanadapt.errors import Message, StanadaptError, did_you_mean, warn
 from stanadapt.samplers.variational import advi, laplace, pathfinder
 from stanadapt.samplers.variational.gaussian import Gaussian
 from stanadapt.targets.standardized import Standardized
@@ -53,29 +48,36 @@ class Fitted(NamedTuple):
 class PathfinderSettings(NamedTuple):
     """Settings of Pathfinder."""
 
-    paths: int = 4  # number of climbs, from as many starts; their Gaussians make a mixture
+    paths: Count = 4  # number of climbs, from as many starts; their Gaussians make a mixture
     # number of last steps of a climb from which the curvature is learned: the covariance differs
     # from a diagonal matrix in at most twice as many directions
-    history: int = 6
-    elbo_draws: int = 25  # draws for each estimate of the ELBO, one estimate per step of a climb
-    max_iterations: int = 1000  # largest number of steps of a climb
+    history: Count = 6
+    elbo_draws: Count = 25  # draws for each estimate of the ELBO, one estimate per step of a climb
+    max_iterations: Count = 1000  # largest number of steps of a climb
+
+
+class Algorithm(IntEnum):
+    """The Gaussian of ADVI: with all correlations, or with none; Stan's names."""
+
+    fullrank = 0
+    meanfield = 1
 
 
 class AdviSettings(NamedTuple):
     """Settings of ADVI."""
 
-    # "fullrank", a Gaussian with all correlations, or "meanfield", with none
-    algorithm: str = "fullrank"
-    iterations: int = 2000  # steps of the stochastic gradient, at least 2
-    grad_samples: int = 10  # draws for each step, one gradient each
-    # length of the first steps, in standard deviations as Pathfinder estimates them; in (0, 1)
-    learning_rate: float = 0.05
+    algorithm: Algorithm = Algorithm.fullrank
+    # steps of the stochastic gradient
+    iterations: Annotated[int, Between(2, ends="[)")] = 2000
+    grad_samples: Count = 10  # draws for each step, one gradient each
+    # length of the first steps, in standard deviations as Pathfinder estimates them
+    learning_rate: Probability = 0.05
 
 
 class LaplaceSettings(NamedTuple):
     """Settings of Laplace's method."""
 
-    max_iterations: int = 1000  # largest number of steps of the climb to the mode
+    max_iterations: Count = 1000  # largest number of steps of the climb to the mode
 
 
 def fit_pathfinder(
@@ -127,7 +129,7 @@ def fit_advi(
     defaults = PathfinderSettings(paths=1)
     first = fit_pathfinder(target, defaults, starts[:1], rngs[:1])
     (rough,) = first.parts
-    diagonal = settings.algorithm == "meanfield"
+    diagonal = settings.algorithm == Algorithm.meanfield
     with one_blas_thread():
         unit = rough.sd()[None] if diagonal else rough.triangle()
         moved = Standardized(target, rough.location, unit)
@@ -171,7 +173,7 @@ class Method(NamedTuple):
 
 METHODS = {
     "pathfinder": Method(PathfinderSettings, fit_pathfinder, lambda settings: False),
-    "advi": Method(AdviSettings, fit_advi, lambda settings: settings.algorithm == "fullrank"),
+    "advi": Method(AdviSettings, fit_advi, lambda s: s.algorithm == Algorithm.fullrank),
     "laplace": Method(LaplaceSettings, fit_laplace, lambda settings: True),
 }
 
@@ -182,32 +184,16 @@ def choose_method(name: Any, options: dict[str, Any]) -> tuple[Method, Any]:
         names = ", ".join(METHODS)
         raise StanadaptError("unknown_method", f"method must be one of {names}, got {name!r}.")
     method = METHODS[name]
-    defaults = method.settings()
+    known = declared(method.settings)
     for setting in options:
-        if setting not in defaults._fields:
-            names, question = ", ".join(defaults._fields), did_you_mean(setting, defaults._fields)
+        if setting not in known:
+            names, question = ", ".join(known), did_you_mean(setting, known)
             raise StanadaptError(
                 "unknown_method_setting",
                 f"{name} has no setting {setting!r}; it has {names}.{question}",
             )
-    return method, method.settings(**{
-        setting: _check(setting, options.get(setting, default))
-        for setting, default in defaults._asdict().items()
-    })  # fmt: skip
-
-
-def _check(name: str, value: Any) -> Any:
-    if name == "algorithm":
-        if value not in ("fullrank", "meanfield"):
-            raise StanadaptError(
-                "unknown_algorithm", f"algorithm must be fullrank or meanfield, got {value!r}."
-            )
-        return value
-    if name == "learning_rate":
-        return require_between(name, value, 0.0, 1.0)
-    if isinstance(value, str) and value.isdecimal():  # from the command line
-        value = int(value)
-    return require_whole(name, value, 2 if name == "iterations" else 1)
+    chosen = {setting: typed(name, known[setting], value) for setting, value in options.items()}
+    return method, method.settings(**chosen)
 
 
 def require_size(name: str, method: Method, settings: Any, dim: int) -> None:

@@ -97,7 +97,10 @@ def approximate(
     ('fine', 1)
 
     """
-    program, save_unconstrained = require_samplable(target).target, _saves_unconstrained(save)
+    program, names = require_samplable(target).target, require_names("save", save)
+    if set(names) - {UNCONSTRAINED}:
+        raise StanadaptError("unknown_argument", f"save takes {UNCONSTRAINED!r}, got {save!r}.")
+    save_unconstrained = bool(names)
     method_functions, method_settings = choose_method(method, settings)
     if program.noise:
         raise StanadaptError(
@@ -117,13 +120,6 @@ def approximate(
     return _approximate(
         target, method, method_functions, method_settings, plan, inits, save_unconstrained
     )
-
-
-def _saves_unconstrained(save: Any) -> bool:
-    names = require_names("save", save)
-    if set(names) - {UNCONSTRAINED}:
-        raise StanadaptError("unknown_argument", f"save takes {UNCONSTRAINED!r}, got {save!r}.")
-    return bool(names)
 
 
 def _approximate(

@@ -12,10 +12,11 @@ from stanadapt.diagnostics.importance import meaning
 from stanadapt.diagnostics.verdict import judge
 from stanadapt.engine.density import FAILED_CALLS, GRADIENT_CALLS, VALUE_CALLS
 from stanadapt.engine.plan import Plan
+from stanadapt.engine.settings import as_chosen
 from stanadapt.errors import Message, warn
 from stanadapt.results.attributes import origin
 from stanadapt.results.labels import phase_groups
-from stanadapt.samplers.variational.gaussian import Gaussian
+from stanadapt.runs.failures import quoted
 from stanadapt.samplers.variational.methods import Fitted
 from stanadapt.studies.approximate.importance_draws import Draws, describe_draws
 from stanadapt.targets.target import Samplable
@@ -55,9 +56,8 @@ def pack_approximation(
         *_flat_coordinates(target, draws),
     ]
     if failed:
-        stan = " ".join(constrain.explain().split())
-        quoted = f". Stan says: {stan}" if stan else "."
-        text = f"generated quantities failed at {failed} draws, and are NaN there{quoted}"
+        text = f"generated quantities failed at {failed} draws, and are NaN there"
+        text += quoted(constrain.explain())
         notes.append(Message("failed_quantities", text))
     values = (draws.log_density, draws.log_approximation, draws.log_weight)
     stats = dict(zip(STATISTICS, values, strict=True))
@@ -78,8 +78,11 @@ def pack_approximation(
 
 def _gaussians(target: Samplable, fitted: Fitted) -> xr.Dataset:
     parts = fitted.parts
-    rows = max(len(part.factor) for part in parts)
-    factors = np.stack([_pad(part, rows) for part in parts])
+    # those of low rank may have fewer rows than others, or than a dense one
+    shapes = [part.factor.shape for part in parts]
+    factors = np.zeros((len(parts), *np.max(shapes, axis=0)))
+    for padded, part in zip(factors, parts, strict=True):
+        padded[: len(part.factor), : part.factor.shape[1]] = part.factor
     variables = {
         "location": (("part", "coordinate"), np.stack([part.location for part in parts])),
         "sd": (("part", "coordinate"), np.stack([part.sd() for part in parts])),
@@ -88,15 +91,6 @@ def _gaussians(target: Samplable, fitted: Fitted) -> xr.Dataset:
     if fitted.elbo.size:
         variables["elbo"] = (("path", "iteration"), fitted.elbo)
     return xr.Dataset(variables, {"coordinate": target.coordinate_names})
-
-
-def _pad(part: Gaussian, rows: int) -> np.ndarray:
-    """Return the factor with this many rows; one of low rank is filled up with zeros."""
-    if len(part.factor) == rows:
-        return part.factor
-    out = np.zeros((rows, part.dim + 1))
-    out[: len(part.factor), : part.factor.shape[1]] = part.factor
-    return out
 
 
 def _flat_coordinates(target: Samplable, draws: Draws) -> list[Message]:
@@ -127,7 +121,7 @@ def _attributes(
         **target.description,
         "sampler": run.method,
         "exact": False,
-        "settings": json.dumps(run.settings._asdict()),
+        "settings": json.dumps(as_chosen(run.settings)),
         "pareto_k": draws.pareto_k,
         "pareto_k_meaning": meaning(draws.pareto_k, draws.judged),
         "pareto_k_draws": draws.judged,
