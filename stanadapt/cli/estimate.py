@@ -21,13 +21,6 @@ from stanadapt.runs.load import load
 from stanadapt.studies.expectations.expectations import expectations as estimate
 from stanadapt.studies.optimize import optimize as climb
 
-File = Annotated[
-    Path,
-    typer.Argument(
-        help="A saved fit: a netCDF file, a folder of CSV files, a zarr store, or the folder of a "
-        "run."
-    ),
-]
 NAMES = Option(
     "Variables to show, separated by commas; arrays are then printed in full.",
     str | None,
@@ -71,7 +64,7 @@ def summary(
     target=options_of(options.Target, "include_paths", "backend", "unsafe"),
 )
 def expectations(
-    fit: File,
+    fit: options.SavedFit,
     *,
     model: Annotated[
         str, typer.Option(help="The program of the fit: a .stan file, or a bundled program.")
@@ -96,7 +89,7 @@ def expectations(
     target=options_of(options.Target, "include_paths", "backend", "unsafe", "labels"),
 )
 def generate(
-    fit: File,
+    fit: options.SavedFit,
     *,
     model: Annotated[
         str | None,

@@ -28,13 +28,7 @@ from stanadapt.targets.target import Target
 
 @command(target=options_of(Target, "backend"))
 def diagnose(
-    fit: Annotated[
-        Path,
-        typer.Argument(
-            help="A saved fit: a netCDF file, a folder of CSV files, a zarr store, or the "
-            "folder of a run."
-        ),
-    ],
+    fit: options.SavedFit,
     *,
     as_json: Annotated[
         bool,
@@ -71,8 +65,7 @@ def _with_codes(messages: list[Any]) -> list[dict[str, str]]:
 
 
 Files = Annotated[
-    list[Path],
-    typer.Argument(help="Saved fits of one program, in any of the formats of `sample`."),
+    list[Path], typer.Argument(help="Saved fits of one program, in any of the formats of `sample`.")
 ]
 TOO_LARGE = (
     "Observations whose Pareto k is above the limit change the posterior much, and elpd may be too "
@@ -83,11 +76,7 @@ BASELINE = Option("Name of the fit to compare with: its file name without .nc.")
 
 @command(measured=options_of(compare, "baseline", "var_names", "budget", baseline=BASELINE))
 def table(
-    files: Files,
-    *,
-    measured: Given,
-    out: options.Table = None,
-    force: options.Force = False,
+    files: Files, *, measured: Given, out: options.Table = None, force: options.Force = False
 ) -> None:
     if out is not None:
         require_writable([out], force)

@@ -30,9 +30,15 @@ Data = Annotated[
         "--data", "-d", help="A file (JSON, R's dump format or CSV), or a bundled data set."
     ),
 ]
+SavedFit = Annotated[
+    Path,
+    typer.Argument(
+        help="A saved fit: a netCDF file, a folder of CSV files, a zarr store, or the folder of a "
+        "run."
+    ),
+]
 Posteriordb = Annotated[
-    Path | None,
-    typer.Option(help="Folder of a posteriordb; MODEL is then one of its posteriors."),
+    Path | None, typer.Option(help="Folder of a posteriordb; MODEL is then one of its posteriors.")
 ]
 Float32 = Annotated[
     bool,
@@ -52,7 +58,7 @@ Format = Annotated[
     str,
     typer.Option(
         help="netcdf: an ArviZ file; cmdstan: a folder with one CSV file per chain, as CmdStan "
-        "writes them; or zarr.",
+        "writes them; or zarr."
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
@@ -209,11 +215,7 @@ def read_settings(pairs: list[str] | None) -> dict[str, Any]:
 def settings_by_sampler(pairs: list[str] | None, samplers: list[str]) -> dict[str, dict[str, Any]]:
     """Return the settings of each sampler: those for all samplers that have them, and its own.
 
-    Raises
-    ------
-    StanadaptError
-        Stage "settings", if a setting names another sampler, or if none of these has it.
-
+    StanadaptError if a setting names another sampler, or if none of these has it.
     """
     settings: dict[str, dict[str, Any]] = {name: {} for name in samplers}
     listed = ", ".join(samplers)

@@ -39,11 +39,7 @@ OUTPUTS = {
 def require_output(out: Path | None, format: str, force: bool, float32: bool) -> Path:
     """Check before any computation that a fit can be written in a format; return the path.
 
-    Raises
-    ------
-    StanadaptError
-        As `require_writable`, and "unknown_format", "not_of_the_format" or "zarr_missing".
-
+    StanadaptError as `require_writable`, and for a format that is unknown or unsuitable.
     """
     results.require_format(format, float32=float32)
     path = OUTPUTS[format][0] if out is None else out
@@ -117,13 +113,8 @@ def require_writable(paths: Iterable[Path], force: bool, format: str = "netcdf")
 
     Returns the same files, with the user's home expanded. With `force`, existing ones may be
     replaced without a question. The format is that of fits, "netcdf" for other files as well.
-
-    Raises
-    ------
-    StanadaptError
-        Stage "files", if a file cannot be written, or if it exists and the user does not agree or
-        cannot be asked.
-
+    StanadaptError if a file cannot be written, or if it exists and the user does not agree or
+    cannot be asked.
     """
     checked = [results.FORMATS[format](path) for path in paths]
     _import_writer()

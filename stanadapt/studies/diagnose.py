@@ -16,7 +16,7 @@ from stanadapt.diagnostics.verdict import verdict
 from stanadapt.errors import Message, codes_of
 from stanadapt.results import Fit
 from stanadapt.samplers.whitened.missing_tails import find_tails, in_words, reasons_of
-from stanadapt.studies.shape import with_shape
+from stanadapt.studies.shape import measure_shape
 from stanadapt.targets.target import Target
 
 
@@ -108,14 +108,16 @@ def diagnose(fit: Fit, target: Target | None = None) -> Diagnosis:
     ('fine', [])
 
     """
-    found = None
+    results.require_draws(fit, "fit")
+    notes, reasons = [*_interruption(fit), *results.notes(fit)], None
     if target is not None:
         require_fit_of(target, fit, "diagnose")
         found = find_tails(target, fit)
-    judgment = verdict(fit, None if target is None else reasons_of(target, found))
-    notes = with_shape([*_interruption(fit), *results.notes(fit)], target, fit)
-    if target is not None and found is not None:
-        notes.append(Message("gaussian_block", f"{in_words(target, found)}."))
+        reasons = reasons_of(target, found)
+        notes += measure_shape(target, fit).messages
+        if found is not None:
+            notes.append(Message("gaussian_block", f"{in_words(target, found)}."))
+    judgment = verdict(fit, reasons)
     columns = results.columns(fit, wanted=results.parameters(fit))
     finite = {name: x.astype(float) for name, x in columns.items() if np.isfinite(x).all()}
     worst = {name: finite[name] for name in worst_columns(finite)}
@@ -143,7 +145,6 @@ def _table(measured: Efficiency) -> pd.DataFrame:
 
 
 def _summarize(measured: Efficiency, fit: Fit) -> str:
-    """Return the extreme diagnostics, with the names of their parameters."""
     sizes = results.dataset(fit, "posterior").sizes
     parts = [f"{sizes['chain']} x {sizes['draw']:,} draws"]
     if is_approximation(fit):

@@ -8,7 +8,7 @@ the other coordinates (Gelfand and Smith, 1990, Journal of the American Statisti
 and that average also has mass where the fit has no draws.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -92,11 +92,7 @@ class Shape(NamedTuple):
 def measure_shape(target: Target, fit: Fit) -> Shape:
     """Measure how far a posterior is from a Gaussian at draws of a fit, and find its lost tails.
 
-    Raises
-    ------
-    StanadaptError
-        Stage "settings", unless `fit` is a fit of `target` with all of its parameters.
-
+    StanadaptError unless `fit` is a fit of `target` with all of its parameters.
     """
     require_fit_of(target, fit, "diagnose")
     rows, chain = parameter_rows(target, fit)
@@ -160,8 +156,3 @@ def _marginal(
             density = np.exp(logs - logs.max())
             average += density / density.sum()
     return average / max(average.sum(), 1e-300)
-
-
-def with_shape(notes: list[Any], target: Target | None, fit: Fit) -> list[Any]:
-    """Return the notes of a fit, and those on the shape of its target if there is one."""
-    return notes if target is None else [*notes, *measure_shape(target, fit).messages]

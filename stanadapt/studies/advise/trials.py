@@ -117,14 +117,9 @@ def separate_modes(target: Target, fit: Any, gradient_problem: str = "") -> int:
         table = modes(target, fit, starts=max(FEWEST, STARTS_PER_CHAIN * chains))
     except StanadaptError:  # too few draws to climb from
         return 1
-    return max(len(_main_modes(table, chains)), 1)
-
-
-def _main_modes(table: Any, chains: int) -> set[int]:
-    """Return the rows that hold the largest share of a chain and have a maximum."""
     weights = table[[f"weight_{c}" for c in range(1, chains + 1)]].to_numpy()
-    largest = {int(row) for row in np.argmax(weights, axis=0)}
-    return {row for row in largest if np.isfinite(table["log_density"].iloc[row])}
+    largest = table["log_density"].iloc[np.unique(np.argmax(weights, axis=0))]
+    return max(int(np.isfinite(largest).sum()), 1)  # NaN in a region without a maximum
 
 
 # --- one trial -----------------------------------------------------------------------------------
@@ -133,32 +128,18 @@ BUSY = 2.0  # a trial on a busy machine takes at most this many times its share 
 
 
 class Trial(NamedTuple):
-    """The outcome of a trial.
-
-    Attributes
-    ----------
-    candidate
-        The sampler and its settings.
-    fit
-        Its draws; None if there are none.
-    verdict
-        The verdict on the fit; "failed" with the reason if there is no fit.
-    ess
-        Smallest effective sample size over parameters, of bulk, tails and squared deviations from
-        the mean; NaN without a fit.
-    warmup_seconds, sampling_seconds
-        Processor time summed over chains: it does not depend on other load of the machine.
-    seconds
-        Share of the total time that the trial used: processor time over the cores of its chains.
-
-    """
+    """The outcome of a trial."""
 
     candidate: Candidate
-    fit: Any
-    verdict: Verdict
+    fit: Any  # its draws; None if there are none
+    verdict: Verdict  # on the fit; "failed" with the reason if there is no fit
+    # smallest effective sample size over parameters, of bulk, tails and squared deviations from the
+    # mean; NaN without a fit
     ess: float
+    # processor time summed over chains: it does not depend on other load of the machine
     warmup_seconds: float
     sampling_seconds: float
+    # share of the total time that the trial used: processor time over the cores of its chains
     seconds: float
 
     @property
@@ -224,7 +205,13 @@ def run_trial(
                     parallel_chains=chains, show_progress=stop, **candidate.settings,
                 )  # fmt: skip
         except StanadaptError as error:
-            failure = _judge_failure(error, stopped)
+            if error.code == "interrupted":
+                raise KeyboardInterrupt from None
+            reason = Message(error.code, error.message)
+            if error.code == "no_draws" and stopped:
+                text = "It was still in warm-up when the trial ended."
+                reason = Message("unfinished_trial", text)
+            failure = Verdict(FAILED, [reason])
             return Trial(candidate, None, failure, np.nan, np.nan, np.nan, took)
     if results.attribute(fit, "interrupted") == 1:
         raise KeyboardInterrupt
@@ -233,17 +220,6 @@ def run_trial(
         for name in ("warmup_processor_seconds", "sampling_processor_seconds")
     )
     return Trial(candidate, fit, verdict(fit), smallest_ess(fit), warmup, sampling, took)
-
-
-def _judge_failure(error: StanadaptError, stopped: bool) -> Verdict:
-    """Return the verdict on a trial without draws; KeyboardInterrupt if a user interrupted it."""
-    if error.code == "interrupted":
-        raise KeyboardInterrupt from None
-    if error.code == "no_draws" and stopped:
-        reason = Message("unfinished_trial", "It was still in warm-up when the trial ended.")
-    else:
-        reason = Message(error.code, error.message)
-    return Verdict(FAILED, [reason])
 
 
 def smallest_ess(fit: Any) -> float:
