@@ -39,7 +39,6 @@ def _as_note(message: Any, category: type[Warning], *place: Any, **options: Any)
 
 
 def _run() -> int:
-    """Run the command line and return its exit code."""
     from stanadapt.cli.commands import app
     from stanadapt.errors import StanadaptError
 

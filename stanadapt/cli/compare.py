@@ -60,15 +60,13 @@ def compare(
         typer.Option("--sampler", "-s", help="Names of samplers, separated by commas, or auto."),
     ] = AUTO,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", "-o", help="Folder for the ArviZ files and the table."),
+        Path | None, typer.Option("--out", "-o", help="Folder for the ArviZ files and the table.")
     ] = None,
     report: Annotated[
         Path | None, typer.Option(help="HTML file for a report with verdicts, table and pictures.")
     ] = None,
     estimates: Annotated[
-        bool,
-        typer.Option("--estimates", help="Also print the estimates of all fits side by side."),
+        bool, typer.Option("--estimates", help="Also print the estimates of all fits side by side.")
     ] = False,
     repeats: Annotated[
         int | None,
@@ -105,7 +103,10 @@ def compare(
         require_sampler(name, **chosen[name])
     require_plan(**plan)
     require_budget(measured["budget"])
-    nuts = _name_of_nuts(plan["engine"], names)
+    nuts = []
+    if plan["engine"] != NO_NUTS:
+        choose_engine(plan["engine"])
+        nuts = [name_of_stan_nuts(names)]
     flags = {"float32": float32 or None, "estimates": estimates or None}
     _require_repeatable(repeats, more, budget=measured["budget"], **flags)
     if repeats is None:
@@ -143,14 +144,6 @@ def compare(
 
 
 # --- checks before sampling ----------------------------------------------------------------------
-
-
-def _name_of_nuts(engine: str, names: list[str]) -> list[str]:
-    """Return the name of Stan's NUTS in a list, which is empty if it is not wanted."""
-    if engine == NO_NUTS:
-        return []
-    choose_engine(engine)
-    return [name_of_stan_nuts(names)]
 
 
 def _require_free(

@@ -35,10 +35,7 @@ ROWS = 10  # of the summary with which `sample` ends
 ABOUT_PRIOR = "JSON file of data without observations: adds draws of the prior to the result; "
 
 
-@command(
-    plan=options_of(draw_fit, leave_out=("target", "executor")),
-    target=options.WHOLE_TARGET,
-)
+@command(plan=options_of(draw_fit, leave_out=("target", "executor")), target=options.WHOLE_TARGET)
 def sample(
     model: options.Model,
     data: options.Data = None,
@@ -82,14 +79,16 @@ def sample(
     plan["standardize"] = _coordinates(plan["standardize"], straighten)
     chosen = options.read_settings(settings)
     require_sampler(plan["sampler"], **chosen)
+    used = registered().get(plan["sampler"])
+    # whether it tempers towards the program under other data
+    tempers = used and used.tempering and not used.tempering.draws_reference
     path = terminal.require_output(out, format, force, float32)
     program = options.make_target(model, data, posteriordb, **target)
     if prior_data is not None:
         plan_prior(program, prior_data)  # find mistakes in the file before sampling
     family = {
         "threads_per_chain": threads_per_chain, "reference_distribution": reference,
-        "prior_data": prior_data if _takes_prior_data(plan["sampler"]) else None,
-        "network": network,
+        "prior_data": prior_data if tempers else None, "network": network,
     }  # fmt: skip
     chosen |= {name: value for name, value in family.items() if value is not None}
     fit = draw_fit(program, **plan, **chosen)
@@ -147,12 +146,6 @@ def _coordinates(standardize: bool | None, straighten: bool) -> bool | str | Non
             "--straighten and --no-standardize cannot be combined: leave one of them out.",
         )
     return "straighten"
-
-
-def _takes_prior_data(sampler: str) -> bool:
-    """Whether a sampler tempers towards the program under other data."""
-    tempering = registered()[sampler].tempering if sampler in registered() else None
-    return tempering is not None and not tempering.draws_reference
 
 
 @command(

@@ -100,8 +100,11 @@ def report(show: Callable[[str], object] | None = None) -> None:
 
 def _end() -> None:
     """End the process at once: the normal exit of the interpreter takes half a second or more."""
-    if "psutil" in sys.modules:
-        _kill_children()
+    if psutil := sys.modules.get("psutil"):  # the commands have imported it
+        with contextlib.suppress(psutil.Error):
+            for child in psutil.Process().children(recursive=True):
+                with contextlib.suppress(psutil.Error):
+                    child.kill()
     if caches := sys.modules.get("stanadapt.engine.compiled.cache_folder"):
         caches.remove_stand_ins()
     for path in incomplete:
@@ -110,15 +113,6 @@ def _end() -> None:
     with contextlib.suppress(OSError, ValueError):  # a pipe without a reader
         sys.stdout.flush()
     os._exit(CODE)
-
-
-def _kill_children() -> None:
-    import psutil  # already imported by the commands
-
-    with contextlib.suppress(psutil.Error):
-        for child in psutil.Process().children(recursive=True):
-            with contextlib.suppress(psutil.Error):
-                child.kill()
 
 
 def _print(text: str) -> None:

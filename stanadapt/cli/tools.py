@@ -21,15 +21,7 @@ from stanadapt.engine.compiled.cache_folder import cache_root
 from stanadapt.engine.console import status
 from stanadapt.engine.registry import ABOUT_PRESETS, find, registered, shown_preset
 from stanadapt.engine.settings import as_chosen, declared
-from stanadapt.errors import (
-    NOTE,
-    STAGES,
-    VERDICT,
-    Code,
-    StanadaptError,
-    all_codes,
-    did_you_mean,
-)
+from stanadapt.errors import NOTE, STAGES, VERDICT, StanadaptError, all_codes, did_you_mean
 from stanadapt.runs.choose_sampler import ABOUT_AUTO, AUTO
 from stanadapt.studies.compile_ahead import compile_ahead
 from stanadapt.targets.doctor import lines as doctor_lines
@@ -138,12 +130,9 @@ def explain(
             f"no message has the code {name!r}.{did_you_mean(name, codes)} "
             "`stanadapt explain` lists all codes.",
         )
-    _show_code(console, codes[name])
-
-
-def _show_code(console: Console, code: Code) -> None:
-    console.print(f"[bold]{code}[/bold]", highlight=False)
-    for title, text in (("kind", code.kind), ("meaning", code.meaning), ("cure", code.cure)):
+    one = codes[name]
+    console.print(f"[bold]{one}[/bold]", highlight=False)
+    for title, text in (("kind", one.kind), ("meaning", one.meaning), ("cure", one.cure)):
         if text:
             console.print(f"    {title}: {plain(text)}", highlight=False)
 

@@ -115,7 +115,6 @@ def _datasets(groups: Groups) -> dict[str, xr.Dataset]:
 
 
 def _axes(group: str) -> tuple[str, ...]:
-    """Return the leading dimensions of the arrays in a group."""
     return ("chain", "draw", PSEUDO) if group == PSEUDO else ("chain", "draw")
 
 

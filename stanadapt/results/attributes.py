@@ -16,11 +16,7 @@ LARGEST_DATA = 200_000
 IN_PYTHON = "// a density in Python"
 
 
-@functools.cache  # reading them takes milliseconds
-def _versions() -> Mapping[str, str]:
-    return {name: _version(name) for name in RECORDED}
-
-
+@functools.cache  # reading it takes a millisecond
 def _version(name: str) -> str:
     try:
         return version(name)
@@ -30,7 +26,7 @@ def _version(name: str) -> str:
 
 def library_versions() -> dict[str, str]:
     """Versions of the libraries that results record."""
-    return dict(_versions())
+    return {name: _version(name) for name in RECORDED}
 
 
 def origin_attributes(

@@ -56,12 +56,17 @@ def save_csv(
     the folder cannot be used.
     """
     _require_chains(groups, attributes)
-    parameters = _parameters(attributes)
+    parameters = re.findall(r"[^\"\[\], ]+", str(attributes.get("parameters") or ""))
     draws = _table(groups, "", parameters)
     warmup = None
     if "warmup_posterior" in groups:
         warmup = _aligned(_table(groups, "warmup_", parameters), draws)
-    ids = _ids(attributes, len(draws.values))
+    ids, chains = (
+        np.atleast_1d(decoded(attributes.get("chains_kept", ()))).tolist(),
+        len(draws.values),
+    )
+    if len(ids) != chains or not all(isinstance(number, int) for number in ids):
+        ids = list(range(1, chains + 1))
     model = re.sub(r"\W", "_", str(attributes.get("model") or "model"), flags=re.ASCII)
     names = [f"{model}_{number}.csv" for number in ids]
     folder, others = _require_room(folder, names, overwrite)
@@ -73,7 +78,8 @@ def save_csv(
                 attributes, model, number, chain, draws.names, parameters, draws.absent,
                 draws.values.shape[1], 0 if warmup is None else warmup.values.shape[1],
             )  # fmt: skip
-            _write(partial, file, draws.values[chain], _rows_of(warmup, chain))
+            before = None if warmup is None else warmup.values[chain]
+            _write(partial, file, draws.values[chain], before)
     with report_failures(folder):
         for other in others:
             other.unlink()
@@ -142,17 +148,6 @@ def _refused(reason: str) -> StanadaptError:
     )
 
 
-def _parameters(attributes: Mapping[str, Any]) -> list[str]:
-    return re.findall(r"[^\"\[\], ]+", str(attributes.get("parameters") or ""))
-
-
-def _ids(attributes: Mapping[str, Any], chains: int) -> list[int]:
-    """Return the numbers of the chains in the run."""
-    kept = np.atleast_1d(decoded(attributes.get("chains_kept", ()))).tolist()
-    whole = len(kept) == chains and all(isinstance(number, int) for number in kept)
-    return kept if whole else list(range(1, chains + 1))
-
-
 def _table(groups: Groups, prefix: str, parameters: Sequence[str]) -> Table:
     posterior, stats = groups[f"{prefix}posterior"], groups.get(f"{prefix}sample_stats")
     shape = tuple(posterior.sizes[dim] for dim in ("chain", "draw"))
@@ -180,8 +175,11 @@ def _aligned(warmup: Table, draws: Table) -> Table:
 def _statistics(stats: xr.Dataset, shape: Any) -> tuple[dict[str, np.ndarray], list[str]]:
     """Return the columns of CmdStan's statistics, and the names of those without record."""
     columns, absent, stats = {}, [], standard_names(stats)
+    # moves of a random walk are counted too, and are no leapfrogs
+    moves = "n_density" in stats or "diverging" not in stats
+    leapfrogs = "leapfrogs" if moves or "leapfrogs" in stats else "n_steps"
     for stan, (name, _) in STATISTICS.items():
-        source = _leapfrogs(stats) if stan == "n_leapfrog__" else name
+        source = leapfrogs if stan == "n_leapfrog__" else name
         if source in stats:
             columns[stan] = stats[source].transpose("chain", "draw").values.astype(float)
         else:
@@ -190,12 +188,6 @@ def _statistics(stats: xr.Dataset, shape: Any) -> tuple[dict[str, np.ndarray], l
     if "treedepth__" in absent:  # that of a tree with as many steps
         columns["treedepth__"] = np.ceil(np.log2(columns["n_leapfrog__"] + 1.0))
     return columns, absent
-
-
-def _leapfrogs(stats: xr.Dataset) -> str:
-    """Return the statistic that counts leapfrogs: moves of a random walk are counted too."""
-    moves = "n_density" in stats or "diverging" not in stats
-    return "leapfrogs" if moves or "leapfrogs" in stats else "n_steps"
 
 
 def _variables(
@@ -230,10 +222,6 @@ def _elements(name: str, variable: xr.DataArray) -> dict[str, np.ndarray]:
         else:
             found[label] = element.astype(float)
     return found
-
-
-def _rows_of(table: Table | None, chain: int) -> np.ndarray | None:
-    return None if table is None else table.values[chain]
 
 
 def _write(path: Path, file: File, draws: np.ndarray, warmup: np.ndarray | None) -> None:

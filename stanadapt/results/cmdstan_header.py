@@ -259,7 +259,9 @@ def adaptation_lines(file: File, draws: np.ndarray) -> list[str]:
 def elapsed_lines(file: File) -> list[str]:
     """Return the times of the chain, 0 if they are not recorded."""
     warmup, sampling = (_seconds(file, name) for name in ("warmup_seconds", "sampling_seconds"))
-    shown = [_fixed(seconds) for seconds in (warmup, sampling, warmup + sampling)]
+    # digits without an exponent, as readers expect them
+    fixed = (f"{seconds:.3f}" for seconds in (warmup, sampling, warmup + sampling))
+    shown = [text.rstrip("0").rstrip(".") for text in fixed]
     return ELAPSED.format(warmup=shown[0], sampling=shown[1], total=shown[2]).splitlines()
 
 
@@ -272,8 +274,3 @@ def _seconds(file: File, name: str) -> float:
         return float(times[place])
     except (IndexError, TypeError, ValueError):
         return 0.0
-
-
-def _fixed(seconds: float) -> str:
-    """Return seconds as readers expect them: digits without an exponent."""
-    return f"{seconds:.3f}".rstrip("0").rstrip(".")

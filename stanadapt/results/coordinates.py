@@ -91,12 +91,8 @@ def _inferred(elements: list[Any]) -> pd.Index:
     """Return labels as an index, whose type is the one that all of them have in common."""
     days = [type(label) is datetime.date for label in elements]
     if elements and all(days):
-        return _dates(elements)
+        return pd.Index(np.array(elements, dtype="datetime64[D]").astype("datetime64[s]"))
     try:
         return pd.Index(elements, tupleize_cols=False)
     except (TypeError, ValueError, OverflowError, NotImplementedError):
         return pd.Index(range(0), dtype=object)
-
-
-def _dates(days: list[datetime.date]) -> pd.Index:
-    return pd.Index(np.array(days, dtype="datetime64[D]").astype("datetime64[s]"))

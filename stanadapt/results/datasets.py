@@ -39,7 +39,11 @@ def draws_dataset(
             )
         sizes |= zip(wanted, array.shape, strict=True)
         named[name] = (wanted, array)
-    labels = {dim: _labels(coords.get(dim), size) for dim, size in sizes.items()}
+    labels = {}
+    for dim, size in sizes.items():
+        given = coords.get(dim, ())
+        fits = size and len(given) == size
+        labels[dim] = np.asarray(given) if fits else np.arange(size)
     return xr.Dataset({name: named[name] for name in arrays}, labels)
 
 
@@ -60,9 +64,3 @@ def _fit(
         and not set(dims) & set(variables)
         and all(sizes.get(dim, size) == size for dim, size in zip(dims, shape, strict=True))
     )
-
-
-def _labels(given: Any, size: int) -> Any:
-    if given is None or len(given) != size:
-        return np.arange(size)
-    return np.asarray(given) if size else np.array([], dtype=np.int64)

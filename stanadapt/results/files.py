@@ -15,12 +15,7 @@ import numpy as np
 import xarray as xr
 
 from stanadapt.errors import StanadaptError, require_flag, require_names, require_whole
-from stanadapt.results.arviz_object import (
-    Fit,
-    is_fit,
-    read_groups,
-    storable,
-)
+from stanadapt.results.arviz_object import Fit, is_fit, read_groups, storable
 from stanadapt.results.storable import require_storable, with_storable_labels
 
 # largest rounding error, in standard deviations of a variable: far below any Monte Carlo error
@@ -328,20 +323,16 @@ def _write(
 
 
 def prepare_groups(groups: Mapping[str, xr.Dataset]) -> dict[str, xr.Dataset]:
-    """Return shallow copies with attributes and labels that files can hold."""
-    return {name: _prepare(data) for name, data in groups.items()}
+    """Return shallow copies with attributes and labels that files can hold.
 
-
-def _prepare(data: xr.Dataset) -> xr.Dataset:
-    """Return a shallow copy with attributes and labels that netCDF can hold.
-
-    The encoding of the file that it was read from is dropped, since sizes may have changed.
+    The encoding of the file that they were read from is dropped, since sizes may have changed.
     """
-    data = with_storable_labels(data.drop_encoding())
-    owners: list[Any] = [data, *data.variables.values()]
-    for owner in owners:
-        owner.attrs = storable_attributes(owner.attrs)
-    return data
+    prepared = {n: with_storable_labels(data.drop_encoding()) for n, data in groups.items()}
+    for data in prepared.values():
+        owners: list[Any] = [data, *data.variables.values()]
+        for owner in owners:
+            owner.attrs = storable_attributes(owner.attrs)
+    return prepared
 
 
 def storable_attributes(attributes: Any) -> dict[str, Any]:

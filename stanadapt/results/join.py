@@ -113,19 +113,17 @@ def _require_alike(first: str, one: Fit, name: str, other: Fit) -> None:
         )
 
 
-def _is_same(one: xr.DataArray, other: xr.DataArray) -> bool:
-    """Whether variables have the same dimensions, and the `name`, if any, of what they show."""
-    return one.dims == other.dims and one.attrs.get("name") == other.attrs.get("name")
-
-
 def _joined(parts: Sequence[xr.Dataset]) -> xr.Dataset:
     """Return the chains of all parts in one dataset; the rest is that of the first."""
     variables = {}
     for name, variable in parts[0].data_vars.items():
-        if all(name in part and _is_same(part[name], variable) for part in parts):
+        found = [part[name] for part in parts if name in part]
+        # the attribute is the name of what a picture shows
+        shown = {(one.dims, one.attrs.get("name")) for one in found}
+        if len(found) == len(parts) and len(shown) == 1:
             if "chain" in variable.dims:
-                same = [part[name].drop_vars("chain", errors="ignore") for part in parts]
-                variables[name] = xr.concat(same, "chain", join="override", coords="minimal",
+                found = [one.drop_vars("chain", errors="ignore") for one in found]
+                variables[name] = xr.concat(found, "chain", join="override", coords="minimal",
                                             compat="override")  # fmt: skip
             else:
                 variables[name] = variable

@@ -166,7 +166,6 @@ def _check_observed(labels: Labels) -> None:
 
 
 def _check_name(where: str, name: Any) -> None:
-    """Refuse what is no name, or none that a file can have."""
     if not is_storable_name(name):
         raise _error(f"{where}: a name must be text without '/', got {name!r}.")
 

@@ -1,5 +1,6 @@
 """Read chains from CSV files, of CmdStan or of `cmdstan_csv`, as the groups of a fit."""
 
+import contextlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -193,7 +194,10 @@ def _attributes(chains: Sequence[Chain], parameters: Sequence[str]) -> dict[str,
         if "stan_engine" in entries:
             attributes["engine"] = entries["stan_engine"]
         if "settings" in entries:
-            attributes["settings"] = _plain_json(entries["settings"])
+            settings = entries["settings"]
+            with contextlib.suppress(ValueError):  # in the header, "=" is an escape sequence
+                settings = json.dumps(json.loads(settings))
+            attributes["settings"] = settings
         for name in ("program_hash", "data_hash", "integers"):
             if name in entries:
                 attributes[name] = entries[name]
@@ -203,19 +207,14 @@ def _attributes(chains: Sequence[Chain], parameters: Sequence[str]) -> dict[str,
         judged = _from_json(first, "judged_from", {})
         attributes |= {name: judged[name] for name in JUDGED if name in judged}
     else:
+        delta = float("nan")
+        with contextlib.suppress(ValueError):
+            delta = float(entries.get("delta", "nan"))
         attributes["engine"] = f"cmdstan {'.'.join(map(str, stan))}"
         attributes["settings"] = json.dumps(
-            {"adapt_delta": _real(first, "delta"), "max_treedepth": _number(first, "max_depth", 10)}
+            {"adapt_delta": delta, "max_treedepth": _number(first, "max_depth", 10)}
         )
     return attributes
-
-
-def _plain_json(text: str) -> str:
-    """Return JSON as fits record it: in the header, "=" is an escape sequence."""
-    try:
-        return json.dumps(json.loads(text))
-    except ValueError:
-        return text
 
 
 def _from_json(chain: Chain, name: str, default: Any) -> Any:
@@ -229,10 +228,3 @@ def _from_json(chain: Chain, name: str, default: Any) -> Any:
     if not isinstance(value, type(default)):
         raise _error(chain.path, f"is damaged: {name} in its header is not as it was written")
     return value
-
-
-def _real(chain: Chain, name: str) -> float:
-    try:
-        return float(chain.entries.get(name, "nan"))
-    except ValueError:
-        return float("nan")

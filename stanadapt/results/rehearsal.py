@@ -9,7 +9,7 @@ under plain names need no file.
 
 import re
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -85,7 +85,9 @@ def rehearse(groups: Groups, attributes: Mapping[str, Any]) -> None:
             for name in (values if isinstance(values, dict) else values.data_vars)
             if name not in made.get(group, {}) or name not in made[group].data_vars
         ]
-        faults = [*missing, *_unstorable(made.values()), *_lost(made, fit.attrs)]
+        every = [pair for group in made.values() for pair in group.variables.items()]
+        unstorable = [name for name, x in every if x.dtype.kind not in STORED and x.size]
+        faults = [*missing, *unstorable, *_lost(made, fit.attrs)]
         faults += sorted(OF_NETCDF & set(fit.attrs))
     except (ValueError, TypeError, KeyError, OSError, RuntimeError, AttributeError) as error:
         raise _refused(str(error)) from None
@@ -99,12 +101,6 @@ def _refused(reason: str) -> StanadaptError:
         f"the result of this run could not be saved: {reason}. Nothing was sampled. Rename what "
         "the message names, in the program, the labels or the sampler.",
     )
-
-
-def _unstorable(groups: Iterable[xr.Dataset]) -> list[Any]:
-    """Return the names of variables and labels of a type that no file holds."""
-    variables = [pair for group in groups for pair in group.variables.items()]
-    return [name for name, x in variables if x.dtype.kind not in STORED and x.size]
 
 
 def _lost(groups: Mapping[str, xr.Dataset], attributes: Mapping[Any, Any]) -> list[Any]:

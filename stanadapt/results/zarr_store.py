@@ -59,7 +59,12 @@ def save_store(
         xr.Dataset(attrs=attributes).to_zarr(partial, **options)
         for name, data in files.prepare_groups(groups).items():
             kept = files.encoding(name, data, float32, compression)
-            encodings = {key: _of_zarr(one, compression) for key, one in kept.items()}
+            # the type, and zarr's compressor unless none is wanted
+            plain = {} if compression else {"compressor": None}
+            encodings = {
+                key: plain | {"dtype": one["dtype"]} if "dtype" in one else plain
+                for key, one in kept.items()
+            }
             data.to_zarr(partial, group=name, encoding=encodings, **options)
         import zarr
 
@@ -80,7 +85,8 @@ def _read(path: Path) -> Any:
             fit = arviz_object.read_groups(path, "zarr")
             if fit.attrs.pop(EVERY_CHUNK, 0):
                 _require_chunks(path)
-    except _metadata_error() as error:
+    # of zarr 2, for metadata that it cannot read; zarr 3 raises a ValueError
+    except getattr(import_module("zarr.errors"), "MetadataError", ValueError) as error:
         raise ValueError(error) from None
     for name, value in fit.attrs.items():
         if isinstance(value, list):  # in a store, arrays of numbers are lists
@@ -107,18 +113,6 @@ def _require_zarr() -> None:
             "zarr stores need the package zarr, which is not installed: run `pip install zarr`, or "
             "choose the format netcdf.",
         ) from None
-
-
-def _metadata_error() -> type[Exception]:
-    """Return the error of zarr 2 for metadata that it cannot read; zarr 3 raises a ValueError."""
-    found: type[Exception] = getattr(import_module("zarr.errors"), "MetadataError", ValueError)
-    return found
-
-
-def _of_zarr(one: dict[str, Any], compression: int) -> dict[str, Any]:
-    """Return the encoding of a variable: its type, and zarr's compressor unless none is wanted."""
-    kept = {"dtype": one["dtype"]} if "dtype" in one else {}
-    return kept if compression else {**kept, "compressor": None}
 
 
 @contextlib.contextmanager

@@ -121,16 +121,14 @@ def make_chains(start: Start, design: ChainDesign, sources: list[Randomness]) ->
     chains = [make_chain(start, design, source, i) for i, source in enumerate(sources)]
     for chain, seconds in zip(chains, start.seconds, strict=True):
         chain.count_as_warmup(*seconds)
-    _share_arrays(chains)
-    return chains
-
-
-def _share_arrays(chains: list[Chain]) -> None:
-    """Let all chains write their draws into one array, so that none is copied at the end."""
-    for phase in ("warmup", "sampling"):
+    for phase in (
+        "warmup",
+        "sampling",
+    ):  # one array of all draws, so that none is copied at the end
         whole = np.empty((len(chains), *getattr(chains[0], phase).constrained.shape))
         for chain, share in zip(chains, whole, strict=True):
             getattr(chain, phase).constrained = share
+    return chains
 
 
 NUMBER = 8  # bytes

@@ -13,7 +13,6 @@ Alternatively, location and scales come from the draws of an earlier fit (`scale
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -163,28 +162,20 @@ def learn_scales(
     learned_of = target.target if target.moves_parameters else target
     design = _learning_design(learned_of, gradient, kind, plan)
     with compiling(plan.show_progress, "the pre-run", compiled_functions(design.sampler)):
-        chains = [
-            # nothing is recorded: workers need constrainers, since they make chains from their
-            # design
-            Chain(
-                design,
-                learned_of.density(i),
-                position,
-                rng,
-                partial(_constrainer, learned_of, i),
-            )
-            for i, (position, rng) in enumerate(zip(positions, rngs, strict=True))
-        ]
+        chains = []
+        for i, (position, rng) in enumerate(zip(positions, rngs, strict=True)):
+
+            def constrain(warming_up: bool, number: int = i) -> Any:
+                # nothing is recorded, but workers make their chains with constrainers too
+                return learned_of.constrainer(0, number)
+
+            chains.append(Chain(design, learned_of.density(i), position, rng, constrain))
         compile_seconds = chains[0].compile()
     advance(chains, design)
     start = _start(target, kind, positions, chains, sampler.kept_ratio)
     calls = np.array([chain.density.calls[COUNTED] for chain in chains])
     seconds = np.array([[c.warmup_seconds, c.warmup_processor_seconds] for c in chains])
     return start._replace(calls=calls, seconds=seconds, compile_seconds=compile_seconds)
-
-
-def _constrainer(target: Samplable, number: int, warming_up: bool) -> Any:
-    return target.constrainer(0, number)
 
 
 def _learning_design(target: Samplable, gradient: bool, kind: str, plan: Plan) -> ChainDesign:

@@ -147,10 +147,7 @@ class RunFolder:
         """Contents of an .npz file."""
         try:
             # given a name, NumPy would leave a damaged file open
-            with (
-                (self.path / name).open("rb") as file,
-                np.load(file, allow_pickle=False) as arrays,
-            ):
+            with (self.path / name).open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 return dict(arrays)
         except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
             raise _unreadable(self.path / name, error) from None

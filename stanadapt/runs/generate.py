@@ -120,14 +120,18 @@ def generate(
         threads=threads, show_progress=show_progress,
     )  # fmt: skip
     with uninterrupted():
-        group = _group(target, found.columns)
+        dims, coords = target.labels.dims, target.labels.coords
+        named = results.variables(target.column_names, found.columns, target.program.integers)
+        computed = {name: x for name, x in named.items() if name not in target.parameters}
+        group = draws_dataset(computed, dims, coords)
         if earlier is not None:
             group = xr.concat([earlier, group], "draw")
         draws = group.sizes["draw"]
         posterior = results.dataset(fit, "posterior")
         labels = {"chain": posterior["chain"], "draw": posterior["draw"][:draws]}
         group = group.assign_coords(labels).assign_attrs(origin=origin)
-        results.add_groups(fit, {GROUP: group, OF_DATA: _data(target)})
+        of_data = draws_dataset(arrays(target.data), dims, coords, leading=())
+        results.add_groups(fit, {GROUP: group, OF_DATA: of_data})
         for note in _notes(found, draws, values.shape):
             warn(note)
             results.add_notes(fit, [note])
@@ -186,16 +190,6 @@ def _positions(target: Target, rows: np.ndarray) -> np.ndarray:
             "tried first violate a constraint. Give the target of the fit.",
         )
     return positions
-
-
-def _group(target: Target, columns: np.ndarray) -> xr.Dataset:
-    named = results.variables(target.column_names, columns, target.program.integers)
-    computed = {name: x for name, x in named.items() if name not in target.parameters}
-    return draws_dataset(computed, target.labels.dims, target.labels.coords)
-
-
-def _data(target: Target) -> xr.Dataset:
-    return draws_dataset(arrays(target.data), target.labels.dims, target.labels.coords, leading=())
 
 
 def _earlier(fit: Fit, origin: str, shape: tuple[int, ...]) -> xr.Dataset | None:

@@ -63,8 +63,10 @@ def find_edges(target: Target, positions: np.ndarray) -> list[Edge]:
     names = target.coordinate_names
     edges = []
     for (i, side), at in found.items():
-        one = np.ptp(at) <= SAME * (high[i] - low[i])
-        bound = _rounded(at, high[i] - low[i]) if one else None
+        bound, known = None, SAME * (high[i] - low[i])
+        if np.ptp(at) <= known:  # without more digits than are known: 0 instead of 3e-9
+            digits = int(np.ceil(-np.log10(known)))
+            bound = float(np.round(np.median(at), digits)) + 0.0
         edges.append(Edge(i, names[i], side, bound))
     return edges
 
@@ -99,9 +101,3 @@ def _edge(target: Target, position: np.ndarray, here: float, i: int, beyond: flo
         else:
             outside = middle
     return inside if log_density(inside) > here - LOWEST else np.nan
-
-
-def _rounded(places: np.ndarray, span: float) -> float:
-    """Return the edge with no more digits than it is known to: 0 instead of 3e-9."""
-    digits = int(np.ceil(-np.log10(SAME * span)))
-    return float(np.round(np.median(places), digits)) + 0.0

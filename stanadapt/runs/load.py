@@ -142,7 +142,6 @@ def _load_run(path: Path) -> Fit:
 
 
 def _no_draws(path: Path, progress: list[dict[str, Any]]) -> StanadaptError:
-    """Return the error of a run in which no chain has a draw that counts."""
     if all(chain["stopped"] for chain in progress):
         return StanadaptError(
             "no_draws",

@@ -90,13 +90,17 @@ def add_prior(
     except KeyboardInterrupt:  # the fit must not be lost
         return _with_notes(fit, _not_drawn("the prior was not sampled: interrupted."))
     chains = results.dataset(fit, "posterior").sizes["chain"]
-    limits = {
+    limits: dict[str, Any] = {
         "max_minutes": max_minutes, "parallel_chains": parallel_chains,
         "show_progress": show_progress,
     }  # fmt: skip
     seed = int(results.attribute(fit, "seed", 0))
     try:
-        prior = _draw(prior_target, chains, seed, limits)
+        with warnings.catch_warnings():  # one note reports the verdict
+            warnings.simplefilter("ignore")
+            prior = sample(
+                prior_target, chains=chains, seed=_seeds(seed)[0], save="unconstrained", **limits
+            )
         groups, notes = _groups(target, prior, _seeds(seed)[1], max_minutes)
     except KeyboardInterrupt:
         return _with_notes(fit, _not_drawn("the prior was not sampled: interrupted."))
@@ -141,14 +145,6 @@ def planned_prior(folder: RunFolder, target: Target) -> tuple[Path | None, list[
 def _seeds(seed: int) -> tuple[int, int]:
     words = np.random.SeedSequence([seed, STREAM]).generate_state(2, np.uint32)
     return int(words[0]) % LARGEST_SEED, int(words[1]) % LARGEST_SEED
-
-
-def _draw(target: Target, chains: int, seed: int, limits: dict[str, Any]) -> Any:
-    with warnings.catch_warnings():  # one note reports the verdict
-        warnings.simplefilter("ignore")
-        return sample(
-            target, chains=chains, seed=_seeds(seed)[0], save="unconstrained", **limits
-        )  # fmt: skip
 
 
 def _groups(

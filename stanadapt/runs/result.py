@@ -106,13 +106,9 @@ def pack_result(
 def _report_map(view: RunView) -> Findings:
     """Report on the map of a pre-run, which samplers do not see."""
     names = view.target.target.coordinate_names
-    rows, block, positions = (
-        view.target.map_rows,
-        view.target.map_block,
-        view.positions(MOST_POINTS),
-    )
-    pair = straightened_pair(rows, block, positions, names, len(view.chains))
-    return Findings(groups=pair)
+    rows, block = view.target.map_rows, view.target.map_block
+    positions, chains = view.positions(MOST_POINTS), len(view.chains)
+    return Findings(groups=straightened_pair(rows, block, positions, names, chains))
 
 
 def common_length(lengths: list[int], every: bool = False) -> tuple[list[int], int]:

@@ -15,13 +15,7 @@ from stanadapt.runs.prepare import Setup, shows, watch_of
 from stanadapt.runs.progress import RunProgress
 from stanadapt.runs.result import RunRecord, rehearse_result
 from stanadapt.runs.run import Run
-from stanadapt.runs.spec import (
-    changed_files,
-    other_versions,
-    read_spec,
-    record_changes,
-    target_for,
-)
+from stanadapt.runs.spec import changed_files, other_versions, read_spec, record_changes, target_for
 from stanadapt.runs.stopping_rule import require_limits, with_stopping_rule
 from stanadapt.targets.target import Samplable
 

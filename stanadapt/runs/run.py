@@ -161,7 +161,6 @@ class Run:
         self._record_end(watch, workers, interrupted)
 
     def _shortfall(self) -> Shortfall | None:
-        """Return the shortage of draws; None if they are enough."""
         with slow_step(self.plan.show_progress, "Checking convergence"):
             missing = shortfall(self.start.target.target, self.chains)
         return None if missing.iter_sampling == self.plan.iter_sampling else missing

@@ -98,19 +98,21 @@ class RunSpec(NamedTuple):
                 f"{error.message} If it is your own sampler, import its file first; workers must "
                 "import it when they start.",
             ) from None
-        _require_same_sampler(self.sampler, source_hash(sampler), self.sampler_hash)
+        python = self.sampler_hash.partition(" ")[0]
+        if python == PYTHON or not python.startswith("3."):  # of another one, it cannot be known
+            now, then = source_hash(sampler), self.sampler_hash
+            require_same(f"code of the sampler {self.sampler}", now, then)
         return sampler, settings
 
     def make_design(self, target: Target) -> ChainDesign:
         """Return the parts that the chains share."""
         columns, save = len(target.column_names), self.save
         sampler, settings = self.find_sampler()
-        extra = save.keeps_extra(sampler)
         own = self.location is None and not self.described
-        bounds = bounds_for(target, sampler) if own else NO_BOUNDS
         return ChainDesign(
-            sampler, settings, self.plan, columns, save.positions, extra, bounds=bounds
-        )
+            sampler, settings, self.plan, columns, save.positions, save.keeps_extra(sampler),
+            bounds=bounds_for(target, sampler) if own else NO_BOUNDS,
+        )  # fmt: skip
 
     def manifest(self, target: Samplable, design: ChainDesign) -> dict[str, Any]:
         """Return the contents of `run.json`: this, without texts and arrays, and names of columns.
@@ -214,8 +216,9 @@ def target_for(spec: RunSpec, folder: RunFolder, given: Any, show_progress: bool
     for option in ("noise", "rho", "exclude"):
         now, then = getattr(program, option), spec.options[option]
         require_same(f"target's {option}", _shown(now), _shown(then))
-    columns = program.column_names, manifest["columns"]
-    require_same(f"list of columns{where}", *map(_digest, columns))
+    columns = ("\n".join(names).encode() for names in (program.column_names, manifest["columns"]))
+    now, then = (sha256(text).hexdigest()[:16] for text in columns)
+    require_same(f"list of columns{where}", now, then)
     described = program.described if program is given else repr(given)
     require_same(f"pseudo-extension{where}", described, spec.described)
     return spec.in_coordinates(given)
@@ -258,10 +261,6 @@ def changed_files(folder: RunFolder, target: Target) -> list[Message]:
     return notes
 
 
-def _digest(names: list[str]) -> str:
-    return sha256("\n".join(names).encode()).hexdigest()[:16]
-
-
 def _hash_of_file(kind: str, path: Path, old: Program) -> str:
     try:
         if kind == "program":
@@ -283,13 +282,6 @@ def source_hash(sampler: Sampler) -> str:
         if part[0] not in BY_SETTINGS and part not in Sampler._field_defaults.items()
     ]
     return f"{PYTHON} {hash_of_sampler(sampler.step, parts)[:16]}"
-
-
-def _require_same_sampler(name: str, now: str, then: str) -> None:
-    """Raise StanadaptError unless the code of a sampler is that of the run, if it can be known."""
-    python = then.partition(" ")[0]
-    if python == PYTHON or not python.startswith("3."):
-        require_same(f"code of the sampler {name}", now, then)
 
 
 def require_sendable(target: Samplable, spec: RunSpec) -> None:
@@ -335,5 +327,4 @@ def _shown(option: Any) -> str:
 
 
 def _plain(options: Any) -> Any:
-    """Options as JSON holds them."""
     return json.loads(json.dumps(options, default=lambda value: np.asarray(value).tolist()))

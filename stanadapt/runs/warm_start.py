@@ -51,7 +51,9 @@ def read_start(
     }
     named = GivenStart(warm_start, None, read).named
     joined = [name for name in named if name != "warm_start"]
-    if len(named) > 1 and not (named[0] == "warm_start" and _all_join(joined, sampler)):
+    options_joined = [START_OPTIONS[name] for name in joined]
+    may_join = all(one.joins_warm_start and one.used_by(sampler) for one in options_joined)
+    if len(joined) > 1 or (joined != named and not may_join):
         raise StanadaptError("conflicting_starts", f"give only one of {' and '.join(named)}.")
     if warm_start is None:
         return GivenStart(None, None, read)
@@ -68,12 +70,6 @@ def read_start(
             if option.kept is not None and option.used_by(sampler)
         }
     return GivenStart(warm_start, positions_of_fit(target.target, warm_start), read)
-
-
-def _all_join(names: list[str], sampler: Sampler) -> bool:
-    """Whether options may be given together with a warm_start."""
-    options = [START_OPTIONS[name] for name in names]
-    return len(names) == 1 and all(o.joins_warm_start and o.used_by(sampler) for o in options)
 
 
 def choose_chain_init(
@@ -98,7 +94,6 @@ def choose_chain_init(
 
 
 def _option_for(name: str, sampler: Sampler) -> StartOption:
-    """Return the option of this name; StanadaptError if the sampler does not use it."""
     option = START_OPTIONS[name]
     if option.used_by(sampler):
         return option

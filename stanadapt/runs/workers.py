@@ -210,11 +210,7 @@ class RunOnWorkers:
     """
 
     def __init__(
-        self,
-        executor: Any,
-        target: Samplable,
-        spec: RunSpec,
-        slices: tuple[float, float] = SLICES,
+        self, executor: Any, target: Samplable, spec: RunSpec, slices: tuple[float, float] = SLICES
     ) -> None:
         require_sendable(target, spec)
         self._executor, self._slices = as_executor(executor), slices

@@ -70,13 +70,10 @@ class Optimum(printed_tables.PrintedFrame):
             for title, column in head.items()
         }
         table = printed_tables.PrintedTable("", [str(name) for name in head.index], shown, {})
-        return printed_tables.Printed([table], self._texts())
-
-    def _texts(self) -> list[str]:
         more = [f"{len(self) - SHOWN:,} more rows"] if len(self) > SHOWN else []
         kind = "with" if self.attrs["jacobian"] else "without"
         value = f"log density {self.attrs['log_density']:.6g} (up to a constant), {kind} Jacobian"
-        return [*more, value, *self.attrs["messages"]]
+        return printed_tables.Printed([table], [*more, value, *self.attrs["messages"]])
 
 
 def optimize(

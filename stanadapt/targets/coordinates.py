@@ -90,7 +90,9 @@ def coordinates(
             inside = [of_columns[column] for column in there]
             rank = _rank(moves, at, [places[i] for i in own], (there, inside))
             rank = (ranks.get(leaf[0], 0) if len(leaf) == 1 else 0) if rank is None else rank
-            ours = {s: names[i] for s, i in zip(at, _stored(own, places, rank), strict=True)}
+            # the order of storage, if this many indices are those of an array
+            own = sorted(own, key=lambda i: (places[i].outer, places[i].inner[:rank]))
+            ours = {s: names[i] for s, i in zip(at, own, strict=True)}
         for slot, name in ours.items():
             found[slot] = name
     return [Coordinate(element_name(n), variable_name(n), _index(n)) for n in found]
@@ -106,11 +108,6 @@ def _place(name: str) -> _Place:
 
 def _index(name: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.split("[.:]", name)[1:] if part.isdigit())
-
-
-def _stored(own: list[int], places: list[_Place], rank: int) -> list[int]:
-    """Return names in the order of storage, if this many indices are those of an array."""
-    return sorted(own, key=lambda i: (places[i].outer, places[i].inner[:rank]))
 
 
 class _Moves:

@@ -30,7 +30,6 @@ def lines() -> list[str]:
 
 
 def _shared_cache() -> list[str]:
-    """Report the shared cache, if one is set."""
     root = shared_root()
     if root is None or not os.environ.get(SETTING):
         return []
@@ -44,7 +43,6 @@ def _shared_cache() -> list[str]:
 
 
 def _backends() -> list[str]:
-    """List the usable backends and the choice of "auto"."""
     backend, reason = choose("auto")[0]
     report = [f"backend auto: {backend.name} ({reason})"]
     for name, other in BACKENDS.items():

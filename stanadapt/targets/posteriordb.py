@@ -228,7 +228,10 @@ class PosteriorDatabase:
         """
         posterior = self.posterior(name)
         program = find_file(self.path / "models" / "stan" / f"{posterior.program}.stan", name)
-        return Target(program, self._data(posterior), **options)
+        data = None
+        if posterior.data:
+            data = find_file(self.path / "data" / "data" / f"{posterior.data}.json", name)
+        return Target(program, data and json.dumps(read_json(data, name)), **options)
 
     def reference_draws(self, name: str, target: Target | None = None) -> Any:
         """Return the reference draws of a posterior as an ArviZ object, for `compare`.
@@ -259,12 +262,6 @@ class PosteriorDatabase:
         info = folder / "info" / f"{posterior.reference}.info.json"
         about = read_json(info, name) if info.is_file() else {}
         return read_draws(name, file, about, target)
-
-    def _data(self, posterior: Posterior) -> str | None:
-        if not posterior.data:
-            return None
-        file = find_file(self.path / "data" / "data" / f"{posterior.data}.json", posterior.name)
-        return json.dumps(read_json(file, posterior.name))
 
 
 def posteriordb(path: str | PathLike) -> PosteriorDatabase:

@@ -205,9 +205,8 @@ class Density(Target):
             )
         backend = "jax" if kind in ("jax", "jaxlib") else "numpy"
         evaluate = _python(function, gradient, both)
-        return _Model(
-            self.names, evaluate, _callbacks(evaluate, self.dim, self._warn_of_fault)
-        ), backend
+        callbacks = _callbacks(evaluate, self.dim, self._warn_of_fault)
+        return _Model(self.names, evaluate, callbacks), backend
 
     def _check(self) -> None:
         """Call the function at some points, and compare the gradient with differences of values."""

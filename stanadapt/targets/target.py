@@ -366,14 +366,8 @@ class Target(BoundProgram, Samplable):
 
         Names of dimensions are kept, and labels along those of parameters, if their number fits.
         """
-        bind = partial(
-            Target,
-            self.program,
-            data,
-            backend=self.backend,  # type: ignore[arg-type]
-            unsafe=self.unsafe,
-            show_progress=False,
-        )
+        options: Any = {"backend": self.backend, "unsafe": self.unsafe, "show_progress": False}
+        bind = partial(Target, self.program, data, **options)
         other = bind()
         # under these data some excluded quantities may have no elements
         shapes = results.shapes(other.column_names)
@@ -403,15 +397,11 @@ class Target(BoundProgram, Samplable):
         """Make a density with separate counters for one chain. The target must outlive it."""
         model = self.model_of(chain)
         library = model.stanlib
+        value, gradient = library.bs_log_density, library.bs_log_density_gradient
         return make_density(
-            address_of(library.bs_log_density),
-            address_of(library.bs_log_density_gradient),
-            model.model,
-            self.dim,
-            self._value_propto,
-            self.noise_size,
-            self.rho,
-        )
+            address_of(value), address_of(gradient), model.model, self.dim, self._value_propto,
+            self.noise_size, self.rho,
+        )  # fmt: skip
 
     def constrainer(self, seed: int, chain: int = 0) -> Constrainer:
         """Make a callable that constrains draws of one chain and computes generated quantities."""

@@ -87,6 +87,9 @@ def run(
     from cmdstanpy import CmdStanModel
 
     program, compile_seconds = executable(target.program, status)
+    # CmdStanPy refuses adapt_delta if there is no warm-up
+    accepts: dict[str, Any] = {"adapt_delta": settings.adapt_delta}
+    adaptation = accepts if plan.iter_warmup else {"adapt_engaged": False}
     status(f"Sampling {target.name} with CmdStan's NUTS")
     folder = Path(tempfile.mkdtemp(prefix="stanadapt-nuts-"))
     try:
@@ -101,7 +104,7 @@ def run(
                 inits=[target.constrain(position) for position in positions],
                 iter_warmup=plan.iter_warmup, iter_sampling=plan.iter_sampling,
                 save_warmup=True, show_progress=False, max_treedepth=settings.max_treedepth,
-                sig_figs=DIGITS, output_dir=str(folder), **_adaptation(plan, settings),
+                sig_figs=DIGITS, output_dir=str(folder), metric=settings.metric, **adaptation,
             )  # fmt: skip
             draws = fit.draws(inc_warmup=True).transpose(1, 0, 2)
             outcome = _outcome(fit, draws, compile_seconds, remarks)
@@ -113,13 +116,6 @@ def run(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _adaptation(plan: Plan, settings: NutsSettings) -> dict[str, Any]:
-    """Arguments on adaptation: CmdStanPy refuses adapt_delta if there is no warm-up."""
-    if plan.iter_warmup == 0:
-        return {"adapt_engaged": False, "metric": settings.metric}
-    return {"adapt_delta": settings.adapt_delta, "metric": settings.metric}
-
-
 def _sample(model: Any, target: Target, folder: Path, **arguments: Any) -> tuple[Any, tuple]:
     """Sample, and keep the complete chains if others fail; return the fit and messages."""
     import cmdstanpy
@@ -127,7 +123,7 @@ def _sample(model: Any, target: Target, folder: Path, **arguments: Any) -> tuple
     try:
         return model.sample(**arguments), ()
     except (RuntimeError, ValueError) as error:
-        files = [p for p in sorted(folder.glob("*.csv")) if FINISHED in _tail(p)]
+        files = [p for p in sorted(folder.glob("*.csv")) if FINISHED in p.read_bytes()[-2000:]]
         message = _console(folder) or str(error)
         chains = arguments["chains"]
         if not files:
@@ -141,12 +137,6 @@ def _sample(model: Any, target: Target, folder: Path, **arguments: Any) -> tuple
         f"Stan's message: {first}",
     )
     return cmdstanpy.from_csv([str(p) for p in files], method="sample"), (note,)
-
-
-def _tail(path: Path) -> bytes:
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - 2000))
-        return file.read()
 
 
 def _console(folder: Path) -> str:

@@ -94,7 +94,6 @@ class Option(NamedTuple):
 
 
 def _read(name: str, value: Any) -> Any:
-    """Read an option; StanadaptError if its value is not allowed."""
     option = OPTIONS[name]
     try:
         return option.read(value)
@@ -331,7 +330,9 @@ class Extended(Samplable):
     def density(self, chain: int = 0) -> Density:
         """Make a density with its own memory, for one chain. This object must outlive it."""
         sources = [
-            _source_of_chain(target, source, chain)
+            source_of(target.density(chain))._replace(
+                value_propto=source.value_propto, offset=source.offset, level=source.level
+            )
             for target, source in zip(self._targets, self._sources, strict=True)
         ]
         return make_extended(
@@ -364,7 +365,6 @@ class Extended(Samplable):
         return "a pseudo-sample is too far out for a finite reference density"
 
     def _program_positions(self, positions: np.ndarray) -> np.ndarray:
-        """Reshape (..., dim) to (..., N, dim of the program)."""
         n, dim = self.pseudo_samples, self._base.dim
         return positions[..., : n * dim].reshape(*positions.shape[:-1], n, dim)
 
@@ -514,11 +514,6 @@ def _calibrate_source(target: Target) -> Source:
     if len(offsets) == 2 and abs(offsets[0] - offsets[1]) < AGREEMENT * scale:
         return source._replace(offset=offsets[0])
     return source._replace(value_propto=1)
-
-
-def _source_of_chain(target: Target, source: Source, chain: int) -> Source:
-    chain_source = source_of(target.density(chain), source.offset)
-    return chain_source._replace(value_propto=source.value_propto, level=source.level)
 
 
 def log_mass(target: Target) -> float:

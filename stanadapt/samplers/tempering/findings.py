@@ -126,14 +126,12 @@ def count_unvisited(
         scipy.spatial.cKDTree(draws[:half] / scale).query(draws[half:] / scale)[0], QUANTILE
     )
     distance, nearest = scipy.spatial.cKDTree(draws / scale).query(positions / scale)
-    isolated = np.flatnonzero(arrived & (distance > usual))
-    return sum(_dips(positions[i], draws[nearest[i]], log_density) for i in isolated)
-
-
-def _dips(one: np.ndarray, other: np.ndarray, log_density: Callable) -> bool:
-    """Whether the log density dips between two positions."""
-    between = [log_density(one + share * (other - one)) for share in LINE]
-    return min(between) < min(log_density(one), log_density(other)) - DIP
+    count = 0
+    for i in np.flatnonzero(arrived & (distance > usual)):
+        one, other = positions[i], draws[nearest[i]]
+        between = [log_density(one + share * (other - one)) for share in LINE]
+        count += min(between) < min(log_density(one), log_density(other)) - DIP
+    return count
 
 
 @reports_for(equi_energy.Settings)

@@ -113,7 +113,6 @@ def _least_visits_to_tenths(t: Tempered) -> float:
 
 
 def _is_known(t: Tempered) -> bool:
-    """Whether all chains have a log evidence."""
     return bool(np.isfinite(t.evidence).all())
 
 

@@ -275,10 +275,10 @@ def choose(positions, weights, rng, out):
         out[t] = positions[t, i * dim : (i + 1) * dim]
 
 
-def source_of(density: Density, offset: float = 0.0) -> Source:
+def source_of(density: Density) -> Source:
     """Return the C functions of a Density."""
     addresses = density.value_address, density.gradient_address, density.handle
-    return Source(*addresses, density.value_propto, offset)
+    return Source(*addresses, density.value_propto, 0.0)
 
 
 def extended_dim(design: ExtensionDesign, dim: int) -> int:

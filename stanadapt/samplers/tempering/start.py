@@ -55,13 +55,6 @@ def kept_reference(fit: Any) -> FittedReference | None:
     return FittedReference(kept, words)
 
 
-def fitted_distribution(
-    target: Samplable, source: Any, inflation: float, degrees: float, seed: Any, show_progress: bool
-) -> ReferenceDistribution:
-    """Return the reference that is fitted to a source; see `fit_reference`."""
-    return reference_from(target, source, inflation, degrees, seed, show_progress).distribution
-
-
 def _with_reference(
     target: Samplable, sampler: Sampler, settings: Any, plan: Plan, source: Any
 ) -> ChainInit:
@@ -73,7 +66,16 @@ def _with_reference(
         reference = source.distribution
         description = {"reference_distribution": source.description}
     else:
-        fitted = _fitted(target, sampler, settings, plan, source)
+        if settings.reference_family == ReferenceFamily.power:
+            raise StanadaptError(
+                "no_reference",
+                f"{sampler.name}: reference_family=power has no reference: leave "
+                "reference_distribution out, or use reference_family=gaussian.",
+            )
+        degrees = DEGREES if settings.reference_family == ReferenceFamily.student_t else np.inf
+        fitted = reference_from(
+            target, source, settings.inflation, degrees, plan.seed, plan.show_progress
+        )
         reference, cost = fitted.distribution, fitted.cost
         description = {"reference_distribution": f"{reference!r}, of {fitted.description}"}
     reference.compiled(target.dim)  # raises if the size is wrong
@@ -95,23 +97,6 @@ def _on_path(
     return init
 
 
-def _fitted(
-    target: Samplable, sampler: Sampler, settings: Any, plan: Plan, source: Any
-) -> FittedReference:
-    """Fit the reference, with the family and the inflation of the settings."""
-    family = settings.reference_family
-    if family == ReferenceFamily.power:
-        raise StanadaptError(
-            "no_reference",
-            f"{sampler.name}: reference_family=power has no reference: leave "
-            "reference_distribution out, or use reference_family=gaussian.",
-        )
-    degrees = DEGREES if family == ReferenceFamily.student_t else np.inf
-    return reference_from(
-        target, source, settings.inflation, degrees, plan.seed, plan.show_progress
-    )
-
-
 # --- the program under prior-only data ------------------------------------------------------------
 
 
@@ -128,20 +113,21 @@ def _with_prior_data(
             f"reference_distribution, or use {able}.",
         )
     prior = target.with_prior_data(data)
-    unused = ReferenceDistribution(np.zeros(target.dim), sd=1.0)  # the path has a field for one
-    init = _on_path(target, sampler, unused, prior)
+    # the path has a field for a reference
+    init = _on_path(target, sampler, _round_reference(target.dim), prior)
     return ChainInit(init, {"prior_data_hash": prior.data_hash}, prior.data)
 
 
-def _round_reference(target: Samplable) -> ReferenceDistribution:
-    return ReferenceDistribution(np.zeros(target.target.dim), sd=1.0)
+def _round_reference(dim: int) -> ReferenceDistribution:
+    return ReferenceDistribution(np.zeros(dim), sd=1.0)
 
 
 register_start(
     "reference_distribution",
     StartOption(
         _with_reference, **TEMPERING, is_fit_file=is_fit_file, joins_warm_start=True,
-        kept=kept_reference, make=fitted_distribution, trial=_round_reference,
+        kept=kept_reference, make=lambda *given: reference_from(*given).distribution,
+        trial=lambda target: _round_reference(target.target.dim),
     ),
 )  # fmt: skip
 register_start("prior_data", StartOption(_with_prior_data, **TEMPERING))

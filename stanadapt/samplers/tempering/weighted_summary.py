@@ -103,7 +103,6 @@ def _step_weights(fit: Any, groups: Sequence[str]) -> np.ndarray:
 
 
 def _row(values: np.ndarray, weight: np.ndarray, draws: np.ndarray | None) -> tuple[float, ...]:
-    """Return the row of one column; values and weights have shape (chain, draw, pseudo)."""
     mean = np.sum(weight * values, axis=-1).mean()
     variance = np.mean(np.sum(weight * (values - mean) ** 2, axis=-1))
     error = _error(np.sum(weight * (values - mean), axis=-1))

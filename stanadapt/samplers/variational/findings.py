@@ -50,13 +50,12 @@ def examine_weights(
     remedy names settings of the sampler that bring its proposals closer to the posterior.
     """
     k = np.array([results.pareto_smoothed(w)[1] for w in weights])
-    shares = np.array([_largest_share(w) for w in weights])
-    stays = np.array([_longest_stay(chain, length) for chain in chains]) * chains[0].plan.thin
-    attributes = {
-        "proposal_pareto_k": k,
-        "proposal_largest_weight": shares,
-        "longest_stay": stays,
-    }
+    # all weights are zero if the density failed at each draw
+    sums = [np.exp(w - w.max()).sum() if np.isfinite(w.max()) else 1.0 for w in weights]
+    shares, draws = 1.0 / np.array(sums), [chain.sampling.constrained[:length] for chain in chains]
+    runs = [longest_run((x[1:] == x[:-1]).all(axis=1)) for x in draws]
+    stays = (1 + np.array(runs)) * chains[0].plan.thin
+    attributes = {"proposal_pareto_k": k, "proposal_largest_weight": shares, "longest_stay": stays}
     notes = _note_weights(chains[0], k, shares, len(weights[0]), remedy)
     return attributes, [*notes, *_note_stays(chains[0], stays, length)]
 
@@ -81,17 +80,6 @@ def _log_density(distance: np.ndarray, n: int, degrees: float) -> np.ndarray:
     constant = gammaln(0.5 * (degrees + n)) - gammaln(0.5 * degrees)
     constant -= 0.5 * n * np.log(degrees * np.pi)
     return constant - 0.5 * (degrees + n) * np.log1p(distance / degrees)
-
-
-def _largest_share(log_weights: np.ndarray) -> float:
-    high = log_weights.max()
-    return float(1.0 / np.exp(log_weights - high).sum()) if np.isfinite(high) else 1.0
-
-
-def _longest_stay(chain: Chain, length: int) -> int:
-    """Return the largest number of equal draws in a row."""
-    draws = chain.sampling.constrained[:length]
-    return 1 + longest_run((draws[1:] == draws[:-1]).all(axis=1))
 
 
 def _note_weights(

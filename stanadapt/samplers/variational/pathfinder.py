@@ -118,21 +118,15 @@ def gaussian_at(path: Path, k: int, history: int) -> Gaussian | None:
     try:
         with np.errstate(all="ignore"):  # others than `find` call this too
             factor = low_rank_factor(path.scales[k], steps, slopes)
-            step = _times_covariance(factor, path.gradients[k])
+            back = metric_factor.transposed_times_rows(factor, path.gradients[k][None])
+            step = np.empty_like(back)
+            original(np.zeros(back.size), factor, back, step)
     except (np.linalg.LinAlgError, ValueError):
         return None
-    location = path.positions[k] + step
+    location = path.positions[k] + step[0]
     if not (np.isfinite(location).all() and np.isfinite(factor).all()):
         return None
     return Gaussian(location, factor)
-
-
-def _times_covariance(factor: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """Return L L^T g."""
-    back = metric_factor.transposed_times_rows(factor, gradient[None])
-    out = np.empty_like(back)
-    original(np.zeros(len(gradient)), factor, back, out)
-    return out[0]
 
 
 def mixture_log_density(parts: list[Gaussian], positions: np.ndarray) -> np.ndarray:

@@ -65,14 +65,14 @@ class Generator:
             )
         values = results.variables(self._target.column_names, out[None])
         drawn = {name: x[0, 0] for name, x in values.items() if name != DUMMY}
-        data = {name: self._as_data(name, drawn) for name in self._integers}
+        data = {}
+        for name, is_int in self._integers.items():
+            x = drawn.get(name)
+            if x is None:
+                data[name] = self._constants[name]
+            else:
+                data[name] = (np.rint(x).astype(int) if is_int else x).tolist()
         return Simulated(drawn, json.dumps(data))
-
-    def _as_data(self, name: str, drawn: dict[str, np.ndarray]) -> Any:
-        if name not in drawn:
-            return self._constants[name]
-        x = drawn[name]
-        return (np.rint(x).astype(int) if self._integers[name] else x).tolist()
 
 
 def require_parameters(simulated: Simulated, target: Target) -> None:

@@ -112,7 +112,8 @@ def expectations(
     corrected = _weights_of_inexact(fit, target, doubts)
     quantities = _quantities(fit, of)
     doubts += _missing(quantities)
-    positions = _positions(fit, target)
+    values = parameter_draws(target, fit)
+    positions = target.unconstrain_rows(values.reshape(-1, values.shape[-1]))
     gradients, evaluated = _gradients(fit, target, positions, show_progress)
     shape = results.dataset(fit, "posterior").sizes["chain"], -1, positions.shape[1]
     if corrected is not None:
@@ -139,6 +140,7 @@ def _weights_of_inexact(
     if is_exact(fit):
         return None
     stats, name = results.statistics(fit), results.source_name(fit)
+    sampler = registered().get(results.attribute(fit, "sampler"))
     if is_approximation(fit):
         weights, k = np.exp(stats["log_weight"]), float(results.attribute(fit, "pareto_k", np.nan))
         share = _effective_share(stats, weights / weights.sum())
@@ -150,7 +152,9 @@ def _weights_of_inexact(
                 f"and draws {FEWEST_CORRECTED:,} or more; got {k:.2f}, {share:.0%}, "
                 f"{weights.size:,}.",
             )
-    elif _is_unadjusted(fit) and not target.in_batches:
+    # control variates were measured to remove most of the bias of `ula` and `sgld`, whose moves
+    # follow the gradient; no setting makes them exact
+    elif sampler and not sampler.exact and sampler.uses_gradient is True and not target.in_batches:
         sizes = results.dataset(fit, "posterior").sizes
         weights = stats.get("weight", np.ones((sizes["chain"], sizes["draw"])))
     else:
@@ -163,15 +167,6 @@ def _weights_of_inexact(
     text += "Errors do not contain what it misses: other modes, and tails heavier than its own."
     doubts.append(Message("corrected_approximation", text))
     return weights / weights.sum()
-
-
-def _is_unadjusted(fit: results.Fit) -> bool:
-    """Whether its sampler follows the gradient, and no setting makes it exact: for want of a test.
-
-    Measured for `ula` and `sgld`: control variates remove most of the bias of such moves.
-    """
-    sampler = registered().get(results.attribute(fit, "sampler"))
-    return sampler is not None and sampler.exact is False and sampler.uses_gradient is True
 
 
 @np.errstate(all="ignore")  # ratios that overflow have no effective draws
@@ -285,12 +280,6 @@ def _elements(name: str, function: Any, posterior: xr.Dataset) -> dict[str, np.n
         results.element(name, index): value[(..., *index)].astype(float)
         for index in np.ndindex(value.shape[2:])
     }
-
-
-def _positions(fit: results.Fit, target: Target) -> np.ndarray:
-    """Return all draws on the unconstrained scale, shape (draw of all chains, dim)."""
-    values = parameter_draws(target, fit)
-    return target.unconstrain_rows(values.reshape(-1, values.shape[-1]))
 
 
 def _gradients(

@@ -39,7 +39,12 @@ def assess(runs: list[ReportedFit], baseline: str | None) -> Assessment:
     one with the largest of the smallest bulk ESS. If no run does, differences from the reference
     prove nothing and are no objection.
     """
-    sound = [run for run in runs if _is_sound(run)]
+    sound = [
+        run
+        for run in runs
+        if run.row["verdict"] == FINE and not run.missed
+        if run.row["exact"] and run.row["chains"] > 1
+    ]
     preferred = [run for run in sound if run.name == baseline] or sound or runs
     reference = max(preferred, key=lambda run: np.nan_to_num(run.row["ess_bulk_min"], nan=-1.0))
     z, objections = {}, {}
@@ -49,11 +54,6 @@ def assess(runs: list[ReportedFit], baseline: str | None) -> Assessment:
             z[run.label] = disagreement(run.measured, reference.measured)
         objections[run.label] = _object(run, reference, bool(sound), z[run.label])
     return Assessment(reference, bool(sound), z, objections)
-
-
-def _is_sound(run: ReportedFit) -> bool:
-    fine = run.row["verdict"] == FINE and not run.missed
-    return bool(fine and run.row["exact"] and run.row["chains"] > 1)
 
 
 def _object(

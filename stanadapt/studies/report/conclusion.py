@@ -142,8 +142,9 @@ def _describe_choice(ranked: list[str], costs: dict[str, Cost], alone: bool) -> 
         return Message("fastest_sampler", f"Use {first}, {reason}: {speed}")
     second = ranked[1]
     ratio = costs[first].median / costs[second].median
-    if not _is_clear(costs[first], costs[second], ratio):
-        many = min(costs[first].repeats, costs[second].repeats) > 1
+    many = min(costs[first].repeats, costs[second].repeats) > 1
+    apart = costs[first].lowest > costs[second].highest
+    if not (apart if many else ratio > CLEARLY_AHEAD):
         why = (
             "the ranges of their repeats overlap"
             if many
@@ -156,12 +157,6 @@ def _describe_choice(ranked: list[str], costs: dict[str, Cost], alone: bool) -> 
         )
     text = f"Use {first}: {speed}, {number(ratio)} times as many as {second}, the next"
     return Message("fastest_sampler", text)
-
-
-def _is_clear(first: Cost, second: Cost, ratio: float) -> bool:
-    if min(first.repeats, second.repeats) > 1:
-        return first.lowest > second.highest
-    return ratio > CLEARLY_AHEAD
 
 
 def _compare_gradients(ranked: list[str], gradients: dict[str, Cost]) -> str:

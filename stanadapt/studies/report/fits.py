@@ -144,7 +144,6 @@ def collect(fits: Repeats, baseline: str | None, table: pd.DataFrame | None) -> 
 
 
 def _with_names_as_text(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a result of `compare` with the names of fits as text."""
     # an index of numbers turns 1 into 1.0; the attributes keep each name as it was given
     texts = {name: str(name) for name in table.attrs["reasons"]}
     attributes = table.attrs

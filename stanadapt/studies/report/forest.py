@@ -1,7 +1,5 @@
 """The picture of posterior intervals, in units of the reference's standard deviations."""
 
-from typing import Any
-
 import numpy as np
 
 from stanadapt.diagnostics.compare import disagreement
@@ -47,7 +45,7 @@ def draw(
     names = [name for name in reference.measured.names if name in most]
     if not names:
         return None
-    step = 0.8 / len(runs)
+    step, measured = 0.8 / len(runs), reference.measured
     figure = canvas.new_figure(0.8 + len(names) * max(0.24, 0.11 * len(runs)))
     axes = figure.subplots()
     for j in range(len(names)):
@@ -56,11 +54,13 @@ def draw(
     for k, run in enumerate(runs):
         for j, name in enumerate(names):
             if name in run.columns and np.isfinite(run.columns[name]).all():
-                points = _standardize(run, name, reference)
-                at = j - 0.4 + step * (k + 0.5)
-                _draw_interval(
-                    axes, points, at, canvas.hue(places[run.name]), canvas.dash(places[run.name])
-                )
+                i, place = measured.names.index(name), places[run.name]
+                quantiles = np.quantile(run.columns[name], PROBABILITIES)
+                low, quarter, median, upper, high = (quantiles - measured.mean[i]) / measured.sd[i]
+                at, color = [j - 0.4 + step * (k + 0.5)], canvas.hue(place)
+                axes.plot([low, high], at * 2, color=color, lw=1, ls=canvas.dash(place))
+                axes.plot([quarter, upper], at * 2, color=color, lw=2.6, solid_capstyle="butt")
+                axes.plot(median, at, "o", color=color, ms=3.5)
     for value in (-1.645, 0.0, 1.645):
         axes.axvline(value, color=canvas.MUTED, lw=0.7, ls=(0, (3, 2)), zorder=0)
     left, right = axes.get_xlim()
@@ -71,19 +71,6 @@ def draw(
     caption = _caption(len(names), len(ordered))
     description = "Medians and intervals of each parameter by each sampler"
     return canvas.picture(figure, "forest", "Posterior by each sampler", caption, description)
-
-
-def _standardize(run: ReportedFit, name: str, reference: ReportedFit) -> np.ndarray:
-    i = reference.measured.names.index(name)
-    quantiles = np.quantile(run.columns[name], PROBABILITIES)
-    return (quantiles - reference.measured.mean[i]) / reference.measured.sd[i]
-
-
-def _draw_interval(axes: Any, points: np.ndarray, at: float, color: str, style: object) -> None:
-    low, quarter, median, three_quarters, high = points
-    axes.plot([low, high], [at, at], color=color, lw=1, ls=style)
-    axes.plot([quarter, three_quarters], [at, at], color=color, lw=2.6, solid_capstyle="butt")
-    axes.plot(median, at, "o", color=color, ms=3.5)
 
 
 def _caption(shown: int, count: int) -> str:

@@ -36,7 +36,8 @@ def reduce_columns(fits: Repeats) -> tuple[Repeats, Message | None]:
     for columns in tables:
         moving, broken = _split_moving(columns)
         selected.update(_screen(moving))
-        summary = _summarize(moving)
+        # the mean, and the standard deviation within chains
+        summary = {n: (float(x.mean()), float(x.std(axis=1).mean())) for n, x in moving.items()}
         first = first or summary
         selected.update(_most_different(summary, first))
         selected.update(broken[:1])
@@ -73,11 +74,6 @@ def _screen(columns: Columns) -> list[str]:
     for first in range(0, len(names), BLOCK):
         worst += worst_columns({name: columns[name] for name in names[first : first + BLOCK]})
     return worst_columns({name: columns[name] for name in worst}) if worst else []
-
-
-def _summarize(columns: Columns) -> Summary:
-    """Return the mean, and the standard deviation within chains, of each column."""
-    return {name: (float(x.mean()), float(x.std(axis=1).mean())) for name, x in columns.items()}
 
 
 def _most_different(one: Summary, other: Summary) -> list[str]:

@@ -19,7 +19,11 @@ def draw(
 ) -> canvas.Picture | None:
     """Draw a panel per run over draws of the reference; return None if a panel lacks an axis."""
     names = most_different(runs, reference)[:2]
-    able = [run for run in runs if all(_is_finite(run, name) for name in names)]
+    able = [
+        run
+        for run in runs
+        if all(n in run.columns and np.isfinite(run.columns[n]).all() for n in names)
+    ]
     if len(names) < 2 or not able:
         return None
     columns = 2 if len(able) in (2, 4) else min(len(able), PER_ROW)
@@ -48,10 +52,6 @@ def draw(
     return canvas.picture(
         figure, "pairs", "The two parameters that differ most", caption, description
     )
-
-
-def _is_finite(run: ReportedFit, name: str) -> bool:
-    return name in run.columns and bool(np.isfinite(run.columns[name]).all())
 
 
 def _points(

@@ -88,6 +88,8 @@ def _steps(run: ReportedFit) -> list[Message]:
 
 def _facts(run: ReportedFit) -> list[Message]:
     row, thin = run.row, int(results.attribute(run.fit, "thin", 1))
+    iterations = results.attribute(run.fit, "iter_sampling")
+    requested = "more" if iterations is None else f"{int(iterations) // thin:,}"
     facts = [
         (
             thin > 1, "thinned_draws",
@@ -96,8 +98,8 @@ def _facts(run: ReportedFit) -> list[Message]:
         ),
         (
             row["interrupted"], "interrupted_fit",
-            f"It was interrupted: there are {row['draws']:,} of {_requested(run)} requested draws "
-            "per chain.",
+            f"It was interrupted: there are {row['draws']:,} of {requested} requested draws per "
+            "chain.",
         ),
         (
             row["stopped_chains"] > 0, "stopped_chains",
@@ -123,12 +125,6 @@ def _facts(run: ReportedFit) -> list[Message]:
         ),
     ]  # fmt: skip
     return [Message(code, text) for holds, code, text in facts if holds]
-
-
-def _requested(run: ReportedFit) -> str:
-    iterations = results.attribute(run.fit, "iter_sampling")
-    thin = int(results.attribute(run.fit, "thin", 1))
-    return f"{int(iterations) // thin:,}" if iterations is not None else "more"
 
 
 def _values(run: ReportedFit) -> list[Message]:

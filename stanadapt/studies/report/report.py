@@ -97,6 +97,8 @@ def report(
     repeats, selection = reduce_columns(all_columns)
     runs, used_baseline, notes = collect(repeats, baseline, None if selection else table)
     assessment = assess(runs, used_baseline)
+    # the number of the color of each name
+    places = {name: i for i, name in enumerate(dict.fromkeys(run.name for run in runs))}
     own_notes = (
         selection, _describe_reference(runs, used_baseline, assessment), _describe_traces(runs),
     )  # fmt: skip
@@ -108,9 +110,13 @@ def report(
         lines=table_lines(runs, assessment),
         several=any(run.repeat for run in runs),
         reference=assessment.reference.label,
-        problems=_problems(runs, assessment),
+        problems=[
+            (run, places[run.name], not assessment.objections[run.label], messages)
+            for run in runs
+            if (messages := problems(run, assessment))
+        ],
         notes=[*(note for note in own_notes if note), *notes],
-        pictures=_pictures(runs, assessment),
+        pictures=_pictures(runs, assessment, places),
         origin=origin(runs),
         command=command,
         written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -133,23 +139,6 @@ def _title(runs: list[ReportedFit]) -> str:
     names = len({run.name for run in runs})
     subject = f"{names} samplers compared" if names > 1 else "one sampler"
     return f"{model}: {subject}" if model else subject.capitalize()
-
-
-def _places(runs: list[ReportedFit]) -> dict[str, int]:
-    """Return the number of the color of each name."""
-    return {name: i for i, name in enumerate(dict.fromkeys(run.name for run in runs))}
-
-
-def _problems(
-    runs: list[ReportedFit], assessment: Assessment
-) -> list[tuple[ReportedFit, int, bool, list[Message | str]]]:
-    """Return (run, its color, whether it can be used, messages) of runs that have messages."""
-    places = _places(runs)
-    return [
-        (run, places[run.name], not assessment.objections[run.label], messages)
-        for run in runs
-        if (messages := problems(run, assessment))
-    ]
 
 
 def _describe_reference(
@@ -191,8 +180,10 @@ def _describe_traces(runs: list[ReportedFit]) -> Message | None:
     )
 
 
-def _pictures(runs: list[ReportedFit], assessment: Assessment) -> list[Picture]:
-    places, reference = _places(runs), assessment.reference
+def _pictures(
+    runs: list[ReportedFit], assessment: Assessment, places: dict[str, int]
+) -> list[Picture]:
+    reference = assessment.reference
     shown = [reference if run.name == reference.name else run for run in representatives(runs)]
     same = [run for run in shown if has_same_data(run.fit, reference.fit)]
     refused = [name for name in places if not assessment.usable(runs, name)]
@@ -205,17 +196,13 @@ def _pictures(runs: list[ReportedFit], assessment: Assessment) -> list[Picture]:
                 running_error.draw(same, reference, assessment.sound, places),
             ]
             left_out = [run.label for run in shown if run not in same]
-            pictures += [_add_left_out(picture, left_out) for picture in compared]
+            if left_out:
+                text = f" Not shown, because their random data differ: {', '.join(left_out)}."
+                compared = [one and one._replace(caption=one.caption + text) for one in compared]
+            pictures += compared
             pictures.append(straightening.draw(shown, places))
         pictures += [
             traces.draw(run, places[run.name]) for run in _select_traced(shown, assessment)
         ]
         pictures.append(adaptation.draw(shown, places))
     return [picture for picture in pictures if picture is not None]
-
-
-def _add_left_out(picture: Picture | None, labels: list[str]) -> Picture | None:
-    if picture is None or not labels:
-        return picture
-    text = f" Not shown, because their random data differ: {', '.join(labels)}."
-    return picture._replace(caption=picture.caption + text)

@@ -60,14 +60,8 @@ def draw(
     for run in shown:
         x, y = running_error(run, reference)
         place = places[run.name]
-        axes.plot(
-            x,
-            y,
-            color=canvas.hue(place),
-            ls=canvas.dash(place),
-            lw=1.6,
-            label=canvas.shorten(run.label),
-        )
+        color, label = canvas.hue(place), canvas.shorten(run.label)
+        axes.plot(x, y, color=color, ls=canvas.dash(place), lw=1.6, label=label)
         if run is reference or not np.isfinite(through[0]):
             through = (float(x[-1]), float(y[-1]))
     _draw_slope(axes, through)

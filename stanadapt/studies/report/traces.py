@@ -68,7 +68,9 @@ def _draw_trace(axes: Any, draws: np.ndarray, color: str) -> None:
 
 def _draw_ranks(axes: Any, draws: np.ndarray, color: str) -> None:
     """Draw a histogram per chain; the dashed line is the height of equal chains."""
-    chains = _unusual_chains(draws)
+    means = draws.mean(axis=1)
+    unusual = np.argsort(-np.abs(means - np.median(means)), kind="stable")
+    chains = sorted(unusual[:MOST_CHAINS].tolist())
     ranks = scipy.stats.rankdata(draws).reshape(draws.shape) / draws.size
     expected = draws.shape[1] / BINS
     counts = {c: np.histogram(ranks[c], BINS, (0, 1))[0] / expected for c in chains}
@@ -86,13 +88,6 @@ def _draw_ranks(axes: Any, draws: np.ndarray, color: str) -> None:
     axes.set_xlim(0, 1)
     axes.set_xticks([0, 0.5, 1], ["lowest", "", "highest"])
     axes.set_ylim(0, len(chains))
-
-
-def _unusual_chains(draws: np.ndarray) -> list[int]:
-    """Return all chains, or, if there are many, those with the most unusual means."""
-    means = draws.mean(axis=1)
-    unusual = np.argsort(-np.abs(means - np.median(means)), kind="stable")[:MOST_CHAINS]
-    return sorted(unusual.tolist())
 
 
 def _caption(run: ReportedFit, names: list[str]) -> str:

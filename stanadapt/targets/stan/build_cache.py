@@ -187,15 +187,10 @@ def kill_children_on_ctrl_c() -> Iterator[None]:
 
 def _descendants() -> set[psutil.Process]:
     """Return the running children of this process, and their children."""
-    try:
-        children = psutil.Process().children(recursive=True)
-    except psutil.Error:
-        return set()
-    return {child for child in children if _runs(child)}
-
-
-def _runs(child: psutil.Process) -> bool:
-    try:
-        return child.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
+    running = set()
+    with contextlib.suppress(psutil.Error):
+        for child in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                if child.status() != psutil.STATUS_ZOMBIE:
+                    running.add(child)
+    return running

@@ -13,14 +13,11 @@ _IN_WHEEL = _PACKAGE / "stan_models"
 ROOT = _IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parent / "stan_models"
 
 # data whose licenses do not allow all uses: `make_data --fetch` writes them to the user's cache
-NOT_BUNDLED = {
-    (
-        "logistic",
-        "caravan",
-    ): "Its owner allows non-commercial research and education only, so it is "
-    "not bundled. From a clone, fetch it: pip install -e '.[data]', and python -m "
-    "workflows.data.make_data --fetch."
-}
+FETCH = (
+    "Its owner allows non-commercial research and education only, so it is not bundled. From a "
+    "clone, fetch it: pip install -e '.[data]', and python -m workflows.data.make_data --fetch."
+)
+NOT_BUNDLED = {("logistic", "caravan"): FETCH}
 KNOWN_MOMENTS = "known_moments"  # this JSON file is not data of the program
 
 

@@ -240,7 +240,6 @@ def _length(item: Any) -> str:
 
 
 def _require_shape(array: np.ndarray, variable: _Variable) -> np.ndarray:
-    """Return the array if it has the declared shape."""
     sizes = variable.sizes
     if any(size is not None and size < 0 for size in sizes):
         hint = "Correct the data that set the size."
@@ -250,19 +249,15 @@ def _require_shape(array: np.ndarray, variable: _Variable) -> np.ndarray:
     # In JSON a 0 x 3 matrix, a 0 x 2 matrix and an empty vector look the same.
     if array.size == 0 and (0 in sizes or None in sizes):
         return np.zeros([size or 0 for size in sizes], array.dtype)
-    problem = f"is {_shape_text(array.shape)}"
+    shape = array.shape
+    problem = f"is of shape {shape}" if len(shape) > 1 else f"is a flat list of {array.size}"
+    problem = problem if shape else "is a single number"
     raise variable.error("data_wrong_shape", (), problem, _shape_hint(array, variable))
 
 
 def _fits(shape: tuple[int, ...], sizes: tuple[int | None, ...]) -> bool:
     pairs = zip(shape, sizes, strict=False)
     return len(shape) == len(sizes) and all(size in (None, length) for length, size in pairs)
-
-
-def _shape_text(shape: tuple[int, ...]) -> str:
-    if len(shape) < 2:
-        return f"a flat list of {shape[0]}" if shape else "a single number"
-    return f"of shape {shape}"
 
 
 def _shape_hint(array: np.ndarray, variable: _Variable) -> str:

@@ -108,7 +108,6 @@ def _read(data: str | PathLike) -> GivenData:
 
 
 def _uncompressed(path: Path) -> str:
-    """Return the text of a file, which may be compressed."""
     start = b""
     with contextlib.suppress(OSError, ValueError):  # read_text reports them
         if path.is_file():  # a pipe could be read only once

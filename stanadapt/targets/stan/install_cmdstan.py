@@ -152,7 +152,6 @@ def install_cmdstan(
 
 
 def _working(job: _Job) -> Path | None:
-    """Return a working CmdStan that exists already."""
     if not job.is_default:
         newest = toolchain.newest_below(job.root)
         return newest if newest and not toolchain.fault(newest) else None

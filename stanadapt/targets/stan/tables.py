@@ -165,7 +165,6 @@ def _mapping(argument: str, given: Any) -> dict[str, str]:
 
 
 def _require_values(series: Any) -> None:
-    """Raise StanadaptError if values are missing."""
     missing = np.flatnonzero(series.isna().to_numpy())
     if not missing.size:
         return

@@ -48,7 +48,9 @@ def cmdstan() -> CmdStan | None:
     path = _cmdstan_path()
     if path is None or fault(path):
         return None
-    return CmdStan(path, _version(path))
+    text = (path / "makefile").read_text(encoding="utf-8", errors="replace")
+    match = re.search(r"^CMDSTAN_VERSION\s*:=\s*(\S+)", text, re.MULTILINE)
+    return CmdStan(path, match[1] if match else "unknown")
 
 
 def require_cmdstan() -> CmdStan:
@@ -216,12 +218,6 @@ def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
 def _cmdstan_path() -> Path | None:
     named = os.environ.get("CMDSTAN")
     return Path(named).absolute() if named else newest_below(cmdstan_home())
-
-
-def _version(path: Path) -> str:
-    text = (path / "makefile").read_text(encoding="utf-8", errors="replace")
-    match = re.search(r"^CMDSTAN_VERSION\s*:=\s*(\S+)", text, re.MULTILINE)
-    return match[1] if match else "unknown"
 
 
 def _package_version(name: str) -> str | None:

@@ -270,11 +270,8 @@ def _longest(values: Any) -> int:
     longest = 1
     for value in values:
         if isinstance(value, list):
-            longest = max(longest, len(value), _longest(value[:1]) if _nested(value) else 1)
+            inner = value[:1] if value and isinstance(value[0], list) else ()
+            longest = max(longest, len(value), _longest(inner))
         elif isinstance(value, int):
             longest = max(longest, value)
     return longest
-
-
-def _nested(value: list) -> bool:
-    return bool(value) and isinstance(value[0], list)

@@ -50,7 +50,6 @@ class Backend(NamedTuple):
 
 
 def _fault_remarks(program: Program, version: str) -> tuple[Message, ...]:
-    """Return a warning if a release of Stan has a known fault in a program."""
     faults = known_faults.find(program.code, version)
     if not faults:
         return ()
@@ -75,7 +74,6 @@ def compare(program: Program, data: str, loaded: Loaded) -> str:
 def _load_native(
     compilation: Callable[[Program, Report], native.Compilation], name: str
 ) -> Callable[[Program, str, bool, Report], Loaded]:
-    """Return the function `load` of a native backend."""
 
     def load(program: Program, data: str, unsafe: bool, report: Report) -> Loaded:
         model, stan, seconds = native.load(program, data, compilation(program, report))

@@ -63,8 +63,14 @@ def check(
     `version` that of its Stan. The outcome begins with "agrees with" or "not compared". If the
     densities disagree, StanadaptError is raised.
     """
-    reason = _too_large(program, data, native) if native.param_unc_num() else "no parameters"
-    if not reason and has_random_data(program.code):
+    dim, reason = native.param_unc_num(), ""
+    if not dim:
+        reason = "no parameters"
+    elif len(data) > MOST_CHARACTERS or dim > MOST_PARAMETERS:
+        reason = "the program is large"  # and would take long to bind a second time
+    elif unrolled_size(program, data).iterations > MOST_ITERATIONS:
+        reason = "the program's loops are large"
+    elif has_random_data(program.code):
         reason = "the transformed data are random"
     if reason:
         return f"not compared: {reason}"
@@ -110,14 +116,6 @@ def check(
         f"densities may differ by a constant). {trust}Use backend='stanli', or a newer CmdStan. "
         "unsafe=True omits this check.",
     )
-
-
-def _too_large(program: Program, data: str, native: Any) -> str:
-    """Return why binding the program a second time may take too long; "" if it will not."""
-    if len(data) > MOST_CHARACTERS or native.param_unc_num() > MOST_PARAMETERS:
-        return "the program is large"
-    large = unrolled_size(program, data).iterations > MOST_ITERATIONS
-    return "the program's loops are large" if large else ""
 
 
 def _other_coordinates(native: Any, embedded: Any, points: list[np.ndarray]) -> str:

@@ -7,6 +7,7 @@ import re
 
 import numpy as np
 
+from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.results.labels import arrays
 from stanadapt.targets.stan.program import Program
@@ -36,8 +37,10 @@ def index_error(program: Program, data: str, text: str) -> StanadaptError | None
     where = int(place[1]) if place else _line(lines, [str(index), *values])
     shown = program.code.split("\n")[where - 1].strip() if where else ""
     at = f", line {where}, `{shown}`" if where else ""
-    used = [x for x in values if where and _indexed_by(lines[where - 1], x)]
-    source = "".join(f" {_element(name, values[name], index)} is {index}." for name in used[:1])
+    used, source = [x for x in values if where and _indexed_by(lines[where - 1], x)], ""
+    if used:
+        element = np.argwhere(values[used[0]] == index)[0]
+        source = f" {results.element(used[0], tuple(element))} is {index}."
     return StanadaptError(
         "index_out_of_range",
         f"{program.name} uses the index {index} of something that has {length} elements{at}."
@@ -59,8 +62,3 @@ def _indexed_by(line: str, index: str) -> bool:
     """Whether a line has brackets behind a name that contain a word: not a declared size."""
     inside = re.findall(r"\w\s*\[((?:[^\[\]]|\[[^\[\]]*\])*)\]", re.sub(r"^\s*array\s*", "", line))
     return any(re.search(rf"\b{index}\b", part) for part in inside)
-
-
-def _element(name: str, values: np.ndarray, index: int) -> str:
-    place = np.argwhere(values == index)[0] + 1
-    return f"{name}[{','.join(map(str, place))}]" if place.size else name

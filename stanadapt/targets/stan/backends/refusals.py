@@ -128,18 +128,14 @@ def older_syntax(program: Program) -> str:
         return f" {installed.name} accepts this older syntax: use backend='cmdstan'{missing}"
     if installed and tuple(map(int, re.findall(r"\d+", installed.name)[:2])) <= LAST_OLD:
         return ""  # then something else than older syntax is wrong
-    if not _OLD.search(strip(program.code)) and not _has_hash(program.code):
+    hashes = (match["hash"] or "" for match in HIDDEN.finditer(program.code))
+    has_comment = any(found and not found.startswith("#include") for found in hashes)
+    if not _OLD.search(strip(program.code)) and not has_comment:
         return ""
     return (
         f" It has syntax that Stan removed in version 2.33: CmdStan up to 2.32 accepts it, "
         f"and {REWRITES}."
     )
-
-
-def _has_hash(code: str) -> bool:
-    """Return whether a line has a comment after a hash."""
-    hashes = (match["hash"] for match in HIDDEN.finditer(code))
-    return any(found and not found.startswith("#include") for found in hashes)
 
 
 def first_reason(text: str) -> str:

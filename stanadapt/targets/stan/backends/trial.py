@@ -108,7 +108,10 @@ def require_bindable(
     refuses the program, which it will do again, or if no process can be started. A crash is an
     "unsupported_construct".
     """
-    markers = _markers(library, text)
+    # files that record the summary of a trial of 0, 1 or 2 bindings at once
+    key = sha256(f"{library}\n{text}".encode()).hexdigest()[:24]
+    folder = cache_root() / "backends"
+    markers = [folder / f"bound-{key}-{count}" for count in range(MOST_BUILDS + 1)]
     for marker in markers[len(builds) :]:
         with contextlib.suppress(OSError):
             return marker.read_text()
@@ -128,12 +131,6 @@ def require_bindable(
         marker.parent.mkdir(parents=True, exist_ok=True)
         marker.write_text(found)
     return found
-
-
-def _markers(library: str | Path, text: str) -> list[Path]:
-    """Return the files that record the summary of a trial of 0, 1 or 2 bindings at once."""
-    key = sha256(f"{library}\n{text}".encode()).hexdigest()[:24]
-    return [cache_root() / "backends" / f"bound-{key}-{count}" for count in range(MOST_BUILDS + 1)]
 
 
 class _Ended(NamedTuple):
