@@ -19,7 +19,7 @@ from stanadapt.diagnostics.missed_modes import (
 from stanadapt.diagnostics.mixing import R_HAT_UNUSABLE, Efficiency, efficiency, mixing_of
 from stanadapt.diagnostics.summary import controlled
 from stanadapt.diagnostics.verdict import Verdict, verdict
-from stanadapt.errors import Message, StanadaptError, is_one_of, require_names
+from stanadapt.errors import Message, StanadaptError, first_of, is_one_of, require_names
 from stanadapt.results import Fit
 
 HASHES = ("program_hash", "data_hash")
@@ -42,8 +42,7 @@ def require_comparable(fits: Fits, baseline: str | None) -> None:
     if baseline is not None and not is_one_of(baseline, fits.keys()):
         names = ", ".join(map(str, fits))
         raise StanadaptError(
-            "unknown_baseline",
-            f"baseline must be one of the fits ({names}), got {baseline!r}.",
+            "unknown_baseline", f"baseline must be one of the fits ({names}), got {baseline!r}."
         )
     for attribute in HASHES:
         values = {name: results.attribute(fit, attribute) for name, fit in fits.items()}
@@ -186,7 +185,11 @@ def compare(
     require_comparable(fits, baseline)
     require_budget(budget)
     wanted = counted_variables(fits, var_names)
-    baseline = _default_baseline(fits) if baseline is None else baseline
+    if baseline is None:
+        # only results of Stan's NUTS have an engine; our sampler `nuts` is not a default baseline
+        nuts = [n for n, fit in fits.items() if results.attribute(fit, "engine")]
+        nuts.sort(key=lambda n: -int(results.attribute(fits[n], "engine_independent", 0)))
+        baseline = nuts[0] if nuts else None
     columns = {name: results.columns(fit, wanted=wanted) for name, fit in fits.items()}
     measured = {n: efficiency(x, measure=mixing_of(fits[n])) for n, x in columns.items()}
     judgments = {name: verdict(fit) for name, fit in fits.items()}
@@ -242,25 +245,12 @@ def _independent(measured: Efficiency) -> Efficiency:
 
 def _why_unlike(one: Efficiency, other: Efficiency, baseline: Any) -> Message:
     """Say why a fit was not compared with the baseline."""
-    its, theirs = (_listed(measured.names) for measured in (one, other))
+    its, theirs = (first_of(each.names, MOST_NAMED) or "none" for each in (one, other))
     text = (
         f"not compared with {baseline}, since no quantity varies in both: {its} here, and {theirs} "
         "there. Name variables of both as var_names, or another baseline."
     )
     return Message("unlike_baseline", text)
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - MOST_NAMED
-    rest = f" and {more} more" if more > 0 else ""
-    return ", ".join(map(str, names[:MOST_NAMED])) + rest if names else "none"
-
-
-def _default_baseline(fits: Fits) -> str | None:
-    # only results of Stan's NUTS have an engine; our sampler `nuts` is not a default baseline
-    nuts = [n for n, fit in fits.items() if results.attribute(fit, "engine")]
-    nuts.sort(key=lambda n: -int(results.attribute(fits[n], "engine_independent", 0)))
-    return nuts[0] if nuts else None
 
 
 def _row(fit: Fit, measured: Efficiency, judgment: Verdict) -> dict[str, Any]:

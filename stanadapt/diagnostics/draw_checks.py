@@ -19,18 +19,13 @@ import numpy as np
 from stanadapt import results
 from stanadapt.diagnostics import mixing, reasons
 from stanadapt.diagnostics.control_variates.agreement import disagreement
-from stanadapt.diagnostics.mixing import (
-    ESS_PER_CHAIN,
-    FEWEST_TOLD,
-    R_HAT,
-    R_HAT_UNUSABLE,
-    limits,
-)
+from stanadapt.diagnostics.mixing import ESS_PER_CHAIN, FEWEST_TOLD, R_HAT, R_HAT_UNUSABLE, limits
 from stanadapt.diagnostics.outlying_chain import describe_outlying_chain
 from stanadapt.diagnostics.ranked import is_nested
 from stanadapt.diagnostics.reasons import DO_NOT_USE, FINE, TOO_SHORT, Check, Worse, count_draws
 from stanadapt.diagnostics.screening import Screened, is_constant, screen
 from stanadapt.diagnostics.symmetries import advise_on_symmetry
+from stanadapt.errors import first_of
 from stanadapt.results import Fit
 
 LONGEST_STAY = 0.5  # share of its length for which a chain may repeat one draw
@@ -258,12 +253,6 @@ def _chains_differ(fit: Drawn) -> Found:
     return {"value": p < LEAST_P, "name": name, "errors": errors, "longer": longer}
 
 
-def _constant(fit: Drawn) -> Found:
-    names, more = ", ".join(fit.constant[:NAMED]), len(fit.constant) - NAMED
-    names += f" and {more} more" if more > 0 else ""
-    return {"value": len(fit.constant), "names": names}
-
-
 def _missing_quantities(fit: reasons.Judged) -> Found:
     """Find quantities, apart from parameters that move, that are not finite at some draws."""
     parameters = results.parameters(fit.fit) if isinstance(fit, Drawn) else ()
@@ -278,9 +267,8 @@ def _missing_quantities(fit: reasons.Judged) -> Found:
             draws = int(bad.any(axis=tuple(range(2, bad.ndim))).sum())
             if draws:
                 found[str(name)] = draws
-    listed = [f"{name} ({found[name]:,})" for name in sorted(found)]
-    more = f" and {len(listed) - NAMED} more" if len(listed) > NAMED else ""
-    return {"value": len(found), "names": ", ".join(listed[:NAMED]) + more}
+    listed = (f"{name} ({found[name]:,})" for name in sorted(found))
+    return {"value": len(found), "names": first_of(listed, NAMED)}
 
 
 DISAGREE = (
@@ -360,7 +348,8 @@ MISSING = Check(
 )  # fmt: skip
 CONSTANT = (
     Check(
-        "constant_variable", _constant, FINE,
+        "constant_variable",
+        lambda fit: {"value": len(fit.constant), "names": first_of(fit.constant, NAMED)}, FINE,
         "Not judged, since all draws are equal: {names}. If they should vary, check the program, "
         "or give other inits.",
     ),

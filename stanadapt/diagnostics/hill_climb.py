@@ -109,8 +109,10 @@ def group_ends(evaluate: Evaluate, ends: Ends, frame: np.ndarray, dip: float) ->
     to end; then the nearest ends, and the highest, of the remaining groups.
     """
     scaled = solve_triangular(frame, ends.position.T, lower=True).T
-    group = _coincident(scaled, ends.log_density)
-    # the highest of coinciding ends represents them all
+    near = scipy.spatial.distance.cdist(scaled, scaled, "chebyshev") < 1e-3
+    near &= np.abs(ends.log_density[:, None] - ends.log_density) < 1e-3
+    group = scipy.sparse.csgraph.connected_components(near, directed=False)[1]
+    # the highest of ends that coincide, in position and height, represents them all
     first = np.array([_best(ends, group == g) for g in range(group.max() + 1)])
     path = _Paths(evaluate, frame, dip)
     peaks = _Peaks(ends.log_density[first], dip)
@@ -126,13 +128,6 @@ def group_ends(evaluate: Evaluate, ends: Ends, frame: np.ndarray, dip: float) ->
             peaks.join(i, j, levels[k])
         pairs = _remaining_pairs(peaks.labels(), gaps, ends.log_density[first])
     return peaks.labels()[group]
-
-
-def _coincident(scaled: np.ndarray, log_density: np.ndarray) -> np.ndarray:
-    """Group ends of nearly equal position and height; return group numbers, shape (start,)."""
-    near = scipy.spatial.distance.cdist(scaled, scaled, "chebyshev") < 1e-3
-    near &= np.abs(log_density[:, None] - log_density) < 1e-3
-    return scipy.sparse.csgraph.connected_components(near, directed=False)[1]
 
 
 def _best(ends: Ends, which: np.ndarray) -> int:

@@ -121,14 +121,13 @@ def separate_regions(columns: Columns) -> int:
     region = list(range(chains))
     for i, j in combinations(range(chains), 2):
         # pairs that other chains connect need no comparison
-        if region[i] != region[j] and not _are_separate(each[i], each[j], draws):
+        # each must miss the other: a narrow chain inside a wide one is not separate
+        if region[i] != region[j] and not (
+            _missed_share(each[i], each[j], draws).share > 0.5
+            and _missed_share(each[j], each[i], draws).share > 0.5
+        ):
             region = [region[i] if r == region[j] else r for r in region]
     return len(set(region))
-
-
-def _are_separate(one: "_Described", other: "_Described", draws: int) -> bool:
-    # each must miss the other: a narrow chain inside a wide one is not separate
-    return all(_missed_share(a, b, draws).share > 0.5 for a, b in ((one, other), (other, one)))
 
 
 def is_stationary(columns: Columns, largest_r_hat: float) -> bool:
@@ -167,8 +166,13 @@ class _Described:
 
     def names_to_compare(self, other: "_Described") -> list[str]:
         """Return the columns that both have, finite, and not constant in both."""
-        both = [name for name in self.columns if name in other.columns]
-        return [name for name in both if _varies(self.described[name], other.described[name])]
+        names = []
+        for name in self.columns:
+            if name in other.columns:
+                ours, theirs = self.described[name], other.described[name]
+                if ours.finite and theirs.finite and max(ours.width, theirs.width) > 0:
+                    names.append(name)
+        return names
 
     def thinned(self, names: list[str], n: int) -> np.ndarray:
         """Return `_thin` of the columns; the last result is kept."""
@@ -181,10 +185,6 @@ def _describe(values: np.ndarray) -> _Column:
     if not np.isfinite(values).all():
         return _Column(False, np.nan, np.nan, np.nan)
     return _Column(True, np.ptp(values), _spread(values), np.median(values))
-
-
-def _varies(one: _Column, other: _Column) -> bool:
-    return bool(one.finite and other.finite and max(one.width, other.width) > 0)
 
 
 def _scale(one: _Column, other: _Column) -> float:

@@ -262,26 +262,12 @@ def _row(draws: np.ndarray, measure: Callable[[np.ndarray], Mixing]) -> tuple[fl
     if draws.shape[1] < FEWEST:
         return (mean, sd, *(np.nan,) * 5)
     mixed = measure(draws)
-    with np.errstate(divide="ignore", invalid="ignore"):  # no chain moved
-        return (
-            mean,
-            sd,
-            sd / np.sqrt(size_of_mean(draws)),
-            _error_of_sd(draws, size_of_mean((draws - mean) ** 2)),
-            mixed.ess_bulk,
-            mixed.ess_tail,
-            mixed.r_hat,
-        )
-
-
-def _error_of_sd(draws: np.ndarray, ess: float) -> float:
-    """Return the Monte Carlo error of the standard deviation, by the delta method.
-
-    The same as ArviZ's mcse(method="sd"), which in 0.23 fails on arrays under current NumPy. `ess`
-    is the effective sample size of the squared deviations.
-    """
-    squares = (draws - draws.mean()) ** 2
-    return float(np.sqrt(squares.var() / ess / squares.mean()) / 2)
+    squares = (draws - mean) ** 2
+    error_of_mean = sd / np.sqrt(size_of_mean(draws))
+    # by the delta method, as ArviZ's mcse(method="sd"), which in 0.23 fails on arrays under current
+    # NumPy
+    error_of_sd = float(np.sqrt(squares.var() / size_of_mean(squares) / squares.mean()) / 2)
+    return mean, sd, error_of_mean, error_of_sd, mixed.ess_bulk, mixed.ess_tail, mixed.r_hat
 
 
 def ess_of_chain(draws: np.ndarray) -> float:

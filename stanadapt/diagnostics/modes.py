@@ -13,12 +13,7 @@ from stanadapt.diagnostics.mixing import ess_of_chain
 from stanadapt.diagnostics.ranked import size_of_mean
 from stanadapt.errors import Message, StanadaptError, require_whole
 from stanadapt.results import Fit
-from stanadapt.targets.target import (
-    Target,
-    check_same_target,
-    parameter_draws,
-    require_target,
-)
+from stanadapt.targets.target import Target, check_same_target, parameter_draws, require_target
 
 # climbs: all of them miss a mode with 1 % of the draws in 13 % of fits, with 2 % in 2 %
 STARTS = 200
@@ -121,7 +116,9 @@ def modes(target: Target, fit: Fit, *, starts: int = STARTS) -> Modes:
     rows, chain = parameter_rows(target, fit)
     position = target.unconstrain_rows(rows)
     read = np.isfinite(position).all(axis=1)
-    usable = [i for i in _spaced(np.flatnonzero(read), starts) if _is_finite(target, position[i])]
+    places = np.flatnonzero(read)
+    spaced = np.linspace(0, len(places) - 1, min(starts, len(places))).round().astype(int)
+    usable = [i for i in places[spaced] if _is_finite(target, position[i])]
     if len(usable) < FEWEST:
         raise StanadaptError(
             "too_few_starts",
@@ -145,11 +142,6 @@ def modes(target: Target, fit: Fit, *, starts: int = STARTS) -> Modes:
         Message("unseen_modes", NO_PROOF),
     ]
     return table
-
-
-def _spaced(values: np.ndarray, count: int) -> np.ndarray:
-    places = np.linspace(0, len(values) - 1, min(count, len(values))).round().astype(int)
-    return values[places]
 
 
 def _is_finite(target: Target, position: np.ndarray) -> bool:

@@ -27,7 +27,12 @@ def outlying_chain(draws: np.ndarray, r_hat: float) -> int | None:
         several = lone is not None and lone_chain(np.delete(draws, lone, axis=0)) is not None
         return None if several else lone
     chain = _outlier_by_mean(draws)
-    return _outlier_by_r_hat(draws, r_hat) if chain is None else chain
+    if chain is not None:
+        return chain
+    # the only chain without which the others agree: it may differ only in its spread
+    without = np.array([_r_hat_without(draws, c) for c in range(len(draws))])
+    agree = without - 1.0 < EXCESS_LEFT * (r_hat - 1.0)
+    return int(np.argmax(agree)) if agree.sum() == 1 else None
 
 
 def describe_outlying_chain(draws: np.ndarray, r_hat: float, nested: bool = False) -> str:
@@ -71,10 +76,3 @@ def _outlier_by_mean(draws: np.ndarray) -> int | None:
 
 def _error(draws: np.ndarray) -> float:
     return draws.std(ddof=1) / np.sqrt(size_of_mean(draws))
-
-
-def _outlier_by_r_hat(draws: np.ndarray, r_hat: float) -> int | None:
-    """Find the only chain without which the others agree: it may differ only in its spread."""
-    without = np.array([_r_hat_without(draws, c) for c in range(len(draws))])
-    agree = without - 1.0 < EXCESS_LEFT * (r_hat - 1.0)
-    return int(np.argmax(agree)) if agree.sum() == 1 else None

@@ -142,9 +142,7 @@ def nested_r_hat(halves: np.ndarray) -> float:
     whole = np.hstack([halves[:chains], halves[chains:]])
     superchains = [whole[k::SUPERCHAINS] for k in range(SUPERCHAINS)]
     found = max(
-        _r_hat_of(superchains),
-        _r_hat_of([halves[:chains], halves[chains:]]),
-        _lasting_r_hat(whole),
+        _r_hat_of(superchains), _r_hat_of([halves[:chains], halves[chains:]]), _lasting_r_hat(whole)
     )
     lone = lone_chain(whole)
     if lone is not None:

@@ -1,7 +1,7 @@
 """Verdicts, and the reasons for them: each check of a fit is a row of a table.
 
-A row states its measure, and from which limit on it is a problem, of which verdict and with
-which text. `sampler_checks` and `draw_checks` hold the rows, and `find_problems` evaluates them.
+A row states its measure, the limit from which on it is a problem, and the verdict and the text of
+that problem. `sampler_checks` and `draw_checks` hold the rows, and `find_problems` evaluates them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

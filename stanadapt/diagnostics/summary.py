@@ -26,7 +26,7 @@ TITLES = {
 CONTROLLED = {"controlled": ("controlled mean", 2), "mcse_controlled": ("its MCSE", 3)}
 LONGEST = 8  # elements of an array that are printed one by one
 IN_FULL = "in_full"  # attribute of a table: whether each element is printed
-# significant digits of a constant, and of an estimate of which the Monte Carlo error is unknown
+# significant digits of a constant, and of an estimate whose Monte Carlo error is unknown
 DIGITS, UNKNOWN_DIGITS = 7, 3
 
 
@@ -138,7 +138,10 @@ def ordered_columns(
         )
     variables = None if wanted is None else {*wanted, *map(results.variable_of, wanted)}
     columns = results.columns(fit, wanted=variables)
-    called = {name: _names_of(name) for name in columns}
+    called = {}  # the names by which a column can be asked for
+    for name in columns:
+        variable = results.variable_of(name)
+        called[name] = {name, variable, results.variable_name(variable)}
     if wanted is not None:
         columns = {name: x for name, x in columns.items() if called[name] & {*wanted}}
     for name in wanted or ():
@@ -157,12 +160,6 @@ def ordered_columns(
         return not is_parameter, variable != name
 
     return {name: columns[name] for name in sorted(columns, key=rank)}
-
-
-def _names_of(column: str) -> set[str]:
-    """Return the names by which a column can be asked for: its own, and those of its variable."""
-    variable = results.variable_of(column)
-    return {column, variable, results.variable_name(variable)}
 
 
 def first_rows(fit: results.Fit, count: int) -> "tuple[Summary, int]":

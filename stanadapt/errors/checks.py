@@ -91,6 +91,13 @@ def described(thing: Any) -> str:
     return repr(thing) if plain else f"an object of type {type(thing).__name__}"
 
 
+def first_of(names: Iterable[Any], most: int) -> str:
+    """Return the first names of a list, and how many others there are: "a, b and 3 more"."""
+    listed = [str(name) for name in names]
+    more = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + more
+
+
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """Return a question with the name that is spelled most like another; "" without any."""
     by_lower = {each.lower(): each for each in names}

@@ -9,7 +9,7 @@ import numpy as np
 
 from stanadapt.engine.after_run import RunView
 from stanadapt.engine.chain import FAILURES_BEFORE_STOP, Chain
-from stanadapt.errors import Message, StanadaptError
+from stanadapt.errors import Message, StanadaptError, first_of
 from stanadapt.runs.hard_edges import Edge, find_edges
 from stanadapt.targets.target import Samplable
 
@@ -65,8 +65,8 @@ def _failed(view: RunView) -> list[np.ndarray]:
 def _edges(view: RunView) -> list[Edge]:
     """Return the hard edges at which trajectories ended.
 
-    They are sought only if trajectories diverged; not with tempering or pseudo-samples, of which
-    failures at other temperatures are not told apart.
+    They are sought only if trajectories diverged, and neither with tempering nor with
+    pseudo-samples, which do not tell failures at other temperatures apart.
     """
     program, stats = view.target.target, view.sample_stats
     hot = view.chains[0].sampler.tempering is not None or view.target.has_pseudo_samples
@@ -180,9 +180,8 @@ def _point(target: Samplable, chain: int, position: np.ndarray) -> str:
     values: dict[str, Any] = dict(zip(program.coordinate_names, position, strict=True))
     with contextlib.suppress(RuntimeError):  # transformed parameters may throw here
         values = program.elements(position)
-    shown = [f"{name} = {value:.4g}" for name, value in list(values.items())[:VALUES_SHOWN]]
-    more = f" and {len(values) - VALUES_SHOWN} more" if len(values) > VALUES_SHOWN else ""
-    return f" The last of them in chain {chain + 1} was at {', '.join(shown)}{more}."
+    shown = first_of((f"{name} = {value:.4g}" for name, value in values.items()), VALUES_SHOWN)
+    return f" The last of them in chain {chain + 1} was at {shown}."
 
 
 def no_draws(

@@ -134,7 +134,7 @@ class StepParts(NamedTuple):
         tail = erfc(math.sqrt(0.5) * np.abs(y, out=y), out=y)
         more = growth * (1.0 - tail)
         more *= 2.0
-        growth *= tail  # erfcx of |y|; with more, that of -|y|
+        growth *= tail  # erfcx of |y|; with more, erfcx of -|y|
         above, below = more * left, more
         below *= ~left
         for parts, end in ((below, 1.0), (above, -1.0)):

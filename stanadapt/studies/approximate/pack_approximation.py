@@ -13,7 +13,7 @@ from stanadapt.diagnostics.verdict import judge
 from stanadapt.engine.density import FAILED_CALLS, GRADIENT_CALLS, VALUE_CALLS
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.settings import as_chosen
-from stanadapt.errors import Message, warn
+from stanadapt.errors import Message, first_of, warn
 from stanadapt.results.attributes import origin
 from stanadapt.results.labels import phase_groups
 from stanadapt.runs.failures import quoted
@@ -101,9 +101,8 @@ def _flat_coordinates(target: Samplable, draws: Draws) -> list[Message]:
     if not len(flat):
         return []
     names = target.coordinate_names
-    more = f" and {len(flat) - NAMED} more" if len(flat) > NAMED else ""
     text = (
-        f"the log density has no slope in {', '.join(names[i] for i in flat[:NAMED])}{more}: it is "
+        f"the log density has no slope in {first_of((names[i] for i in flat), NAMED)}: it is "
         "constant in these directions, or changes in jumps, so their approximation is arbitrary. "
         "Give these parameters a prior, or use a sampler without gradients."
     )

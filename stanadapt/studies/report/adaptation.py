@@ -8,7 +8,6 @@ from stanadapt.studies.report import canvas
 from stanadapt.studies.report.fits import ReportedFit, statistics
 
 BLOCKS = 60  # means per phase that are drawn
-FAINTEST = 0.4  # opacity of the last chain
 
 
 def draw(runs: list[ReportedFit], places: dict[str, int]) -> canvas.Picture | None:
@@ -50,9 +49,8 @@ def _draw_panel(axes: Any, run: ReportedFit, name: str, color: str) -> None:
         blocks = values[:, : count * size].reshape(len(values), count, size).mean(axis=2)
         at = (first + (np.arange(count) + 0.5) * size) * thin
         drawn.append(blocks)
-        for c, row in enumerate(blocks):
-            strength = 1 - (1 - FAINTEST) * c / max(len(blocks) - 1, 1)
-            axes.plot(at, row, color=color, lw=0.9, alpha=strength)
+        for row, opacity in zip(blocks, canvas.opacities(len(blocks)), strict=True):
+            axes.plot(at, row, color=color, lw=0.9, alpha=opacity)
     canvas.label_iterations(axes.xaxis)
     if warmup.shape[1]:
         axes.axvline(0, color=canvas.MUTED, lw=0.8, ls=(0, (3, 2)))

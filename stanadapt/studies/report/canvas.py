@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from html import escape
 from typing import Any, NamedTuple
 
+import numpy as np
+
 # colors of fits on light and on dark pages, distinct for the color blind (after Okabe and Ito);
 # --fit-0, --fit-1, ... in the style sheet
 LIGHT = ("#0072b2", "#c44e00", "#00795a", "#a04878", "#8a6d00", "#4b4b9b", "#555555")
@@ -25,6 +27,7 @@ VARIABLES = {INK: "var(--ink)", MUTED: "var(--muted)"} | {
 }
 WIDTH = 6.0  # inches: on a phone, text is then just large enough
 LONGEST = 28  # characters of a name in a picture
+FAINTEST = 0.4  # opacity of the last chain
 # groups of matplotlib's settings that a report resets
 GROUPS = (
     "axes", "errorbar", "figure", "font", "grid", "legend", "lines", "markers", "mathtext", "patch",
@@ -62,6 +65,11 @@ class Picture(NamedTuple):
     title: str
     caption: str
     svg: str
+
+
+def opacities(chains: int) -> np.ndarray:
+    """Return the opacity of the line of each chain."""
+    return np.linspace(1.0, FAINTEST, chains)
 
 
 @contextlib.contextmanager

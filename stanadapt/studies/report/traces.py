@@ -12,7 +12,6 @@ from stanadapt.studies.report.fits import ReportedFit, parameters
 WORST, BINS = 3, 20
 MOST_POINTS = 1200  # of a trace, all chains together
 MOST_CHAINS = 8  # of a rank plot
-FAINTEST = 0.4  # opacity of the last chain
 TALLEST = 4.0  # bar of a rank plot, relative to equal chains; higher ones are cut
 
 
@@ -59,9 +58,8 @@ def _draw_trace(axes: Any, draws: np.ndarray, color: str) -> None:
     chains, length = draws.shape
     count = min(length, max(50, MOST_POINTS // chains))
     at = np.unique(np.linspace(0, length - 1, count).round().astype(int))
-    for c in range(chains):
-        strength = 1 - (1 - FAINTEST) * c / max(chains - 1, 1)
-        axes.plot(at + 1, draws[c, at], color=color, lw=0.7, alpha=strength)
+    for row, opacity in zip(draws, canvas.opacities(chains), strict=True):
+        axes.plot(at + 1, row[at], color=color, lw=0.7, alpha=opacity)
     axes.margins(x=0)
     canvas.label_iterations(axes.xaxis)
 
