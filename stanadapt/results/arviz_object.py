@@ -233,8 +233,8 @@ def parameters(fit: Fit) -> set[str] | None:
     """Return the names of the program's parameters, without transformed ones; None if unknown.
 
     They are unknown too if the posterior has none of these names because its variables were
-    renamed. A tuple or a complex number has the name in the program, "z", of which the posterior
-    has the parts: "z.real".
+    renamed. A tuple or a complex number has its name in the program, "z"; the posterior has its
+    parts: "z.real".
     """
     names = {str(name) for name in from_json(fit, "parameters", [])}
     present = {str(name) for name in dataset(fit, "posterior").data_vars}

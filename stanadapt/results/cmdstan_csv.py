@@ -185,7 +185,7 @@ def _statistics(stats: xr.Dataset, shape: Any) -> tuple[dict[str, np.ndarray], l
         else:
             absent.append(stan)
             columns[stan] = np.full(shape, 0.0 if stan in ZERO_WITHOUT else np.nan)
-    if "treedepth__" in absent:  # that of a tree with as many steps
+    if "treedepth__" in absent:  # the depth of a tree with as many steps
         columns["treedepth__"] = np.ceil(np.log2(columns["n_leapfrog__"] + 1.0))
     return columns, absent
 

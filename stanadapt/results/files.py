@@ -190,7 +190,7 @@ def save_netcdf(
     float32: bool = False,
     compression: int = COMPRESSION,
 ) -> Path:
-    """Write the groups of a fit to a netCDF file, of which an older one is replaced as a whole."""
+    """Write the groups of a fit to a netCDF file; an older one is replaced as a whole."""
     require_storable(groups)
     groups = prepare_groups(groups)
     encodings = {name: encoding(name, data, float32, compression) for name, data in groups.items()}

@@ -40,7 +40,7 @@ class LateInferenceData(Answers, Mapping[str, xr.Dataset]):  # as InferenceData 
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        """The class, for `isinstance`: that of ArviZ once anybody has imported it."""
+        """The class, for `isinstance`: ArviZ's once anybody has imported it."""
         return type(self) if "arviz" not in sys.modules else type(_inference_data(self))
 
     def __getattr__(self, name: str) -> Any:

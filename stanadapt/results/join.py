@@ -52,7 +52,7 @@ def join(fits: Mapping[str, Fit]) -> Fit:
     chains = sum(dataset(fit, "posterior").sizes["chain"] for fit in every)
     shared = [name for name in group_names(one) if all(name in group_names(f) for f in every)]
     parts = {group: [dataset(fit, group) for fit in every] for group in shared}
-    # those of warm-ups that ended after different numbers of iterations are left out
+    # groups of warm-ups that ended after different numbers of iterations are left out
     groups: Groups = {
         group: _joined(found)
         for group, found in parts.items()

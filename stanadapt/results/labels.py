@@ -257,7 +257,7 @@ def phase_groups(
 ) -> results.Groups:
     """Return the groups of one phase; prefix is "" or "warmup_".
 
-    Warm-up has draws and statistics only. Labels are those of draws: statistics have none.
+    Warm-up has draws and statistics only; statistics have no labels.
     """
     moved = {*labels.posterior_predictive.values(), *labels.log_likelihood.values()}
     posterior = {name: x for name, x in columns.items() if name not in moved}
@@ -297,7 +297,7 @@ def stored_data(fit: Any) -> Any:
 
 
 def _data_dims(labels: Labels, name: str, ndim: int) -> list[str]:
-    """Return names of the dimensions of data; ArviZ 1.x needs those of the replications."""
+    """Return names of the dimensions of data: in ArviZ 1.x, those of the replications."""
     same = (name, labels.posterior_predictive.get(name), labels.log_likelihood.get(name))
     for variable in same:
         dims = labels.dims.get(variable or "")

@@ -42,7 +42,7 @@ def chains_in(folder: Path) -> list[Path]:
 
 
 def load_csv(paths: Sequence[Any]) -> Fit:
-    """Return the fit, not judged yet, of which each file holds a chain.
+    """Return the fit, not judged yet: each file holds a chain.
 
     Variables and groups have the names that a run without labels gives them. Labels, data and
     variables without elements are not in such files. "no_chains_in_csv": a file is not that of a

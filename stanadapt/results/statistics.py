@@ -75,7 +75,7 @@ def statistics(fit: Fit, group: str = "sample_stats") -> dict[str, np.ndarray]:
         if set(variable.dims) != {"chain", "draw"}:
             continue
         values = variable.transpose("chain", "draw").values  # other libraries use other orders
-        # truth values of which some are missing are objects
+        # truth values, some of them missing, are objects
         with contextlib.suppress(TypeError, ValueError):
             values = values.astype(float)
             if not np.isnan(values).all():

@@ -53,7 +53,7 @@ def save_store(
     storable.require_storable(groups)
     path = check_store(path)
     options: dict[str, Any] = {"mode": "a", "zarr_format": 2, "consolidated": False}
-    options["write_empty_chunks"] = True  # those of fill values, so that a lost chunk is noticed
+    options["write_empty_chunks"] = True  # full of fill values too, so that a lost chunk is noticed
     with files.report_failures(path), _replace_folder(path) as partial:
         attributes = {**files.storable_attributes(attributes), EVERY_CHUNK: 1}
         xr.Dataset(attrs=attributes).to_zarr(partial, **options)

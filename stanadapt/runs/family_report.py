@@ -48,8 +48,8 @@ def report_of(
 def _read(returned: Any) -> tuple[Findings, list[str]]:
     """Return the findings of a hook, and a text for each part of another type, which is left out.
 
-    An author may forget `return`, return a dict, or give one text as messages, of which each letter
-    would become a warning.
+    An author may forget `return`, return a dict, or give one text as messages, each letter of
+    which would become a warning.
     """
     if not isinstance(returned, Findings):
         kind = type(returned).__name__

@@ -152,7 +152,7 @@ def _groups(
         raw = _stacked([p for p in positions if p is not None], length)
         if save.unconstrained or save.gradient:
             groups[results.UNCONSTRAINED] = {"position": target.original(raw)}
-        if save.pseudo and target.has_pseudo_samples:  # those of a sampler: `after_run`
+        if save.pseudo and target.has_pseudo_samples:  # a sampler's own: `after_run`
             groups[results.PSEUDO] = pseudo_group(program, *target.split_positions(raw))
     if save.gradient:
         gradients = _stacked([chain.sampling.extra for chain in chains], length)

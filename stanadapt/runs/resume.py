@@ -124,7 +124,7 @@ def prepare_again(
     made = target_for(spec, folder, target, shown)
     design = spec.make_design(made.target)
     rehearse_result(made, design, spec.save)
-    # they are those of the result: `load` and a later `resume` must name its draws alike
+    # as in the result: `load` and a later `resume` must name its draws alike
     record_changes(folder, made)
     setup = Setup(
         made, design, design.settings, Coordinates(NO, "as the run began"),

@@ -38,7 +38,7 @@ from stanadapt.targets.target import Samplable, Target
 TEXTS = {"code": "program.stan", "data": "data.json", "prior_data": "prior_data.json"}
 # its arrays, which are found before the first iteration, and the file that they are in
 ARRAYS, START = ("location", "factor", "map_rows", "map_block"), "start.npz"
-# parts of a sampler of which `find` returns those that hold under its settings
+# parts of a sampler that `find` returns as they hold under its settings
 BY_SETTINGS = ("uses_gradient", "adapts_forever", "standardize", "exact")
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
@@ -57,7 +57,7 @@ class RunSpec(NamedTuple):
     backend_reason: str  # why its backend was chosen
     remake: Callable[[Target], Samplable] | None  # `Samplable.remake` of the target
     described: str  # `repr` of the target if that is not the program itself; "" otherwise
-    # of standardized coordinates, and of the map of which they are the coordinates; None without
+    # of standardized coordinates, and of the map that defines them; None without
     location: np.ndarray | None
     factor: np.ndarray | None
     map_rows: np.ndarray | None

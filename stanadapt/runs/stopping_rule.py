@@ -59,9 +59,9 @@ def with_stopping_rule(
 ) -> Plan:
     """Return the plan with a target for the effective sample size, and for the errors of means.
 
-    It is the one that the user gave, if any. Otherwise a run `of_default_length`, of which the user
-    left the number of iterations to this sampler, grows until the verdict finds enough draws, or is
-    too far from that.
+    It is the one that the user gave, if any. Otherwise a run `of_default_length`, whose number of
+    iterations the user left to this sampler, grows until the verdict finds enough draws, or is too
+    far from that.
     """
     usable = limits(plan.chains)[1]
     if until_ess is not None or until_mcse is not None:

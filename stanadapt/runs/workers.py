@@ -40,7 +40,7 @@ def require_executor(given: Any) -> None:
 
 
 def as_executor(given: Any) -> Executor:
-    """Return an executor whose futures are Python's: those of a client of Dask are its own."""
+    """Return an executor whose futures are Python's; a client of Dask has its own."""
     require_executor(given)
     # "pure": a slice that is sent again is to be computed again
     return given.get_executor(pure=False) if hasattr(given, "get_executor") else given

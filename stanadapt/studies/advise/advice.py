@@ -176,7 +176,7 @@ def _drop_divergent(usable: list[Trial], ess: float) -> list[Trial]:
 
 
 def _prefer(ranked: list[Trial], ess: float) -> Trial:
-    """Return the fastest trial, or that of the default if it is not much slower."""
+    """Return the fastest trial, or the default's if it is not much slower."""
     for trial in ranked:
         if trial.candidate == Candidate(DEFAULT, {}):
             close = trial.seconds_to(ess) <= WORTH_A_CHANGE * ranked[0].seconds_to(ess)

@@ -19,14 +19,14 @@ from stanadapt.engine.console import report_if_slow, status
 from stanadapt.engine.interrupts import in_threads
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.plan import usable_cores
-from stanadapt.errors import Message, StanadaptError, is_real, require_flag
+from stanadapt.errors import Message, StanadaptError, first_of, is_real, require_flag
 from stanadapt.runs.controlled import controlled_draws
 from stanadapt.samplers import registered
 from stanadapt.studies.expectations.table import Expectations, column_names, kinds
 from stanadapt.targets.target import Target, parameter_draws
 
-# log densities at these draws must agree with those of the fit, up to a constant, relative to their
-# size: those of a small file have four bytes
+# log densities at these draws must agree with the fit's, up to a constant, relative to their size:
+# in a small file they have four bytes
 COMPARED, LARGEST_DIFFERENCE, GRADIENT_DIFFERENCE = 50, 1e-5, 1e-3
 # of approximations that are corrected; chosen on 18 densities with known moments, ten seeds each
 LEAST_EFFECTIVE, FEWEST_CORRECTED = 0.9, 1000
@@ -251,7 +251,7 @@ def _missing(quantities: dict[str, np.ndarray]) -> list[Message]:
     """Name quantities that are not finite at some draws."""
     counts = {name: np.count_nonzero(~np.isfinite(x)) for name, x in quantities.items()}
     lost = [f"{name} ({count:,})" for name, count in counts.items() if count]
-    named = ", ".join([*lost[:NAMED], *[f"and {len(lost) - NAMED} more"][: len(lost) > NAMED]])
+    named = first_of(lost, NAMED)
     text = f"Not finite at some draws, with the number of these: {named}. Their rows are blank."
     return [Message("missing_quantities", text)] if lost else []
 

@@ -25,7 +25,7 @@ from stanadapt.targets.stan.unrolled_size import unrolled_size
 MOST_CHARACTERS, MOST_ITERATIONS, MOST_PARAMETERS = 20_000, 500, 300
 # allows for the approximations of _lcdf functions and solvers, which differ between releases
 TOLERANCE = 1e-3
-# relative to the largest derivative, or to the log density, of which others are differences
+# relative to the largest derivative, or to the log density, whose differences others are
 ROUNDING = 1e-11
 STEP = 1e-5
 CHILD_SECONDS = 60
