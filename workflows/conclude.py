@@ -48,7 +48,6 @@ class Results(NamedTuple):
         Every chain in full precision, in tables to be joined.
     notes, figures
         Messages for the reader; files that are already written.
-
     """
 
     sections: dict[str, pd.DataFrame]

@@ -180,7 +180,6 @@ def compare(
     >>> table = sa.compare(fits, baseline="am")
     >>> list(table.index), table.attrs["baseline"]
     (['rwm', 'am'], 'am')
-
     """
     require_comparable(fits, baseline)
     require_budget(budget)

@@ -7,7 +7,6 @@ References
 Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Rank-normalization, folding, and
 localization: an improved R-hat, Bayesian Analysis 16: R-hat below 1.01, 100 effective draws per
 chain in the bulk and in the tails.
-
 """
 
 from collections.abc import Mapping

@@ -7,7 +7,6 @@ is the shape of the tail of the weights; weights of S draws are usable up to
 min(1 - 1 / log10(S), 0.7).
 Yao, Vehtari, Simpson and Gelman (2018), Yes, but did it work?, ICML: k as a judgment of
 variational approximations.
-
 """
 
 import numpy as np

@@ -9,7 +9,6 @@ References
 ----------
 Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), Rank-normalization, folding, and
 localization: an improved R-hat, Bayesian Analysis 16.
-
 """
 
 import hashlib

@@ -109,7 +109,6 @@ def modes(target: Target, fit: Fit, *, starts: int = STARTS) -> Modes:
     >>> table = sa.modes(target, fit, starts=20)
     >>> len(table), round(float(table.loc[1, "position"]["x"]), 2)
     (1, 1.0)
-
     """
     require_whole("starts", starts, FEWEST)
     require_fit_of(target, fit, "modes")

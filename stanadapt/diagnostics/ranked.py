@@ -12,7 +12,6 @@ localization: an improved R-hat, Bayesian Analysis 16. Margossian, Hoffman, Soun
 Vehtari and Gelman (2024), Nested R-hat: assessing the convergence of Markov chain Monte Carlo when
 running many short chains, Bayesian Analysis. Geyer (1992), Practical Markov chain Monte Carlo,
 Statistical Science 7, section 3.3: the initial monotone sequence.
-
 """
 
 import functools

@@ -4,7 +4,6 @@ References
 ----------
 Betancourt (2016), arXiv 1604.00695: the energy's Bayesian fraction of missing information (E-BFMI)
 is low below 0.3.
-
 """
 
 from collections.abc import Iterator, Mapping

@@ -78,7 +78,6 @@ def summary(
     >>> table = sa.summary(sa.sample(target, seed=1))
     >>> round(table.loc["x", "mean"])
     3
-
     """
     if isinstance(fit, Mapping) and not hasattr(fit, "attrs"):
         return _side_by_side(fit, var_names)

@@ -29,7 +29,6 @@ def advise_on_symmetry(columns: Mapping[str, np.ndarray], worst: str) -> str:
         Draws of scalar parameters by name, shape (chain, draw), all that there are.
     worst
         The name of one on which chains disagree.
-
     """
     vectors: dict[str, list[np.ndarray]] = {}
     for name, draws in columns.items():

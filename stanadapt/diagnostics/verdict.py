@@ -46,7 +46,6 @@ def verdict(
     ------
     StanadaptError
         Stage "settings", if `fit` is not an ArviZ object with draws.
-
     """
     results.require_draws(fit, "the fit")
     fixed = results.attribute(fit, "sampler") == draw_checks.FIXED_PARAM

@@ -22,7 +22,6 @@ Deviations: for 20 to 149 iterations windowed_adaptation.hpp (2.27) announces on
 but never ends it, so that the metric stays the identity; here the window ends. If a covariance is
 not finite, Stan ends the run, and for a window of one draw it shrinks the old metric; here the old
 metric is kept.
-
 """
 
 from typing import NamedTuple

@@ -28,7 +28,6 @@ class Findings(NamedTuple):
         Notes for the user, each a `Message`; they are also given as warnings.
     groups
         Groups of the result by name, each a dataset or a mapping of names to arrays.
-
     """
 
     attributes: Mapping[str, Any] = MappingProxyType({})
@@ -51,7 +50,6 @@ class RunView(NamedTuple):
         Statistics of these draws by their name in the result, shape (chain, draw).
     with_edges
         Coordinates with a hard edge: these do not drift without bound.
-
     """
 
     target: Any
@@ -98,7 +96,6 @@ def note(text: str) -> Message:
     ----------
     text
         The observation and the remedy, in full.
-
     """
     return Message("sampler_note", text)
 

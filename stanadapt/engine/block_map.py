@@ -25,7 +25,6 @@ References
 Kleppe (2019), Dynamically rescaled Hamiltonian Monte Carlo for Bayesian hierarchical models,
 Journal of Computational and Graphical Statistics 28, has the map, with matrices that the user
 supplies. Reverse rule of the Cholesky factor: Smith (1995), same journal, 4.
-
 """
 
 from typing import NamedTuple

@@ -184,7 +184,6 @@ class Chain:
         generated quantities threw, to be called for the kept draws in order.
     workers
         Densities of further threads that share the moves of this chain.
-
     """
 
     def __init__(

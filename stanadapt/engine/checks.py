@@ -71,7 +71,6 @@ def check_sampler(sampler: Any, **settings: Any) -> "CheckReport":
     >>> report = sa.check_sampler("rwm", target_accept=0.3)
     >>> report.passed
     True
-
     """
     entry, values = find(sampler, **settings)
     return reported(entry, values, checks_of(entry))
@@ -114,7 +113,6 @@ class CheckReport:
         Whether the sampler declares that it leaves its target invariant, and was checked for it.
     problems : dict
         For each check, by name, a `Message` that describes the fault; "" if the sampler passed.
-
     """
 
     sampler: str

@@ -14,7 +14,6 @@ References
 Liu and Nocedal (1989), Mathematical Programming 45. The diagonal: Gilbert and Lemaréchal (1989),
 Mathematical Programming 45, as in Zhang, Carpenter, Gelman and Vehtari (2022), Pathfinder, JMLR 23,
 who use it for their approximations only.
-
 """
 
 from typing import NamedTuple

@@ -16,7 +16,6 @@ parameter, and the value of b that minimizes the expected energy error. Rotation
 Johnson and Neal (2014), Split Hamiltonian Monte Carlo, Statistics and Computing 24. First step
 size: Hoffman and Gelman (2014), JMLR 15, algorithm 4, in the form of stan/mcmc/hmc/base_hmc.hpp:
 0.8 instead of 0.5, and a new momentum for each trial.
-
 """
 
 from typing import NamedTuple

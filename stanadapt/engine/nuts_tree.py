@@ -14,7 +14,6 @@ Hoffman and Gelman (2014), The No-U-Turn Sampler, JMLR 15. Betancourt (2017), A 
 Introduction to Hamiltonian Monte Carlo, appendix A: multinomial weights, biased progressive
 sampling, the generalized criterion. The checks across the two halves of a join are Stan's (2.21
 and later): stan/mcmc/hmc/nuts/base_nuts.hpp.
-
 """
 
 from typing import Annotated, NamedTuple

@@ -115,7 +115,6 @@ class Threading(NamedTuple):
         (settings, state, kind, slot), compiled: runs one task.
     max_threads
         (settings) -> the largest number of threads that can share the work.
-
     """
 
     make_worker: Callable
@@ -133,7 +132,6 @@ class Tempering(NamedTuple):
         Python function, (state) -> dict of arrays that warm-up learned or sampling counted.
     draws_reference
         Whether it needs draws of the reference, which prior-only data cannot provide.
-
     """
 
     init_from_path: Callable
@@ -151,7 +149,6 @@ class ExtraOutput(NamedTuple):
         (settings, state, out), compiled: fills out, shape (size,).
     size
         (settings, dim) -> number of entries of out.
-
     """
 
     write: Callable
@@ -180,7 +177,6 @@ class Memory(NamedTuple):
     settings
         Names of the settings that can be lowered to reduce it. Without any, the storage is an
         estimate from above, for which no run is refused.
-
     """
 
     dense_matrices: Callable[[Any], int] = lambda settings: 0

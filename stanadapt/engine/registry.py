@@ -45,7 +45,6 @@ def register(sampler: Sampler | str, **options: Any) -> None:
     ------
     StanadaptError
         Stage "sampler": a line for each breach of the protocol.
-
     """
     if isinstance(sampler, str):
         names = vars(sys.modules[sampler])
@@ -111,7 +110,6 @@ def find(sampler: str | tuple, /, **chosen: Any) -> tuple[Sampler, Any]:
     sampler, settings
         `uses_gradient`, `adapts_forever`, `standardize` and `exact` of the sampler are the values
         that hold under these settings.
-
     """
     return resolve(sampler, chosen)[:2]
 

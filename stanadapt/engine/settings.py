@@ -124,7 +124,6 @@ def setting_error(message: str) -> StanadaptError:
     ----------
     message
         Text that begins with the sampler's name: the setting, the accepted values, and the value.
-
     """
     return StanadaptError("invalid_setting", message)
 

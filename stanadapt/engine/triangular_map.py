@@ -27,7 +27,6 @@ References
 Conditional scales that are learned from scores: Kailas, Vihola and Wallin (2026), arXiv 2604.09832.
 Partial noncentering: Papaspiliopoulos, Roberts and Skold (2007), Statistical Science 22. The form
 with two precisions and a location is ours.
-
 """
 
 from typing import NamedTuple

@@ -51,7 +51,6 @@ class Code(str):
     >>> code = all_codes()["unknown_sampler"]
     >>> code.kind, code == "unknown_sampler"
     ('settings', True)
-
     """
 
     kind: str
@@ -86,7 +85,6 @@ class Message(str):
         The kind of message.
     text
         The expected value, the actual one, and a remedy, in full.
-
     """
 
     code: str

@@ -40,7 +40,6 @@ class StanadaptError(Exception):
     ... except sa.StanadaptError as error:
     ...     print(error.stage, error.code)
     files file_missing
-
     """
 
     def __init__(self, code: str, message: str, stan: str = "", fit: Any = None) -> None:

@@ -91,7 +91,6 @@ def save(
     ...     print(len(list(csv.glob("*.csv"))))
     rwm
     4
-
     """
     if not is_fit(fit):
         raise StanadaptError(

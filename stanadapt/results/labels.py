@@ -54,7 +54,6 @@ class Labels(NamedTuple):
     >>> target = sa.Target(program, labels=labels, backend="stanli", show_progress=False)
     >>> target.labels.dims
     {'theta': ['school']}
-
     """
 
     dims: Mapping[str, list[str]] = {}

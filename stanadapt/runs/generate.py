@@ -89,7 +89,6 @@ def generate(
     >>> fit = sa.generate(fit, data=new, **quiet)
     >>> fit["predictions"]["mu"].shape
     (4, 1000, 3)
-
     """
     results.require_draws(fit, "fit")
     target = _target_for(fit, target, data, show_progress)

@@ -63,7 +63,6 @@ def load(path: str | PathLike | Sequence[str | PathLike]) -> Fit:
     >>> path = sa.save(fit, os.path.join(tempfile.mkdtemp(), "fit.nc"))
     >>> sa.load(path).attrs["verdict"]
     'fine'
-
     """
     if isinstance(path, list | tuple):
         return _load_several(path)

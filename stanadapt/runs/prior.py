@@ -83,7 +83,6 @@ def add_prior(
     >>> fit = sa.add_prior(fit, target, {"n": 0, "y": []}, **quiet)
     >>> fit.attrs["prior_verdict"]
     'fine'
-
     """
     try:
         prior_target = require_target(target).with_prior_data(data)

@@ -46,7 +46,6 @@ class RunProgress:
         depend on the load of the machine.
     calls
         Number of gradients and densities that all chains have evaluated so far.
-
     """
 
     def __init__(self, target: Target, chains: list[Chain], seconds: float, task: str = "") -> None:

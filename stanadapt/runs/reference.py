@@ -68,7 +68,6 @@ def fit_reference(
     >>> reference = fit_reference(target, seed=1, show_progress=False)
     >>> reference.mean.round(1)
     array([1.])
-
     """
     require_samplable(target)
     if not (is_real(inflation) and inflation == 0):

@@ -80,7 +80,6 @@ def resume(
     >>> longer = sa.resume(folder, iter_sampling=1000, **quiet)
     >>> longer["posterior"].sizes["draw"]
     1000
-
     """
     folder = RunFolder.open(run)
     with folder.lock():

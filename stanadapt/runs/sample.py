@@ -152,7 +152,6 @@ def sample(
     >>> fit = sa.sample(target, seed=1, show_progress=False)
     >>> fit.attrs["sampler"], fit.attrs["verdict"]
     ('whitened_hmc', 'fine')
-
     """
     if not require_samplable(target, empty=True).dim:
         unused = {

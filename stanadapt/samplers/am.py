@@ -11,7 +11,6 @@ L <- L + rho_t L [z z^T - I]_lower, z = L^-1 (x - mu), rho_t = rate / (1 + t / d
 The defaults are the rates of their text; preset=titsias2019 has those of their programs, in which L
 is diagonal only on Neal's Gaussian. preset=sejdinovic2014 is AM-LS of Kernel Adaptive
 Metropolis-Hastings.
-
 """
 
 from typing import NamedTuple

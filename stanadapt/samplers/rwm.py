@@ -8,7 +8,6 @@ References
 Titsias and Dellaportas (2019), Gradient-based Adaptive Markov Chain Monte Carlo, NeurIPS: the
 baseline RWM of the tables, and preset=titsias2019. preset=sejdinovic2014 is SM of Kernel Adaptive
 Metropolis-Hastings (ICML).
-
 """
 
 from typing import NamedTuple

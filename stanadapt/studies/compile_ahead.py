@@ -79,7 +79,6 @@ def compile_ahead(
     >>> for done in compile_ahead(["rwm"], show_progress=False):
     ...     print(done.sampler)
     rwm
-
     """
     found = [find(name)[0] for name in dict.fromkeys(names or registered())]
     _require_kept()

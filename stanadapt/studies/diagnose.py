@@ -37,7 +37,6 @@ class Diagnosis:
     table : pandas.DataFrame
         The parameters that mix worst, by increasing bulk effective sample size: `mean`, `sd`, their
         Monte Carlo standard errors `mcse_mean` and `mcse_sd`, `ess_bulk`, `ess_tail` and `r_hat`.
-
     """
 
     verdict: str
@@ -106,7 +105,6 @@ def diagnose(fit: Fit, target: Target | None = None) -> Diagnosis:
     >>> diagnosis = sa.diagnose(fit)
     >>> diagnosis.verdict, diagnosis.codes
     ('fine', [])
-
     """
     results.require_draws(fit, "fit")
     notes, reasons = [*_interruption(fit), *results.notes(fit)], None

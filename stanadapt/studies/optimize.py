@@ -134,7 +134,6 @@ def optimize(
     np.float64(2.0)
     >>> sa.optimize(target, seed=1, jacobian=True).loc["s", "mode"].round(4)
     np.float64(3.0)
-
     """
     target, jacobian = require_target(target), require_flag("jacobian", jacobian)
     if target.noise:

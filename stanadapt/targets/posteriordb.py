@@ -7,7 +7,6 @@ References
 ----------
 Magnusson et al. (2025), posteriordb: Testing, Benchmarking and Developing Bayesian Inference
 Algorithms, AISTATS. The layout is that of github.com/stan-dev/posteriordb.
-
 """
 
 import difflib
@@ -224,7 +223,6 @@ class PosteriorDatabase:
         StanadaptError
             Stage "settings" for an unknown name, "files" if the copy lacks one of its files; also
             the errors of `Target`, such as "syntax" for programs that Stan no longer accepts.
-
         """
         posterior = self.posterior(name)
         program = find_file(self.path / "models" / "stan" / f"{posterior.program}.stan", name)
@@ -249,7 +247,6 @@ class PosteriorDatabase:
         StanadaptError
             Stage "settings", if the database has no reference draws; "files", if the copy lacks
             them or they have other variables.
-
         """
         posterior = self.posterior(name)
         if not posterior.reference:
@@ -292,7 +289,6 @@ def posteriordb(path: str | PathLike) -> PosteriorDatabase:
     ... except StanadaptError as error:
     ...     print(error.code)
     not_a_posteriordb
-
     """
     return PosteriorDatabase(path)
 

@@ -93,7 +93,6 @@ class Density(Target):
     >>> fit = sa.sample(target, seed=1, show_progress=False)
     >>> fit.attrs["verdict"], list(fit["posterior"].data_vars)
     ('fine', ['a', 'b'])
-
     """
 
     def __init__(

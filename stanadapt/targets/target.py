@@ -243,7 +243,6 @@ class Target(BoundProgram, Samplable):
     >>> log_density, gradient, message = target.evaluate([3.0])
     >>> log_density, gradient.tolist()
     (-0.5, [-0.5])
-
     """
 
     moves_parameters = True

@@ -52,7 +52,6 @@ def draw(
         As for `other`.
     form
         A form.
-
     """
 
 
@@ -63,7 +62,6 @@ def other(folder):
     ----------
     folder
         Where it is.
-
     """
 
 

@@ -36,7 +36,6 @@ class Scope:
     drops, jumps
         Whether `~`, and whether `break` and `continue`, may be used. They may not if parameters
         decide, because the constants that `~` drops would then depend on the parameters.
-
     """
 
     scalars: tuple[str, ...]

@@ -46,7 +46,6 @@ class Limits(NamedTuple):
         call of the progress function.
     kept
         Whether the run is kept in a folder.
-
     """
 
     arguments: dict[str, Any]
@@ -92,7 +91,6 @@ class Watcher:
 
     draws
         The most draws that all chains had when it was called.
-
     """
 
     def __init__(self, limits: Limits) -> None:

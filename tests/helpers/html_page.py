@@ -17,7 +17,6 @@ class Page(HTMLParser):
         Values of attributes that refer to something.
     ids
         All identifiers.
-
     """
 
     def __init__(self, source):

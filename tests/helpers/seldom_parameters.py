@@ -13,7 +13,6 @@ def slow_except(often: Collection[Any], parameters: Iterable[Any]) -> list[Any]:
     --------
     >>> [len(one.marks) for one in slow_except({"nuts"}, ["nuts", "hmc"])]
     [0, 1]
-
     """
     return _mark_except(pytest.mark.slow, often, parameters)
 

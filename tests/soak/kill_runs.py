@@ -67,7 +67,6 @@ class Drawing:
 
     seconds
         From when its chains move, in a folder, to when they have ended.
-
     """
 
     def __init__(self, target, name, folder):

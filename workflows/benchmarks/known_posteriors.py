@@ -26,7 +26,6 @@ class Known(NamedTuple):
         (rng, n) -> draws of each parameter by name, shape (n, ...).
     data
         Its data.
-
     """
 
     kind: str

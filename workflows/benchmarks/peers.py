@@ -32,7 +32,6 @@ class PeerDraws(NamedTuple):
         Gradients in total, and in warm-up alone.
     divergences
         Divergent draws after warm-up.
-
     """
 
     positions: np.ndarray
@@ -125,7 +124,6 @@ def peer_fit(target: Any, name: str, **lengths: Any) -> Any:
     -------
     ArviZ object
         Its attributes are those of `sample` that the benchmarks read.
-
     """
     from stanadapt import results
 

@@ -18,7 +18,6 @@ that cannot be sampled, fails with the message as reason.
 References
 ----------
 posteriordb_bench_v5 in the repository dhruv575/oWALNUTS (2026).
-
 """
 
 import pandas as pd

@@ -139,7 +139,6 @@ class Halves(NamedTuple):
         What the spins of the first half do to each of the second, for each row.
     bound
         Upper bound of all log weights, not so far above the largest that `exp` underflows.
-
     """
 
     rows: np.ndarray

@@ -35,7 +35,6 @@ class LabeledTable(NamedTuple):
         The values of the column of labels that became 1 and 0.
     left_out
         Number of rows of other classes.
-
     """
 
     inputs: np.ndarray
@@ -85,7 +84,6 @@ def read_labeled_table(
     >>> table = read_labeled_table(path, classes=["yes", "no"])
     >>> table.inputs.shape, table.labels.tolist()
     ((3, 2), [0, 1, 0])
-
     """
     path = Path(path)
     names, rows = _cells(path, delimiter, header)
@@ -107,7 +105,6 @@ def as_pixels(table: LabeledTable, path: Path) -> LabeledTable:
     ------
     TableError
         If inputs are not between 0 and 255.
-
     """
     least, greatest = table.inputs.min(), table.inputs.max()
     if least < 0 or greatest > BRIGHTEST:

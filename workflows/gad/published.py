@@ -16,7 +16,6 @@ class Row(NamedTuple):
 
     seconds, min_ess_per_second, per_second_sd
         Of the paper's own runs: ess_min divided by seconds, and its standard deviation.
-
     """
 
     seconds: float

@@ -53,7 +53,6 @@ def run(
     rows, notes
         One row per job, with NaN measures if it failed; and messages for the reader. After
         Ctrl-C: the jobs that were done.
-
     """
     rows, notes = [], {}
     with terminal.progress_bar() as bar:

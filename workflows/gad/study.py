@@ -65,7 +65,6 @@ def conduct(
         Iterations by (section, method) if they differ from the paper's.
     closing
         Called when all chains have run; returns further notes.
-
     """
     began, folder = time.perf_counter(), record.folder(name, options.out)
     jobs = _jobs(targets, options, budgets or {})

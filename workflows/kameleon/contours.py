@@ -41,7 +41,6 @@ class Scene(NamedTuple):
         Positions in the first two coordinates, shape (n, 2): on the target, and off it.
     corner
         Largest x[1] and x[2] of the figure, and smallest x[2].
-
     """
 
     program: str

@@ -10,7 +10,6 @@ Gretton, Borgwardt, Rasch, Schölkopf and Smola (2012), A kernel two-sample test
 unbiased estimate of the squared maximum mean discrepancy (MMD), lemma 6. Sejdinovic, Strathmann,
 Lomeli Garcia, Andrieu and Gretton (2014), Kernel adaptive Metropolis-Hastings, ICML: coverage of
 quantile regions, norm of the mean and MMD as measures of a sampler.
-
 """
 
 from collections.abc import Callable
@@ -36,7 +35,6 @@ class Polynomial(NamedTuple):
         A whole number, at least 1.
     offset
         In squared units of the draws, >= 0; with 0 only moments of exactly that order are compared.
-
     """
 
     degree: int = 3
@@ -56,7 +54,6 @@ class Gaussian(NamedTuple):
 
     width
         In units of the draws, > 0: usually `median_width` of the benchmark draws.
-
     """
 
     width: float
@@ -90,7 +87,6 @@ def coverage(
     -------
     np.ndarray
         Shape (..., level).
-
     """
     radii = _finite("radius_squared", radius_squared)
     if radii.ndim < 1 or not radii.shape[-1]:
@@ -131,7 +127,6 @@ def norm_of_mean(draws: np.ndarray, truth: np.ndarray | float = 0.0) -> np.ndarr
     -------
     np.ndarray
         Shape (...): one number per chain, in units of the draws.
-
     """
     values = _finite("draws", draws)
     if values.ndim < 2 or not values.shape[-2]:
@@ -157,7 +152,6 @@ def moment_difference(x: np.ndarray, y: np.ndarray, order: int) -> float:
         Draws, shapes (n, dim) and (m, dim).
     order
         A whole number, at least 1; dim^order numbers must fit in memory.
-
     """
     x, y = _pair(x, y)
     if order != int(order) or order < 1:
@@ -185,7 +179,6 @@ def mmd_squared(x: np.ndarray, y: np.ndarray, kernel: Kernel) -> float:
     kernel
         `Polynomial`, `Gaussian`, or any function of (n, dim) and (m, dim) to (n, m) that is a
         positive definite kernel.
-
     """
     x, y = _pair(x, y)
     return mean_within(x, kernel) + mean_within(y, kernel) - 2 * mean_between(x, y, kernel)
@@ -224,7 +217,6 @@ def median_width(draws: np.ndarray, at_most: int = 1000) -> float:
     draws
         Shape (draw, dim); if there are more than `at_most`, that many, evenly spaced, are used.
         Pairs of equal draws, as rejections leave them, do not count.
-
     """
     values = _sample("draws", draws)
     rows = np.linspace(0, len(values) - 1, min(len(values), max(int(at_most), 2)))

@@ -54,7 +54,6 @@ def levels(
         Number of estimates at each of them, under each of two seeds.
     seed
         Random seed of all estimates.
-
     """
     rows = []
     for samples, expected in LEVELS.items():

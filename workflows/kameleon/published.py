@@ -21,7 +21,6 @@ class Row(NamedTuple):
         Coverage of the regions of probability 0.1, 0.5 and 0.9.
     deviation
         Mean over chains and nine levels of |coverage - level|; NaN if not reported.
-
     """
 
     acceptance: float

@@ -61,7 +61,6 @@ class Experiment(NamedTuple):
         Degrees of freedom of the generated quantity radius_squared under the target.
     bandwidth
         For KAMH-LS: the authors' choice.
-
     """
 
     program: str

@@ -44,7 +44,6 @@ def line(
 
     ess
         Effective sample size of all chains together.
-
     """
     seconds = float(np.sum(results.attribute(fit, "sampling_seconds")))
     before = float(np.sum(results.attribute(fit, "warmup_seconds"))) + learning.seconds

@@ -76,7 +76,6 @@ class System(NamedTuple):
 
     longest_step
         From which steps are halved.
-
     """
 
     name: str

@@ -29,7 +29,6 @@ def ess_known_moments(draws: np.ndarray, mean: np.ndarray, sd: np.ndarray) -> np
     ----------
     The authors' code to Song, Zhao and Ermon (2017), A-NICE-MC: Adversarial Training for MCMC,
     NIPS: n / (1 + 2 sum_s (1 - s / n) rho_s), over the rho_s above 0.05.
-
     """
     n = draws.shape[1]
     z, totals = (draws - mean) / sd, np.ones(draws.shape[2])

@@ -58,7 +58,6 @@ class Plane(NamedTuple):
         Function from x to the region of each draw, numbered from 0.
     training
         Settings of `train_nice`.
-
     """
 
     program: str

@@ -58,7 +58,6 @@ class Proposal(NamedTuple):
     first, first_bias, second, second_bias
         Weights, of inputs in units of TARGET_SD; outputs are two shifts, in these units, and two
         log scales.
-
     """
 
     first: np.ndarray

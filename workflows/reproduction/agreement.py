@@ -31,7 +31,6 @@ class Comparison(NamedTuple):
         Largest difference that agrees.
     verdict
         One of `CLASSES`.
-
     """
 
     mean: float
@@ -62,7 +61,6 @@ def pooled_spread(groups: Iterable[Iterable[float]]) -> Spread:
     --------
     >>> pooled_spread([[1.0, 3.0], [10.0, 12.0, 14.0]])
     Spread(sd=1.8257418583505538, freedom=3)
-
     """
     arrays = [np.asarray(list(group), dtype=float) for group in groups]
     freedom = sum(len(values) - 1 for values in arrays)
@@ -89,7 +87,6 @@ def compare(
     'agrees'
     >>> compare([198.0, 201.0, 204.0], 100.0, 10).verdict
     'better'
-
     """
     values = np.asarray(list(ours), dtype=float)
     values = values[np.isfinite(values)]
@@ -134,7 +131,6 @@ def compare_with_spread(
     --------
     >>> compare_with_spread([98.0, 101.0, 104.0], Published(100.0, 2.0, 20)).verdict
     'agrees'
-
     """
     values = np.asarray(list(ours), dtype=float)
     values = values[np.isfinite(values)]
@@ -167,7 +163,6 @@ def compare_spreads(ratio: float, repeats: int, published_repeats: int) -> str:
     --------
     >>> compare_spreads(1.2, 10, 20), compare_spreads(3.4, 12, 20), compare_spreads(0.2, 12, 20)
     ('agrees', 'wider', 'narrower')
-
     """
     if min(repeats, published_repeats) < FEWEST or not np.isfinite(ratio):
         return NOT_JUDGED

@@ -25,7 +25,6 @@ class Run(NamedTuple):
         Folder of its files.
     made
         What its JSON file says.
-
     """
 
     name: str

@@ -55,7 +55,6 @@ class Known(NamedTuple):
 
     independent
         Independent draws, shape (draw, dim).
-
     """
 
     target: sa.Target

@@ -28,7 +28,6 @@ def products(rows: pd.DataFrame, orders: tuple[str, ...]) -> pd.DataFrame:
     -------
     A row per method, order and cost: `family`, the method without its number of pseudo-samples;
     `count`, that number, or NaN; `product`; `error`, NaN for one repeat.
-
     """
     found = []
     for method, group in rows.groupby("method", sort=False):

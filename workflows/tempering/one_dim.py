@@ -63,7 +63,6 @@ class WeightedSamples(NamedTuple):
         log W, of the same shape: the log of the weights before normalization.
     mass
         Mass of each row, shape (row,).
-
     """
 
     x: np.ndarray

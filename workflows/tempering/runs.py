@@ -35,7 +35,6 @@ class Method(NamedTuple):
         Settings of the sampler and arguments of `sample` (reference_distribution, prior_data).
     extension
         Options of `stanadapt.Extended`, if the extended density is sampled; otherwise None.
-
     """
 
     sampler: str
@@ -55,7 +54,6 @@ class Chain(NamedTuple):
         Seconds of sampling, without warm-up; of `smc`, of all it does.
     log_evidence, barrier
         Estimates of a tempering sampler; otherwise NaN.
-
     """
 
     columns: dict[str, np.ndarray]
@@ -121,7 +119,6 @@ def run(
     -------
     chains, messages
         The messages are the warnings of the run.
-
     """
     if method.sampler == PARTICLES:
         return _run_particles(target, method, budget, seed, keep)

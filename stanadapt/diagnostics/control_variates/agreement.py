@@ -34,7 +34,6 @@ def disagreement(
         On the unconstrained scale, shape (chain, draw, dim).
     columns
         Quantities that vary, shape (chain, draw).
-
     """
     chains = len(positions)
     names = list(columns)

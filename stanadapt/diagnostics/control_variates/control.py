@@ -8,7 +8,6 @@ References
 ----------
 Errors of means over dependent draws: Geyer (1992), Practical Markov chain Monte Carlo, section 3.3
 (initial monotone sequence), bounded as in Stan.
-
 """
 
 from collections.abc import Callable, Iterator
@@ -89,7 +88,6 @@ class Controls:
         Functions that choose a ridge if there are many columns, shape (draw, function).
     usable
         Whether control variates may be used at all.
-
     """
 
     def __init__(
@@ -167,7 +165,6 @@ class Controls:
             Whether the functions are unbounded, so that tails may be too heavy for a variance.
         apart
             Whether differences between chains do not count as variance.
-
         """
         single = np.zeros((len(self.candidates), len(self.folds), functions.shape[1]))
         sizes, noises = [0.0] * len(self.candidates), [np.zeros(1)] * len(self.candidates)

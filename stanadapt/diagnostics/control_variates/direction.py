@@ -13,7 +13,6 @@ References
 ----------
 Stein's equation of an indicator: Chen, Goldstein and Shao (2011), Normal Approximation by Stein's
 Method, Springer, section 2.1. Its use for columns of one quantity is ours.
-
 """
 
 import math
@@ -87,7 +86,6 @@ def along(
         normal scores on the position.
     learned
         Rows from which directions are learned, and their moments.
-
     """
     rows, mean, covariance, factor = learned
     a = np.zeros((positions.shape[1], x.shape[1]))
@@ -183,7 +181,6 @@ def smooth_columns(s: np.ndarray, at: Places, functions: np.ndarray) -> np.ndarr
         Places of the draws along the directions.
     functions
         One of each quantity, shape (draw, quantity).
-
     """
     h = _means_in_bins(at.sorted_y, functions.ravel()[at.by_y])
     slope, psi = (table.astype(s.dtype, copy=False).ravel() for table in solve_stein(h))

@@ -68,7 +68,6 @@ class Draws:
     weights
         Weights of independent draws of an approximation, sum 1, shape (chain, draw): means are then
         weighted, and their errors at least a fifth of those without control variates.
-
     """
 
     def __init__(
@@ -151,7 +150,6 @@ class Batch:
         The draws of the fit.
     x
         Quantities that vary, shape (draw of all chains, quantity).
-
     """
 
     def __init__(self, draws: Draws, x: np.ndarray) -> None:

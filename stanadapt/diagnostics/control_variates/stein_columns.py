@@ -14,7 +14,6 @@ estimators, Statistics and Computing 23, for the operator and the polynomials.
 
 Deviations: pairs are screened in many dimensions, and columns with tails that are too heavy for a
 variance are dropped, as are all of a funnel.
-
 """
 
 from typing import NamedTuple
@@ -48,7 +47,6 @@ def stein_columns(z: np.ndarray, s: np.ndarray, learning: int) -> Columns:
         Draws in whitened coordinates and gradients with respect to these, shape (draw, dim).
     learning
         Number of draws from which coefficients will be learned.
-
     """
     dim, budget = z.shape[1], learning // DRAWS_PER_COLUMN
     pairs, triples = dim * (dim + 1) // 2, dim * (dim + 1) * (dim + 2) // 6

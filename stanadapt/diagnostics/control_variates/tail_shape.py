@@ -11,7 +11,6 @@ JMLR 25.
 
 Deviation from `results.pareto_smoothed`, which fits the same distribution to one set of log
 weights: many columns at once, and nothing is smoothed.
-
 """
 
 import numpy as np

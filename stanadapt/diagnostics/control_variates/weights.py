@@ -10,7 +10,6 @@ Hainmueller (2012), Entropy balancing for causal effects, Political Analysis 20,
 columns of posterior mean zero take the place of covariates.
 
 A file of its own, since nothing else of control variates needs weights.
-
 """
 
 import numpy as np
@@ -32,7 +31,6 @@ def stein_weights(columns: np.ndarray, ends: tuple[int, ...]) -> tuple[np.ndarra
     ----------
     columns, ends
         `Columns`: orders 1 and 2 are balanced as far as the draws suffice.
-
     """
     end = max((e for e in ends[:2] if e <= len(columns) // DRAWS_PER_COLUMN), default=0)
     if not end:

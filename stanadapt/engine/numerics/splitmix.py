@@ -7,7 +7,6 @@ References
 ----------
 Steele, Lea and Flood (2014), Fast splittable pseudorandom number generators, OOPSLA: SplitMix64.
 Box and Muller (1958), Annals of Mathematical Statistics 29, for normals.
-
 """
 
 from typing import NamedTuple

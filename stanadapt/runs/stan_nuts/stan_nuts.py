@@ -115,7 +115,6 @@ def stan_nuts(
     (4, 1000)
     >>> fit.attrs["verdict"]
     'fine'
-
     """
     target = require_target(target)
     if target.described:

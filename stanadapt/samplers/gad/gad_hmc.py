@@ -31,7 +31,6 @@ error is zero at half a period, and chains would end there.) With e ~ N(0, I) th
 tr(S^2) in L, 4 H L S, is the mean of 4 (H L e) (L^T H L e)^T, one product with a Hessian; it is
 taken at q_0, and e is the initial momentum, which is independent of q_0. The step rule is that of
 `gad_mala`; the paper uses Adam.
-
 """
 
 from typing import Annotated, NamedTuple

@@ -11,7 +11,6 @@ section 3.2; the fast form drops the Hessian (gadMALAf), `exact` keeps it (gadMA
 and the factor of low rank, `proposal_factor`, are ours. The Hessian-vector product is a central
 difference of two gradients. A bounded drift (`largest_drift`): Roberts and Tweedie (1996),
 Bernoulli 2(4), the truncated algorithm, here entry by entry; L climbs as if none was cut off.
-
 """
 
 from typing import NamedTuple

@@ -8,7 +8,6 @@ References
 ----------
 Titsias and Dellaportas (2019), Gradient-based Adaptive Markov Chain Monte Carlo, NeurIPS:
 section 3.1 (gadRWM). The defaults are ours.
-
 """
 
 from typing import NamedTuple

@@ -10,7 +10,6 @@ References
 That of `gad_mala`: objective in section 2, step rule in section 3 and its supplement. Deviations:
 the entropy weight is bounded (`after_step`), and the rates of a large triangle are in single
 precision (`SINGLE_FROM`).
-
 """
 
 from typing import Annotated, NamedTuple

@@ -8,7 +8,6 @@ References
 ----------
 Neal (2011), MCMC using Hamiltonian dynamics, section 3.2; masses: section 2.1. Acceptance 0.7 and
 the tuning rule are those of the tables of Titsias and Dellaportas (2019), preset=titsias2019.
-
 """
 
 from typing import Annotated, NamedTuple

@@ -9,7 +9,6 @@ Hoffman and Gelman (2014), The No-U-Turn Sampler, JMLR 15; Betancourt (2017), A 
 Introduction to Hamiltonian Monte Carlo. Trajectory (`nuts_tree`), first step size (`leapfrog`), and
 dual averaging, metric and windows (`adaptation`) are those of Stan's adapt_diag_e_nuts and
 adapt_dense_e_nuts. Deviation: without warm-up, the step size is that of `first_step`; Stan uses 1.
-
 """
 
 from typing import NamedTuple

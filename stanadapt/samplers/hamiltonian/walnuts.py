@@ -14,7 +14,6 @@ divided. Deviations: moves of dual averaging are a quarter as long as those of `
 of the energy is fixed, whereas appendix C tunes it; the share refers to all steps that were tried,
 so an iteration whose first step fails counts as zero; and before the first window of warm-up, which
 may begin far from the mass, the energy may fall by any amount.
-
 """
 
 from typing import Annotated, NamedTuple

@@ -27,7 +27,6 @@ References
 That of `walnuts`: e = 1/3 is its sampler R2P, e = 0 its sampler D. Deviations: the orbit ends if no
 level passes, and at a leaf without weight. Doubling, joins and the U-turn criterion are those of
 `nuts_tree`.
-
 """
 
 from typing import NamedTuple

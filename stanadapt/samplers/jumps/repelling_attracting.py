@@ -34,7 +34,6 @@ plain random walk. Here all is in logs, and the ratio of two densities of zero i
 a_D(x' | x) = a_U(x | x'), all that the derivation needs. (b) The number of tries of a forced move
 is bounded. (c) The proposal's standard deviations, which are given in the paper, are learned in
 warm-up and then kept (`scale_grid`). All three are exact.
-
 """
 
 from typing import NamedTuple

@@ -21,7 +21,6 @@ References
 ----------
 Pasarica and Gelman (2010), Adaptively scaling the Metropolis algorithm using expected squared
 jumped distance, Statistica Sinica 20. Grid, rounds and shape are ours.
-
 """
 
 from typing import NamedTuple

@@ -15,7 +15,6 @@ from an earlier iteration); subsamples are spread evenly over the past instead o
 replacement; and the scale is given as s, nu = s / (2 w(0) sqrt(n)) (see `kernel_proposal`), which
 starts near its optimum instead of at nu^2 = 0.1. The median heuristic: Gretton, Borgwardt, Rasch,
 Schölkopf and Smola (2012), JMLR 13, section 8.
-
 """
 
 from typing import Annotated, NamedTuple

@@ -11,7 +11,6 @@ References
 That of `kameleon`, sections 2 and 4. The Matern kernels are those of Rasmussen and Williams (2006),
 equation 4.17; the one with nu = 1/2 has no gradient at r = 0 and is omitted. The inverse
 multiquadric is their rational quadratic kernel, equation 4.19, with alpha = 1/2.
-
 """
 
 from enum import IntEnum

@@ -7,7 +7,6 @@ References
 ----------
 Roberts and Tweedie (1996), Bernoulli 2(4), 341-363. Target 0.55 as in the tables of Titsias and
 Dellaportas (2019); the theoretical optimum is 0.574 (Roberts and Rosenthal, 1998).
-
 """
 
 from typing import NamedTuple

@@ -162,7 +162,6 @@ class Minibatches(Samplable):
     >>> target = sa.Target(code, data, backend="stanli", show_progress=False)
     >>> Minibatches(target, rows="y", batches=2)
     Minibatches('program', 2 batches of y, seed 0)
-
     """
 
     moves_parameters = True

@@ -14,7 +14,6 @@ e_t. For a normal coordinate with standard deviation s, a constant step e and gr
 of variance V, draws have the variance s^2 (1 + e V / 4) / (1 - e / (4 s^2)). Deviations: steps are
 in standardized coordinates, learned with all rows; warm-up runs at the first step size, and t
 counts from its end.
-
 """
 
 from typing import Annotated, NamedTuple

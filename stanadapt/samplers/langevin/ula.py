@@ -13,7 +13,6 @@ the draws is s^2 / (1 - h / (4 s^2)), and infinite from h = 4 s^2 on. The step r
 densities that are steeper in places, warm-up reduces it until a Metropolis test accepts nearly all
 moves. The test is made only during warm-up: without it, steps that are still too large would take a
 chain far out.
-
 """
 
 from typing import NamedTuple

@@ -10,7 +10,6 @@ References
 ----------
 Dinh, Krueger and Bengio (2015), NICE: Non-linear Independent Components Estimation, ICLR workshop;
 on (x, v): that of `nice`.
-
 """
 
 from typing import NamedTuple

@@ -17,7 +17,6 @@ sum over its coordinates, as in the acceptance ratio, theirs a mean: the loss of
 units of z, which have a standard deviation of 3 here, and of 0.1 to 0.2 in their regressions, so
 that a mean is 15 to 30 times lighter. v then leaves the normal distribution, and nearly all moves
 are rejected.
-
 """
 
 import itertools

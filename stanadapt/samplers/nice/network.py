@@ -60,7 +60,6 @@ class Network:
     >>> x, v = network.map([0.5, -1.0], [0.1, 0.2])
     >>> np.allclose(network.map(x, v, forward=False), [[0.5, -1.0], [0.1, 0.2]])
     True
-
     """
 
     def __init__(

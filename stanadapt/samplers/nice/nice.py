@@ -14,7 +14,6 @@ min(1, p(x') N(v') / (p(x) N(v))): f preserves volume. Deviations: the coin is t
 not for all together; local moves are mixed in, since nothing makes the chain of f irreducible;
 x is standardized before f. preset=song2017 leaves the local moves out after warm-up: from starts in
 the tails hardly a proposal of f is accepted.
-
 """
 
 from typing import NamedTuple

@@ -161,7 +161,6 @@ def train_nice(
     >>> first = sa.sample(target, "parallel_tempering", seed=1)  # doctest: +SKIP
     >>> network = train_nice(target, warm_start=first, seed=1)  # doctest: +SKIP
     >>> fit = sa.sample(target, "nice", network=network, seed=1)  # doctest: +SKIP
-
     """
     sizes = {
         "iterations": iterations, "width": width, "critic_width": critic_width,

@@ -23,7 +23,6 @@ References
 That of `continuous_tempering`: the joint form, the Gibbs form, and the weights. Deviations: a
 spacing and constants that are learned, the redraws at b = 0, draws in place of weights, and
 trajectories of random length.
-
 """
 
 import math

@@ -13,7 +13,6 @@ Graham and Storkey (2017), Continuously tempered Hamiltonian Monte Carlo, UAI. T
 deviations from the paper: `continuous_path.py` and `coordinate.py`. As published:
 coordinate="uniform", atom=0, learn_log_zeta=False with a log_zeta, inflation=1; draws are then
 resampled from weighted positions.
-
 """
 
 from enum import IntEnum

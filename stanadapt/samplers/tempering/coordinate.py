@@ -20,7 +20,6 @@ References
 That of `continuous_tempering`, sections 4 and 5. Fritsch and Butland (1984), A method for
 constructing local monotone piecewise cubic interpolants, SIAM Journal on Scientific and Statistical
 Computing 5, for the cubics.
-
 """
 
 from typing import NamedTuple

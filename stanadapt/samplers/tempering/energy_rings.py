@@ -16,7 +16,6 @@ References
 That of `equi_energy`: the rings. Baragatti, Grimaud and Pommeret (2013), Parallel tempering with
 equi-energy moves, Statistics and Computing 23: swaps within them. Deviation: their chains sample
 powers of the target; here they are on the path from a reference, and boundaries are learned.
-
 """
 
 from typing import NamedTuple

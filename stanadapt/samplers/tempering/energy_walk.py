@@ -20,7 +20,6 @@ References
 ----------
 That of `equi_energy`. Deviations: files are bounded, and H_0, below all energies in the paper, is
 not needed.
-
 """
 
 from typing import Any, NamedTuple

@@ -14,7 +14,6 @@ statistical mechanics, Annals of Statistics 34. The formulas: `samplers/temperin
 Deviations: energy floors and proposals are learned, in a first part of warm-up and in the burn-in
 of each chain; in the paper they are given. Later analyses: Atchade, Roberts and Rosenthal (2011),
 Statistics and Computing 21, on interacting tempering.
-
 """
 
 from typing import Annotated, NamedTuple

@@ -87,7 +87,6 @@ def group(learned: Sequence[Learned], constant: float) -> xr.Dataset:
     constant
         Difference of value calls and gradient calls of the program's log density, if `~` drops
         constants.
-
     """
     variables = {}
     for name in learned[0]:

@@ -216,7 +216,6 @@ class Extended(Samplable):
     >>> fit = sa.sample(
     ...     extended, "nuts", iter_warmup=200, iter_sampling=200, seed=1, show_progress=False
     ... )  # doctest: +SKIP
-
     """
 
     _warns = True  # `remake_extended` does not repeat the warning

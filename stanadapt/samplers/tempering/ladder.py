@@ -8,7 +8,6 @@ References
 ----------
 Those of `swaps`: the barrier (section 4), its use for the ladder (section 5). Deviation: Lambda is
 interpolated linearly in b; they use a monotone cubic.
-
 """
 
 from collections.abc import Sequence

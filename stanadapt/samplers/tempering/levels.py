@@ -27,7 +27,6 @@ Stinson, Pakman and Paninski (2016), Partition functions from Rao-Blackwellized 
 ICML. Deviations from the paper of `pseudo_extended`: they move everything jointly with NUTS,
 temperatures included; have no reference, psi = 0; and g = 1, while we use g = 1 / Z, which makes
 the levels of the ladder equally likely. In our weights the temperature of x_i is summed out.
-
 """
 
 from typing import NamedTuple

@@ -11,7 +11,6 @@ highly parallel MCMC scheme, JRSS B 84. Its parts, in `samplers/tempering`: `pat
 `ladder`, `swaps`, `warmup_rounds`. preset=kou2006 has the temperatures and random walks of Kou,
 Zhou and Wong (2006), Annals of Statistics 34, on powers of the density; the hottest one must have a
 finite integral.
-
 """
 
 from enum import IntEnum

@@ -15,7 +15,6 @@ resampling: Carpenter, Clifford and Fearnhead (1999), IEE Proceedings F 146. Dev
 effective sample size is that of the particles with positive density, since with few of these no
 step, however short, would reach the threshold; the scales of the moves are the width of one mode,
 from gradients, while others use the covariance of all particles, which spans modes.
-
 """
 
 from typing import Any, NamedTuple

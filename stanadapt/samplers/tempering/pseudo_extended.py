@@ -11,7 +11,6 @@ The kernel and its deviations from theirs: `levels`. Warm-up: `warmup_rounds`. T
 kernels, on the extended density itself: `stanadapt.samplers.tempering.extended.Extended`, sampled
 by `nuts`. preset=nemeth2019 has their powers of the density, without a reference distribution, and
 NUTS for each pseudo-sample; the kernel is still that of `levels`.
-
 """
 
 from typing import Any, NamedTuple

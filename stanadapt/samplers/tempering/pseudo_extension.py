@@ -21,7 +21,6 @@ References
 That of `pseudo_extended`: psi = 0, free or fixed temperatures. Deviations: the reference
 distribution, g = 1 / Z interpolated from a ladder, collapsed temperatures, and the estimate of the
 constant that Stan's log densities lack are ours.
-
 """
 
 from typing import NamedTuple

@@ -166,7 +166,6 @@ class ReferenceDistribution:
     ReferenceDistribution(Gaussian, 2 parameters)
     >>> ReferenceDistribution([0.0], sd=2.0, degrees=5)
     ReferenceDistribution(Student t, 5 degrees, 1 parameters)
-
     """
 
     def __init__(

@@ -12,7 +12,6 @@ Geyer and Thompson (1995), Annealing Markov chain Monte Carlo with applications 
 inference, JASA 90. The kernel, its errors, and how the constants are learned: `levels`.
 Warm-up: `warmup_rounds`. Deviation: the level is drawn from its full conditional, not moved to a
 neighbor, which gives 1.5 to 3 times as many effective draws from as many evaluations.
-
 """
 
 from typing import Any, NamedTuple

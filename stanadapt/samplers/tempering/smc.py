@@ -12,7 +12,6 @@ Annealed importance sampling, Statistics and Computing 11. The stages: `particle
 first half of warm-up, parallel tempering, learns the reference if none is given, since the
 particles see nothing that its draws do not; and particles continue to move at b = 1 for as long as
 draws are requested.
-
 """
 
 from functools import partial

@@ -9,7 +9,6 @@ Syed, Bouchard-Cote, Deligiannidis and Doucet (2022), Non-reversible parallel te
 highly parallel MCMC scheme, JRSS B 84, algorithm 1. The evidence: Bennett (1976), Efficient
 estimation of free energy differences from Monte Carlo data, Journal of Computational Physics 22,
 for each gap, with the constants of the round before in place of a fixed point.
-
 """
 
 from typing import NamedTuple

@@ -13,7 +13,6 @@ References
 Those of `swaps`: algorithm 4 (rounds), section 5. A reference that is fitted during warm-up:
 Surjanovic, Syed, Bouchard-Cote and Campbell (2022), Parallel tempering with a variational
 reference, NeurIPS. Deviations: see `_refit` and `_learn_scales`.
-
 """
 
 import math

@@ -13,7 +13,6 @@ References
 ----------
 Nemeth, Lindsten, Filippone and Hensman (2019), theorem 2.1; arXiv 1708.05239.
 Welling and Teh (2011), ICML, equation 11: means weighted by step sizes.
-
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -68,7 +67,6 @@ def weighted_summary(fit: Any, functions: Mapping[str, Function] | None = None) 
     ... )  # doctest: +SKIP
     >>> fit = sa.sample(target, "pseudo_extended", save="pseudo", seed=1)  # doctest: +SKIP
     >>> weighted_summary(fit, {"P(x > 0)": lambda draws: draws["x"] > 0})  # doctest: +SKIP
-
     """
     groups = results.group_names(fit) if results.is_fit(fit) else ()
     if PSEUDO in groups:

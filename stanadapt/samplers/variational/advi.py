@@ -17,7 +17,6 @@ inference, JMLR 18(14): the families; Roeder, Wu and Duvenaud (2017), Sticking t
 the gradient; Kingma and Ba (2015), Adam, ICLR. Deviations: Adam in place of a sequence of step
 sizes that a search scales, bounded slopes (`_shorten`), coordinates standardized by Pathfinder, and
 the averaged iterate.
-
 """
 
 from enum import IntEnum

@@ -9,7 +9,6 @@ References
 ----------
 Vehtari, Simpson, Gelman, Yao and Gabry (2024), Pareto smoothed importance sampling, JMLR 25(72):
 with a tail of Pareto k above 1/2 the variance of weights is infinite.
-
 """
 
 from typing import Any

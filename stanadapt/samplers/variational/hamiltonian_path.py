@@ -17,7 +17,6 @@ References
 ----------
 That of `hvi`, algorithm 3 and equation 7. Deviations: r_t by regression in place of a network that
 gradients train; step size and masses by a search, which needs no second derivatives.
-
 """
 
 from typing import NamedTuple

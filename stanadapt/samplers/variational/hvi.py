@@ -16,7 +16,6 @@ the gap, ICML; the paths and their weights: `samplers/variational/hamiltonian_pa
 the Metropolis step; q_0 is fitted first, by ADVI, or has the mean and covariance of an earlier
 fit's draws (`warm_start`), such as those of `approximate` by Pathfinder; and the reverse model is a
 linear regression.
-
 """
 
 from typing import Annotated, NamedTuple

@@ -8,7 +8,6 @@ the mode has learned.
 References
 ----------
 Tierney and Kadane (1986), Journal of the American Statistical Association 81.
-
 """
 
 from collections.abc import Callable

@@ -9,7 +9,6 @@ References
 ----------
 The inverse Hessian and its diagonal: `engine/inverse_hessian`. The bisection: Lewis and Overton
 (2013), Mathematical Programming 141.
-
 """
 
 from collections.abc import Callable

@@ -24,7 +24,6 @@ Zhang, Carpenter, Gelman and Vehtari (2022), Pathfinder: parallel quasi-Newton v
 inference, JMLR 23(306), algorithms 3 and 4. Byrd, Nocedal and Schnabel (1994), Mathematical
 Programming 63: the factor. Deviations: the climb uses the diagonal matrix alpha too, so that
 parameters may have any scales; for several paths, see `mixture_log_density`.
-
 """
 
 from typing import Any, NamedTuple

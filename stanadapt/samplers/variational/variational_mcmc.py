@@ -15,7 +15,6 @@ mixture with a random walk, refitting. Deviations: q comes from ADVI (`advi.py`)
 bound for sigmoid belief networks; it is refitted in windows of warm-up and then fixed, so that no
 condition on diminishing adaptation is needed. With `warm_start`, q has the mean and covariance of
 an earlier fit's draws, such as those of `approximate` by Pathfinder, and is not refitted.
-
 """
 
 from enum import IntEnum

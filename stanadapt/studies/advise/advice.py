@@ -43,7 +43,6 @@ class Advice:
         Facts about the posterior, by name.
     seed
         The seed of the trials.
-
     """
 
     def __init__(

@@ -92,7 +92,6 @@ def advise(
     >>> advice.facts["parameters (unconstrained)"], "sampler" in advice.arguments
     (1, True)
     >>> fit = sa.sample(target, **advice.arguments, seed=1, show_progress=False)
-
     """
     program = require_samplable(target).target
     if program is not target:

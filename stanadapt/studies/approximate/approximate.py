@@ -95,7 +95,6 @@ def approximate(
     >>> fit = sa.approximate(target, "laplace", draws=2000, seed=1, show_progress=False)
     >>> fit.attrs["verdict"], round(float(fit.posterior["x"].mean()))
     ('fine', 1)
-
     """
     program, names = require_samplable(target).target, require_names("save", save)
     if set(names) - {UNCONSTRAINED}:

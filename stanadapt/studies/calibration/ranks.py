@@ -120,7 +120,6 @@ class Calibration:
         Reasons of the simulations that gave no ranks.
     seed
         The seed of the calibration.
-
     """
 
     def __init__(
@@ -207,7 +206,6 @@ class Calibration:
         Returns
         -------
         matplotlib Figure
-
         """
         names = list(self.table.index[:MOST_PICTURES])
         figure = draw_ranks({str(n): self.ranks[n].to_numpy() for n in names}, self._bands)

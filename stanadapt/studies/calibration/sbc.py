@@ -107,7 +107,6 @@ def sbc(
     ... )
     >>> study.verdict
     'calibrated'
-
     """
     count = require_whole("simulations", simulations, FEWEST)
     largest = require_whole("ranks", ranks, 9, 10_000)

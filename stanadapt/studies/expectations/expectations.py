@@ -104,7 +104,6 @@ def expectations(
     >>> table = sa.expectations(fit, target).table
     >>> bool(abs(table.loc["x", "mean"] - 3) < 1e-6)
     True
-
     """
     require_fit_of(target, fit, "expectations")
     levels = _require_probabilities(probabilities)

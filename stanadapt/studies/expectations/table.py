@@ -62,7 +62,6 @@ class Expectations:
         With `weights=True`: a positive weight for each draw, with the sum 1, shape (chain, draw).
         `(weights * x).sum()` estimates the mean of any x of this shape. Without known errors: the
         table has more precise estimates, with errors.
-
     """
 
     def __init__(
@@ -93,7 +92,6 @@ class Expectations:
         >>> value, error = sa.expectations(fit, target).probability("x", 5.0)
         >>> bool(abs(value - 0.8413) < 5 * error + 1e-4)
         True
-
         """
         (x,) = self._of([name])
         if not is_real(at_most) or np.isnan(at_most):
@@ -115,7 +113,6 @@ class Expectations:
         ----------
         names
             Rows of the table, such as ["beta[1]", "beta[2]"].
-
         """
         names = require_names("names", names)
         if not names or len(set(names)) < len(names):

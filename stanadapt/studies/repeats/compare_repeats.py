@@ -118,7 +118,6 @@ def compare_repeats(
     ... )
     >>> study.summary["repeats"].to_dict()
     {'nuts': 2, 'hmc': 2}
-
     """
     targets = _require_targets(target)
     require_executor(executor)

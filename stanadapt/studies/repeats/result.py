@@ -38,7 +38,6 @@ class RepeatedComparison:
         Versions, hashes of program and data, settings, seeds: as in the JSON file.
     interrupted
         Whether Ctrl-C ended the comparison.
-
     """
 
     def __init__(
@@ -81,7 +80,6 @@ class RepeatedComparison:
             The file.
         command
             The command that made the comparison, to be shown; "" from Python.
-
         """
         content = repeats_page(self.rows, self.summary, self._heading(), command, self.origin)
         return write_text(path, content)

@@ -47,7 +47,6 @@ class ManyFits(Mapping[str, Fit]):
         seed, and why a fit failed ("" if it did not).
     interrupted : bool
         Whether Ctrl-C ended the fits; the same call with `run` makes the missing ones.
-
     """
 
     def __init__(self, rows: list[dict[str, Any]], kept: dict[str, Any], interrupted: bool) -> None:
@@ -162,7 +161,6 @@ def sample_many(
     ... )
     >>> list(fits), list(fits.failures)
     (['low', 'high'], ['none'])
-
     """
     jobs = _jobs(targets, data)
     require_executor(executor)

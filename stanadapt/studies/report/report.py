@@ -90,7 +90,6 @@ def report(
     ...     path = sa.report({"nuts": fit}, f"{folder}/report.html")
     ...     path.read_text()[:15]
     '<!doctype html>'
-
     """
     path = check_report(path)
     all_columns = list_repeats(fits)

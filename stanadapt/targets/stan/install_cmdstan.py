@@ -125,7 +125,6 @@ def install_cmdstan(
     ------
     StanadaptError
         Stage "installation", if something is missing or fails.
-
     """
     root = (directory or toolchain.cmdstan_home()).expanduser().absolute()
     computer = computer or Computer()

@@ -38,7 +38,6 @@ def read_r_dump(text: str, source: str) -> dict[str, Any]:
     --------
     >>> read_r_dump("N <- 2L; y <- c(1.5, -2)", "The text")
     {'N': 2, 'y': array([ 1.5, -2. ])}
-
     """
     reader = _Reader(text, source)
     with contextlib.suppress(ValueError, TypeError, OverflowError, MemoryError, RecursionError):

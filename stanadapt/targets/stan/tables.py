@@ -97,7 +97,6 @@ def stan_data(
     (3, 2, [2, 1, 2])
     >>> data.coords
     {'school': ['A', 'B']}
-
     """
     import pandas as pd
 

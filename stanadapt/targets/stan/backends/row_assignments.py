@@ -25,7 +25,6 @@ def complete_rows(code: str) -> str:
     >>> code = "transformed data { array[2, 2] int z; z[1] = {1, 2}; }"
     >>> complete_rows(code)
     'transformed data { array[2, 2] int z; z[1, :] = {1, 2}; }'
-
     """
     stripped = syntax.strip(code)
     places: list[int] = []

@@ -32,7 +32,6 @@ class Construct(NamedTuple):
         Whether values of parameters and generated quantities fit together.
     tolerance
         Allowed error of log densities, relative to the largest; solvers need more than rounding.
-
     """
 
     name: str
