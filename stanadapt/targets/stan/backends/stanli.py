@@ -37,7 +37,7 @@ MANIFEST = '"kind":"execution_manifest"'
 REGIONS = ('"region":', '"operation":"OP_ISLAND"', '"operation":"OP_LOOP"')
 # summaries of a trial, which are remembered
 WITH_REGIONS, WITHOUT_REGIONS = "regions", "no regions"
-POINTS, TRIES, RADIUS = 3, 30, 1.0
+POINTS, TRIES, RADIUS = 3, 100, 1.0
 INTEGER_FAULT = "exceeds Stan integer range"  # thrown by some loops that choose integers
 # characters of data; the second binding, seconds and gigabytes for a million rows, serves a remark
 LARGEST_BOUND_TWICE = 2_000_000

@@ -6,6 +6,7 @@ The programs with faults are those of `stanli_reproducers`.
 import importlib.metadata
 import json
 import os
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -159,10 +160,13 @@ def test_a_wrong_gradient_is_refused_and_a_noisy_density_is_not(noise):
 
 
 def test_a_density_that_is_finite_only_far_away_is_not_refused():
-    """Guard 3 needs finite points; without any, it has compared nothing, and says so."""
+    """Guard 4 needs finite points; without any, it has compared nothing, and says so."""
+    code = "parameters {{ real x; }} model {{ 0 ~ normal(0, x - {}); }}"
     with warns("nothing_compared"):
-        target = sa.Target("parameters { real x; } model { 0 ~ normal(0, x - 50); }")
+        target = sa.Target(code.format(50))
     assert np.isfinite(target.evaluate(np.array([60.0]))[0])
+    with warnings.catch_warnings(action="error"):
+        sa.Target(code.format(0.95))  # seldom within 1 of zero
 
 
 @pytest.mark.parametrize("quantity", ["real t = trace(M);", "complex z = to_complex(M[1, 1], 1);"])
