@@ -21,7 +21,7 @@ from stanadapt.samplers import registered
 from stanadapt.targets import doctor
 from stanadapt.targets.stan import bundled
 from tests.helpers.codes import raises
-from tests.helpers.command_line import TINY, call, refused
+from tests.helpers.command_line import PROGRAM, TINY, call, refused
 
 # others hand on what they do not know
 COMMANDS = [name for name, entry in entries().items() if not entry.forwards]
@@ -179,6 +179,26 @@ def test_straightening_and_its_opposite_are_refused(files):
         "cannot_standardize", "sample", "my.stan", "-d", "my.json", *TINY, "--straighten",
         facts=["whitened_hmc"],
     )  # fmt: skip
+
+
+def test_inits_from_a_file(files):
+    (files / "inits.json").write_text('{"x": 2.5}')
+    call(
+        "sample", "my.stan", "-d", "my.json", "--inits", "inits.json", "--iter-warmup", "0",
+        "--iter-sampling", "2", "--chains", "1", "-s", "gad_mala", "--set", "initial_scale=1e-9",
+        "--quiet",
+    )  # fmt: skip
+    x = results.dataset(sa.load("fit.nc"), "posterior")["x"].values
+    assert x[0, 0] == pytest.approx(2.5, abs=1e-6)
+
+
+def test_includes(files):
+    (files / "lib").mkdir()
+    (files / "lib" / "f.stan").write_text("real twice(real x) { return 2 * x; }\n")
+    code = "functions {\n#include f.stan\n}\n" + PROGRAM.replace("m, 1", "twice(m), 1")
+    (files / "inc.stan").write_text(code)
+    call("sample", "inc.stan", "-d", "my.json", "--include", "lib", *TINY)
+    assert sa.load("fit.nc").attrs["model"] == "inc"
 
 
 def test_warnings_are_notes(files):
