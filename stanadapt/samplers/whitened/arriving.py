@@ -217,7 +217,7 @@ def _arrive(settings: Any, progress: Progress, window: Window) -> Progress:
     enough = draws >= ENOUGH_DRAWS * window.positions.shape[2]
     enough |= learned.travel.rounds > 0 and learned.metric.kind == "dense"
     enough |= learned.metric.kind == "sparse"
-    enough |= len(learned.straightened.members_of_many(window.positions.shape[2])) > 0
+    enough |= len(learned.straightened.members_aside(window.positions.shape[2])) > 0
     fixed = learned.settled and enough and settings.trajectory != Trajectory.nuts
     return progress.to(parts.FIND_STEP if fixed else parts.FIRST_METRIC)
 

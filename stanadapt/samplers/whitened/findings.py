@@ -27,8 +27,10 @@ from stanadapt.samplers.whitened.straighten import Straightened
 NUTS_ABOVE = 0.125
 # largest number of coordinates that a message names, and of sets of drivers outside of groups
 LISTED, MOST_PHRASES = 5, 3
-# how a block is in the words of a fit
-EXACTLY, NEARLY = "Gaussian, straightened exactly", "nearly Gaussian, straightened"
+# the attribute that says of which kind a block is, and how either is said
+BLOCK = "gaussian_block"
+EXACT, NEARLY = "exact", "nearly"
+SAID = {EXACT: "Gaussian, straightened exactly", NEARLY: "nearly Gaussian, straightened"}
 
 
 @reports_for(whitened_hmc.Settings)
@@ -124,12 +126,12 @@ def straightening(found: Straightened, names: list[str]) -> dict[str, Any]:
     """
     if not np.isfinite(found.distance_before):
         return {}
-    distances = {"distance_from_gaussian": found.distance_before}
+    distances: dict[str, Any] = {"distance_from_gaussian": found.distance_before}
     said = []
     if found.block_is_used:
         block = as_python(unpacked)(found.straightening.block)
-        how = EXACTLY if found.exact else NEARLY
-        said.append(f"{' given '.join(members_and_hubs(block, names))}: {how}")
+        distances[BLOCK] = EXACT if found.exact else NEARLY
+        said.append(f"{' given '.join(members_and_hubs(block, names))}: {SAID[distances[BLOCK]]}")
     if found.map_is_used:
         said.append(f"{dependencies(found, names)}: straightened")
     if not said or not np.isfinite(found.distance):

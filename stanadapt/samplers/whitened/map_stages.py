@@ -31,7 +31,7 @@ FAR_FROM_GAUSSIAN, NEAR_GAUSSIAN = 0.3, 0.03
 # largest distance that may remain for fixed trajectories: beyond, some are rejected in the tails of
 # a hierarchy's scale, which a pilot run does not visit
 STRAIGHT_ENOUGH = 0.03
-# the same outside of the block of many coordinates, in which trajectories rotate
+# the same outside of a block in which trajectories rotate
 STRAIGHT_AROUND = 0.3
 # searches for a map that found none, or one that was dropped
 MOST_ATTEMPTS = 3
@@ -138,16 +138,18 @@ def judge_map(settings: Any, progress: Progress, states: States) -> Result:
 
 
 def much_remains(settings: Any, progress: Progress) -> bool:
-    found = progress.learned.straightened
-    many = len(found.members_of_many(len(progress.learned.location)))
-    most = STRAIGHT_AROUND if many else STRAIGHT_ENOUGH
-    return found.distance > most and settings.trajectory == Trajectory.chosen
+    far = progress.learned.straightened.distance > _straight_enough(progress)
+    return far and settings.trajectory == Trajectory.chosen
+
+
+def _straight_enough(progress: Progress) -> float:
+    aside = progress.learned.straightened.members_aside(len(progress.learned.location))
+    return STRAIGHT_AROUND if len(aside) else STRAIGHT_ENOUGH
 
 
 def to_nuts_on_map(progress: Progress) -> Progress:
     found = progress.learned.straightened
     where = " outside of the block" if found.block_is_used else ""
-    many = len(found.members_of_many(len(progress.learned.location)))
-    most = STRAIGHT_AROUND if many else STRAIGHT_ENOUGH
+    most = _straight_enough(progress)
     rest = f"a distance from a Gaussian of {found.distance:.2g}, above {most:g}"
     return to_nuts(progress, f"{rest}, remains{where}")

@@ -39,7 +39,7 @@ from stanadapt.samplers.whitened.block_structure import (
     rows_needed,
 )
 from stanadapt.samplers.whitened.block_terms import hints_of
-from stanadapt.samplers.whitened.findings import EXACTLY, NEARLY, members_and_hubs
+from stanadapt.samplers.whitened.findings import BLOCK, NEARLY, members_and_hubs
 from stanadapt.samplers.whitened.straighten import distance_of
 from stanadapt.targets.declared_bounds import declared_bounds
 from stanadapt.targets.target import Target
@@ -107,8 +107,8 @@ def find_tails(
         draws, scores = (values[:, hub].reshape(sizes["chain"], -1) for values in (y, slopes))
         z = _ramps(draws, scores)
         tails += [Tail(int(hub), side, one) for side, one in zip(SIDES, z, strict=True)]
-    said = str(results.attribute(fit, "straightening", ""))
-    return Found(block, tails, EXACTLY in said or NEARLY in said, NEARLY not in said)
+    kind = results.attribute(fit, BLOCK)
+    return Found(block, tails, kind is not None, kind != NEARLY)
 
 
 def _search(target: Target, rows: np.ndarray) -> BlockMap | None:

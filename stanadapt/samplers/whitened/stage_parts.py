@@ -173,7 +173,7 @@ def learn_metric(
     """
     window = window.within_modes
     former, chains = progress.learned.metric, draws_of(window, left_out)
-    members = progress.learned.straightened.members_of_many(window.positions.shape[2])
+    members = progress.learned.straightened.members_aside(window.positions.shape[2])
     if settings.metric == Metric.automatic and not len(members):
         metric = choose_metric(former, chains, handicap)
     else:
@@ -319,7 +319,7 @@ def _around_mean(learned: Learned, state: Any) -> Any:
     """
     position, dim = state.current.position, len(learned.location)
     found = learned.straightened
-    if len(found.members_of_many(dim)):
+    if len(found.members_aside(dim)):
         rows = position[None], state.current.gradient[None]
         position = apply_map(found.straightening, *rows)[0][0]
     elif dim <= MANY or as_python(is_used)(found.straightening):

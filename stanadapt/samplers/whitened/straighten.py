@@ -99,15 +99,18 @@ class Straightened(NamedTuple):
     def _members(self) -> int:
         return int(self.straightening.block[:SIZES].view(np.int64)[2]) if self.block_is_used else 0
 
-    def members_of_many(self, dim: int) -> np.ndarray:
-        """Return the members of the block if there are too many coordinates to learn from all."""
-        if dim <= MOST_COORDINATES or not self.block_is_used:
+    def members_aside(self, dim: int) -> np.ndarray:
+        """Return the members of a block of which nothing more is learned, if there is one.
+
+        They are too many, or nearly normal: their parts in D would hide those of the hubs.
+        """
+        if not self.block_is_used or (self.exact and dim <= MOST_COORDINATES):
             return np.empty(0, int)
         return np.array(as_python(unpacked)(self.straightening.block).block)
 
     def curvature(self, dim: int) -> float:
-        """Return the D that fixed trajectories meet: without a map, or outside of a large block."""
-        return self.distance if len(self.members_of_many(dim)) else self.distance_before
+        """Return the D that fixed trajectories meet: without a map, or outside of a block."""
+        return self.distance if len(self.members_aside(dim)) else self.distance_before
 
     def without_map(self) -> "Straightened":
         """Return the same without the triangular map."""
@@ -219,7 +222,7 @@ def straighten(
     block = former.straightening.block
     if not former.block_is_used:
         return _straighten(positions, gradients, former, least, UNRELATED, metric)
-    if len(former.members_of_many(positions.shape[1])):
+    if len(former.members_aside(positions.shape[1])):
         return _measured(positions, gradients, former)
     # in the coordinates of the block, which stays as it is
     x, g, _ = apply_map(no_map(block), positions, gradients)
@@ -233,18 +236,19 @@ def straighten(
 
 
 def _measured(x: np.ndarray, g: np.ndarray, former: Straightened) -> Straightened:
-    """Measure D outside of a large block, without a search for a further map."""
+    """Measure D outside of a block, without a search for a further map."""
     usable = np.isfinite(x).all(axis=1) & np.isfinite(g).all(axis=1)
     x, g = x[usable], g[usable]
     if len(x) < LEAST_DRAWS:
         return former._replace(distance=np.inf)
     before, part = distance_of(x, g)
     y, slopes, _ = apply_map(no_map(former.straightening.block), x, g)
-    others = np.delete(np.arange(x.shape[1]), former.members_of_many(x.shape[1]))
-    parts = np.sort(parts_of(y[:, others], slopes[:, others]))
+    others = np.delete(np.arange(x.shape[1]), former.members_aside(x.shape[1]))
+    parts = parts_of(y[:, others], slopes[:, others])
     return former._replace(
-        distance_before=before, part=part, distance=float(parts.mean()), second=float(parts[-2:][0])
-    )
+        distance_before=before, part=part, distance=float(parts.mean()),
+        second=float(np.sort(np.append(parts, 0.0))[-2]),
+    )  # fmt: skip
 
 
 def _straighten(

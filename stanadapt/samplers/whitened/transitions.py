@@ -26,7 +26,7 @@ def learn_metric(settings: Any, progress: Progress, window: Window) -> Progress:
     if progress.stage != parts.NUTS_METRIC:
         return progress
     metric = for_nuts(progress.learned.metric, window)
-    members = progress.learned.straightened.members_of_many(window.positions.shape[2])
+    members = progress.learned.straightened.members_aside(window.positions.shape[2])
     metric.factor[0, members] = 1.0
     return progress.learning(metric=metric)
 

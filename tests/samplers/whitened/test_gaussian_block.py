@@ -275,7 +275,7 @@ def test_counts_around_a_walk_have_the_scale_that_standardized_steps_give():
     data = {"N": len(y), "y": y}
     fits = [sa.sample(sa.Target(code, data), seed=18) for code in (COUNTS, RESIDUALS)]
     assert fits[0].attrs["verdict"] == "fine"
-    assert fits[0].attrs["n_gradients"] < 120_000  # 350,000 without the block, and too short
+    assert fits[0].attrs["n_gradients"] < 40_000  # 350,000 without the block, and too short
     said = "u[1..80] given s: nearly Gaussian, straightened, distance from a Gaussian"
     assert fits[0].attrs["straightening"].startswith(said)
     one, other = (np.log(values(fit, "s")) for fit in fits)

@@ -7,7 +7,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.diagnostics.verdict import judge
-from stanadapt.samplers.whitened.findings import EXACTLY, NEARLY
+from stanadapt.samplers.whitened.findings import BLOCK, EXACT, NEARLY
 from stanadapt.samplers.whitened.missing_tails import Tail, find_tails, missing_tails, reasons_of
 from stanadapt.targets.declared_bounds import declared_bounds
 from tests.helpers import funnel_fits
@@ -36,9 +36,9 @@ def test_a_neck_that_draws_lack_is_named_with_its_lines(level):
     assert "Given s_u and s_x, u[1..25] are exactly normal" in reason
     assert "in line 6" in reason
     # nothing is to be rewritten if the draws were made in the coordinates of the block
-    made.attrs["straightening"] = f"u[1..25] given s_u and s_x: {EXACTLY}"
+    made.attrs[BLOCK] = EXACT
     assert "adapt_delta=0.99" in str(sa.diagnose(made, target).reasons[0])
-    made.attrs["straightening"] = f"u[1..25] given s_u and s_x: {NEARLY}"
+    made.attrs[BLOCK] = NEARLY
     assert "are nearly normal" in str(sa.diagnose(made, target).reasons[0])
     assert "gaussian_block" in diagnosis.codes
 

@@ -6,8 +6,11 @@ from scipy import sparse
 
 import stanadapt as sa
 from stanadapt.diagnostics.mixing import mixing
+from stanadapt.engine.block_map import pack
+from stanadapt.engine.triangular_map import no_map
 from stanadapt.samplers.whitened import sparse_block
 from stanadapt.samplers.whitened.block_structure import apply_block, find_block
+from stanadapt.samplers.whitened.straighten import Straightened, parts_of, straighten
 from stanadapt.targets.declared_bounds import CORRELATION
 from tests.helpers.short_runs import assert_same_draws, values
 
@@ -301,6 +304,18 @@ def test_the_second_order_of_counts_adds_to_the_precision_of_their_prior(by_mean
     x[:, 0] = np.linspace(-6.0, 1.0, 20)
     y, slopes, _ = apply_block(block.map, x, made.gradients(x))
     np.testing.assert_allclose(slopes[:, 1:], -y[:, 1:], atol=1e-5)
+
+
+def test_what_remains_of_a_nearly_gaussian_block_is_that_of_its_hubs():
+    made = counts()
+    center, rows = made.center_and_pairs()
+    block = sparse_block.find_nearly_block(rows, made.hints).map
+    x = center + 0.5 * np.random.default_rng(7).standard_normal((90, len(center)))
+    found = Straightened(no_map(pack(block)), (), 2.0, np.inf, exact=False)
+    measured = straighten(x, made.gradients(x), found, 0.0)
+    y, slopes, _ = apply_block(block, x, made.gradients(x))
+    assert measured.distance == pytest.approx(float(parts_of(y[:, :1], slopes[:, :1])[0]))
+    assert measured.second == 0.0  # there is one
 
 
 @pytest.mark.parametrize(
