@@ -10,12 +10,13 @@ import pandas as pd
 from stanadapt import results
 from stanadapt.diagnostics.importance import is_approximation
 from stanadapt.diagnostics.mixing import Efficiency, efficiency, mixing_of
-from stanadapt.diagnostics.modes import require_fit_of
+from stanadapt.diagnostics.modes import parameter_rows, require_fit_of
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import verdict
 from stanadapt.errors import Message, codes_of
 from stanadapt.results import Fit
 from stanadapt.samplers.whitened.missing_tails import find_tails, in_words, reasons_of
+from stanadapt.studies.noncentered import lines_of_block
 from stanadapt.studies.shape import measure_shape
 from stanadapt.targets.target import Target
 
@@ -114,7 +115,11 @@ def diagnose(fit: Fit, target: Target | None = None) -> Diagnosis:
         reasons = reasons_of(target, found)
         notes += measure_shape(target, fit).messages
         if found is not None:
-            notes.append(Message("gaussian_block", f"{in_words(target, found)}."))
+            rows, _ = parameter_rows(target, fit)
+            program = lines_of_block(target, found.block, target.unconstrain_rows(rows[[0, -1]]))
+            new = [line for line in program if not any(line in note for note in notes)]
+            text = "\n    ".join([" For NUTS, write the program as", *new]) if new else ""
+            notes.append(Message("gaussian_block", f"{in_words(target, found)}.{text}"))
     judgment = verdict(fit, reasons)
     columns = results.columns(fit, wanted=results.parameters(fit))
     finite = {name: x.astype(float) for name, x in columns.items() if np.isfinite(x).all()}

@@ -40,6 +40,12 @@ from stanadapt.samplers.whitened.block_structure import (
 )
 from stanadapt.samplers.whitened.block_terms import hints_of
 from stanadapt.samplers.whitened.findings import BLOCK, NEARLY, members_and_hubs
+from stanadapt.samplers.whitened.sparse_block import (
+    find_nearly_block,
+    find_sparse_block,
+    pairs_of_places,
+    places,
+)
 from stanadapt.samplers.whitened.straighten import distance_of
 from stanadapt.targets.declared_bounds import declared_bounds
 from stanadapt.targets.target import Target
@@ -85,13 +91,15 @@ def find_tails(
     """
     most = min(most, MOST_GRADIENTS)
     few = min(target.dim, MOST_COORDINATES)
-    if target.noise_size or (few < target.dim and known is None) or most < rows_needed(few):
+    kind = results.attribute(fit, BLOCK)
+    unknown = few < target.dim and known is None and kind is None
+    if target.noise_size or unknown or most < rows_needed(few):
         return None
     sizes = results.dataset(fit, "posterior").sizes
     if sizes["draw"] < LEAST_DRAWS or _is_near(results.attribute(fit, "distance_from_gaussian")):
         return None
     rows, _ = parameter_rows(target, fit)
-    block = _search(target, rows) if known is None else known
+    block = _search(target, rows, kind) if known is None else known
     if block is None:
         return None
     per_chain = len(rows) // sizes["chain"]
@@ -107,14 +115,19 @@ def find_tails(
         draws, scores = (values[:, hub].reshape(sizes["chain"], -1) for values in (y, slopes))
         z = _ramps(draws, scores)
         tails += [Tail(int(hub), side, one) for side, one in zip(SIDES, z, strict=True)]
-    kind = results.attribute(fit, BLOCK)
     return Found(block, tails, kind is not None, kind != NEARLY)
 
 
-def _search(target: Target, rows: np.ndarray) -> BlockMap | None:
-    """Return the block that gradients at some of the rows show."""
-    count = min(rows_needed(target.dim), len(rows))
+def _search(target: Target, rows: np.ndarray, kind: str | None) -> BlockMap | None:
+    """Return the block that gradients at some of the rows, or around, show: that of a run, if any.
+
+    `kind` is that of the block of the run.
+    """
+    count = min(rows_needed(min(target.dim, MOST_COORDINATES)), len(rows))
     few = np.linspace(0, len(rows) - 1, count).round().astype(int)
+    bounds = declared_bounds(target)
+    if kind == NEARLY or target.dim > MOST_COORDINATES:
+        return _search_sparse(target, target.unconstrain_rows(rows[few]), bounds, kind)
     positions, gradients = _evaluated(target, rows[few])
     finite = np.isfinite(positions).all(axis=1) & np.isfinite(gradients).all(axis=1)
     if finite.mean() < 0.9:
@@ -122,9 +135,23 @@ def _search(target: Target, rows: np.ndarray) -> BlockMap | None:
     distance, part = distance_of(positions[finite], gradients[finite])
     if distance < NEAR_GAUSSIAN and part < PART:
         return None
-    hints = hints_of(declared_bounds(target))
     try:
-        block = find_block(positions[finite], gradients[finite], hints)
+        block = find_block(positions[finite], gradients[finite], hints_of(bounds))
+    except np.linalg.LinAlgError:  # no convergence
+        return None
+    return None if block is None else block.map
+
+
+def _search_sparse(
+    target: Target, x: np.ndarray, bounds: np.ndarray, kind: str | None
+) -> BlockMap | None:
+    """Return the block of many coordinates, or one that is nearly Gaussian, from places around."""
+    bounded, hints = bounds[:, 0].astype(int), hints_of(bounds)
+    nearly = kind == NEARLY
+    asked = pairs_of_places(x, bounded) if nearly else places(x, np.full_like(x, np.nan), bounded)
+    asked[:, 1] = [target.evaluate(row)[1] for row in asked[:, 0]]
+    try:
+        block = find_nearly_block(asked, hints) if nearly else find_sparse_block(asked, hints)
     except np.linalg.LinAlgError:  # no convergence
         return None
     return None if block is None else block.map
