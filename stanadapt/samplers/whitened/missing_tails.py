@@ -148,7 +148,9 @@ def _search_sparse(
     """Return the block of many coordinates, or one that is nearly Gaussian, from places around."""
     bounded, hints = bounds[:, 0].astype(int), hints_of(bounds)
     nearly = kind == NEARLY
-    asked = pairs_of_places(x, bounded) if nearly else places(x, np.full_like(x, np.nan), bounded)
+    asked = places(x, np.full_like(x, np.nan), bounded)
+    if nearly:  # of effects that no scale multiplies
+        asked = pairs_of_places(x, bounded, np.zeros((len(bounded), target.dim)))
     asked[:, 1] = [target.evaluate(row)[1] for row in asked[:, 0]]
     try:
         block = find_nearly_block(asked, hints) if nearly else find_sparse_block(asked, hints)
