@@ -27,6 +27,8 @@ from stanadapt.samplers.whitened.straighten import Straightened
 NUTS_ABOVE = 0.125
 # largest number of coordinates that a message names, and of sets of drivers outside of groups
 LISTED, MOST_PHRASES = 5, 3
+# draws of half a chain, at least, that show whether it drifts
+FEWEST = 50
 # the attribute that says of which kind a block is, and how either is said
 BLOCK = "gaussian_block"
 EXACT, NEARLY = "exact", "nearly"
@@ -50,7 +52,7 @@ def report(view: RunView) -> Findings:
         rows, _, block = learned.straightened.straightening
         draws = view.positions(MOST_POINTS)
         groups = straightened_pair(rows, block, draws, names, len(view.chains))
-    return Findings(found, find_improper(learned, names, view.with_edges), groups)
+    return Findings(found, find_improper(learned, names, view.with_edges, still(view)), groups)
 
 
 @reports_for(pooled_am.Settings)
@@ -231,8 +233,31 @@ def _consecutive(indices: list[str]) -> bool:
     return np.array_equal(np.diff([int(index) for index in indices]), np.ones(len(indices) - 1))
 
 
+def still(view: RunView) -> frozenset[int]:
+    """Return coordinates that seemed to drift in warm-up, but in whose draws no chain does.
+
+    So it is where chains are in separate modes, on the way to which some were in warm-up.
+    """
+    drifting = view.progress.learned.unbounded
+    if not len(drifting):
+        return frozenset()
+    draws = view.positions(MOST_POINTS)[:, drifting].reshape(len(view.chains), -1, len(drifting))
+    half = draws.shape[1] // 2
+    halves = np.stack([draws[:, :half], draws[:, -half:]])
+    if half < FEWEST:
+        return frozenset()
+    with np.errstate(all="ignore"):
+        (one, two), (first, second) = halves.mean(axis=2), halves.std(axis=2)
+        narrow, wide = np.minimum(first, second), np.maximum(first, second)
+        stays = (np.abs(one - two) < narrow) & (wide < 2.0 * narrow)
+    return frozenset(drifting[stays.all(axis=0)].tolist())
+
+
 def find_improper(
-    learned: Learned, names: list[str], with_edges: frozenset[int] = frozenset()
+    learned: Learned,
+    names: list[str],
+    with_edges: frozenset[int] = frozenset(),
+    still: frozenset[int] = frozenset(),
 ) -> list[str]:
     """Return notes on directions without a gradient, and on directions without bounds.
 
@@ -240,7 +265,7 @@ def find_improper(
     """
     notes: list[str] = []
     without_gradient = [i for i in learned.metric.flat if i not in with_edges]
-    drifting = [i for i in learned.unbounded if i not in with_edges]
+    drifting = [i for i in learned.unbounded if i not in with_edges | still]
     if without_gradient:
         flat = ", ".join(names[i] for i in without_gradient[:LISTED])
         notes.append(

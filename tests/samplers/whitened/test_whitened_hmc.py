@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from stanadapt.engine.chain import run
 from stanadapt.errors import Message
 from stanadapt.results import arviz_module, attribute
 from stanadapt.samplers.whitened.block import no_block
-from stanadapt.samplers.whitened.findings import find_improper
+from stanadapt.samplers.whitened.findings import find_improper, still
 from stanadapt.targets.stan import bundled
 from tests.helpers.chains import column
 from tests.helpers.gaussian_target import Gaussian, drawn, draws_of, every_draw, make_chains_at
@@ -164,6 +165,21 @@ def test_separate_modes_are_not_called_improper(seed):
     """The test configuration turns every warning but those of the verdict into an error."""
     target = sa.Target(*bundled.find("mixture", "twenty"))
     sa.sample(target, "whitened_hmc", seed=seed, iter_sampling=50)
+
+
+@pytest.mark.parametrize(
+    ("draws", "spread", "drift", "stays"),
+    [(100, 1.0, 0.0, True), (98, 1.0, 0.0, False), (400, 1.0, 3.0, False), (400, 4.0, 0.0, False)],
+)
+def test_what_drifted_in_warm_up_must_drift_on(draws, spread, drift, stays):
+    """Chains in separate modes stay; others go on or grow wider, here the last one."""
+    x = np.random.default_rng(1).normal(size=(4, draws, 2)) + 50.0 * np.arange(4)[:, None, None]
+    x[3, draws // 2 :] = x[3, draws // 2 :] * spread + drift
+    learned = SimpleNamespace(unbounded=np.array([1]))
+    view = SimpleNamespace(
+        progress=SimpleNamespace(learned=learned), chains=x, positions=lambda _: x.reshape(-1, 2)
+    )
+    assert still(view) == ({1} if stays else frozenset())
 
 
 @pytest.mark.parametrize("draws", [20, 399, 1000])
