@@ -78,6 +78,9 @@ def find_block(positions: np.ndarray, gradients: np.ndarray, hints: Hints) -> Bl
         fitted = _fit(rows, functions)
         if fitted is None:
             return None
+        functions, fitted = without_zeros(functions, fitted)
+        if not hubs_of(functions):
+            return None
         found = assemble(rows, functions, fitted)
         return Block(found, functions) if found is not None and is_definite(found, x) else None
 
@@ -130,6 +133,18 @@ def _fit(rows: Rows, functions: list[Function]) -> Members | None:
         return None
     precisions = [sparse.csr_array(matrix) for matrix in matrices]
     return Members(columns[exact], columns[others], precisions, shifts, whole[:, :, others])
+
+
+def without_zeros(functions: list[Function], found: Members) -> tuple[list[Function], Members]:
+    """Leave out functions that were found on the way to others, and have no part in the end."""
+    matrices = found.precisions
+    there = np.array([m.count_nonzero() > 0 for m in matrices]) | found.shifts.any(axis=1)
+    there |= found.couplings.any(axis=(1, 2))
+    kept = np.flatnonzero(there)
+    return [functions[k] for k in kept], found._replace(
+        precisions=[matrices[k] for k in kept],
+        shifts=found.shifts[kept], couplings=found.couplings[kept],
+    )  # fmt: skip
 
 
 def _least_squares(design: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -35,6 +35,7 @@ from stanadapt.samplers.whitened.block_structure import (
     assemble,
     is_definite,
     with_whole_numbers,
+    without_zeros,
 )
 from stanadapt.samplers.whitened.block_terms import (
     Function,
@@ -222,23 +223,12 @@ def find_sparse_block(
         fitted = _fit(whole, functions, members, pattern)
         if fitted is None:
             return None
-        functions, fitted = _without_zeros(functions, fitted)
+        functions, fitted = without_zeros(functions, fitted)
         if not hubs_of(functions):
             return None
         found = assemble(whole, functions, fitted)
         exact = found is not None and is_definite(found, third[:, 0])
         return Block(found, functions) if found is not None and exact else None
-
-
-def _without_zeros(functions: list[Function], found: Members) -> tuple[list[Function], Members]:
-    """Leave out functions that were found on the way to others, and have no part in the end."""
-    matrices = found.precisions
-    there = np.array([m.count_nonzero() > 0 for m in matrices]) | found.shifts.any(axis=1)
-    kept = np.flatnonzero(there)
-    return [functions[k] for k in kept], found._replace(
-        precisions=[matrices[k] for k in kept],
-        shifts=found.shifts[kept], couplings=found.couplings[kept],
-    )  # fmt: skip
 
 
 def _pattern(rows: np.ndarray) -> sparse.csr_array | None:

@@ -179,6 +179,17 @@ def test_what_is_not_exact_is_not_taken(spoil):
     assert find_block(x, g, SCALES) is None
 
 
+def test_members_without_a_function_of_hubs_are_no_block():
+    """Two effects without data are standard normal; those with counts are not Gaussian."""
+    rng = np.random.default_rng(8)
+    x = 0.5 * rng.standard_normal((300, 12))
+    s = np.exp(x[:, [0]])
+    g = -x
+    g[:, 3:] += s * (1.0 - np.exp(s * x[:, 3:]))
+    assert search_functions(Rows.standardize(x, g, {0: None})) != [()]
+    assert find_block(x, g, {0: None}) is None
+
+
 def test_two_blocks_that_share_a_hub_are_one():
     rng = np.random.default_rng(7)
     x = rng.standard_normal((300, 9))
