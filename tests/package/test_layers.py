@@ -31,8 +31,8 @@ DOORS = {
 LONGEST_FILE, LONGEST_BODY, SMALL = 600, 60, 80
 # lines of each room, and of the tests: a commit that needs more raises the number on purpose
 LINES = {
-    "cli": 2_360, "studies": 7_130, "runs": 6_120, "samplers": 21_770, "diagnostics": 5_220,
-    "targets": 7_490, "results": 3_070, "engine": 8_640, "errors": 430, "tests": 56_070,
+    "cli": 2_310, "studies": 7_050, "runs": 6_030, "samplers": 21_870, "diagnostics": 5_240,
+    "targets": 7_610, "results": 2_970, "engine": 8_630, "errors": 420, "tests": 55_360,
 }  # fmt: skip
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
