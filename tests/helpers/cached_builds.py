@@ -12,7 +12,7 @@ KEY = "0123456789abcdef"
 CONTENT = b"machine code" * 10
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def root(tmp_path, monkeypatch):
     """An empty cache."""
     monkeypatch.setattr(cache_folder, "_stand_ins", {})

@@ -13,6 +13,8 @@ from stanadapt.targets.stan import build_cache
 from tests.helpers.cached_builds import CONTENT, KEY, folders, forbidden, intact, make, set_age
 from tests.helpers.codes import raises
 
+pytestmark = pytest.mark.usefixtures("root")
+
 
 def marker(root):
     (path,) = root.glob("*.json")

@@ -7,8 +7,12 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from stanadapt.targets.stan import build_cache
 from tests.helpers.cached_builds import KEY, folders, intact, make, set_age
+
+pytestmark = pytest.mark.usefixtures("root")
 
 
 def test_two_threads_that_finish_together_each_have_an_intact_build(root, monkeypatch):
