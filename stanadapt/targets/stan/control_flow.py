@@ -12,13 +12,14 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from stanadapt.targets.stan.declarations import TYPES
-from stanadapt.targets.stan.syntax import NAME, Token, at, closing, spans, strip, tokens
+from stanadapt.targets.stan.syntax import NAME, Token, at, closing, spans, split, strip, tokens
 
 _DATA = ("data", "transformed data")
 _SIZES = frozenset(["size", "num_elements", "rows", "cols", "dims"])
 _LOGICAL = frozenset(["==", "!=", "<", ">", "<=", ">=", "&&", "||", "!"])
 _INTEGER_OF_REAL = re.compile(r"is_nan|is_inf|int_step|rank|sort_indices_\w+|to_int|\w+_rng")
 _UNKNOWN = re.compile(r"target|\w+_(?:rng|lp)")  # calls that depend on more than their arguments
+_ARGUMENT = TYPES | {"array", "data", "tuple"}  # by which the next one starts
 _JUMPS = frozenset(["break", "continue"])
 _EDGES = frozenset(["=", ",", ";", "~", "|", ":", "?", "return", "else", *_JUMPS])
 _SUFFIX = re.compile(r"_(?:l?u?p[dm]f|l?c?cdf)$")
@@ -85,7 +86,8 @@ def _called(functions: list[list[Token]], main: Iterable[list[Token]]) -> list[l
 
 def _name(function: list[Token]) -> str:
     """Return the name of a function, without the suffix of a density."""
-    place = next((i for i, token in enumerate(function) if token == "("), 0)
+    body = function.index("{")  # a type, or declarations before it, may have parentheses too
+    place = next((i for i in range(body) if closing(function, i) == body - 1), 0)
     return _SUFFIX.sub("", function[place - 1])
 
 
@@ -98,8 +100,12 @@ def _declared(scope: Sequence[Token]) -> list[tuple[str, str]]:
             for opening, sign in (("<", ">"), ("[", "]")):
                 if at(scope, after) == opening:
                     after = closing(scope, after, sign if opening == "<" else "") + 1
-            if NAME.fullmatch(at(scope, after)):
-                found.append((str(at(scope, after)), str(token)))
+            several = at(scope, after + 1) in (",", "=")
+            rest = scope[after : closing(scope, after, ";") if several else after + 1]
+            for name, *_ in filter(None, split(rest, ",")):
+                if name in _ARGUMENT or not NAME.fullmatch(name):
+                    break
+                found.append((str(name), str(token)))
     return found
 
 
@@ -107,17 +113,18 @@ def _scope(scope: list[Token], data: set[str]) -> _Scope:
     declared = _declared(scope)
     others = {name for name, kind in declared if kind != "int"}
     integers = {name for name, kind in declared if kind == "int"} - others
-    clean = data - others - integers
-    loops: dict[str, bool] = {}
+    clean, dirty = data - others - integers, others | integers
     for place, token in enumerate(scope):
         if token == "for" and at(scope, place + 3) == "in":
             range_ = scope[place + 4 : closing(scope, place + 1)]
-            name = str(scope[place + 2])
-            integer = ":" in range_ and loops.get(name, True)
-            loops[name] = integer and _is_clean(range_, clean)
-            if integer:
-                integers.add(name)
-            (clean.add if loops[name] else clean.discard)(name)
+            name, (first, *last) = str(scope[place + 2]), split(range_, ":")
+            # a name may be an integer in one loop, and an element of a vector in another
+            is_integer = bool(last) and "?" not in first
+            (integers if is_integer else others).add(name)
+            if not (is_integer and _is_clean(range_, clean)):
+                dirty.add(name)
+            clean = (clean | {name}) - dirty
+    integers -= others
     return _Scope(scope, clean, integers)
 
 

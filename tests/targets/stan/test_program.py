@@ -323,6 +323,22 @@ def test_branches_have_line_numbers_of_the_resolved_program(tmp_path):
     assert control_flow.branches(code) == [(3, "return x > 0 ? x : 0;")]
 
 
+@pytest.mark.parametrize("line", [
+    "for (x in a[1:3]) if (x > 0) z += x;",
+    "for (x in 1:3) z += x; for (x in a) if (x > 0) z += x;",
+    "for (x in 1:3) z += x; { real x = z; if (x > 0) z += x; }",
+    "{ int k = 3; } { real x = exp(z), k = z; if (k > 0) z += x; }",
+    "z += f(z);", "z += g(z);",
+])  # fmt: skip
+def test_names_of_integers_and_of_functions_are_not_mistaken(line):
+    code = """functions {
+  real h(real x); tuple(real, int) g(real x) { return x > 0 ? (x, 1) : (h(x), 2); }
+  real h(real x); real f(real x) { return x > 0 ? h(x) : x; } real h(real x) { return x; }
+} parameters { vector[4] a; } model { int i, j = 2; real z = a[1]; if (j > 1) z += 1; ROOM }"""
+    assert control_flow.branches(code.replace("ROOM", "")) == []
+    assert len(control_flow.branches(code.replace("ROOM", line))) == 1
+
+
 SCOPE = """int N; int Z; array[3] int s; array[2, 4] int S; matrix[5, 6] X; vector[7] v;
 row_vector[8] w;"""
 VALUES = {
