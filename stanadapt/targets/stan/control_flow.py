@@ -86,7 +86,8 @@ def _called(functions: list[list[Token]], main: Iterable[list[Token]]) -> list[l
 
 def _name(function: list[Token]) -> str:
     """Return the name of a function, without the suffix of a density."""
-    body = function.index("{")  # a type, or declarations before it, may have parentheses too
+    # a type, or declarations before the function, may have parentheses too
+    body = next(i for i, token in enumerate(function) if token == "{")
     place = next((i for i in range(body) if closing(function, i) == body - 1), 0)
     return _SUFFIX.sub("", function[place - 1])
 
