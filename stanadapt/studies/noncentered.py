@@ -181,8 +181,10 @@ def _given_scale(
     terms = [k for k in np.flatnonzero(slopes) if matrices[k][rows].nnz]
     codes = block.powers[terms].max(axis=1, initial=0.0)
     rho = np.flatnonzero(block.powers[terms].any(axis=0))
-    others = np.delete(block.exponents, hub, axis=1)[terms], block.shifts[terms][:, rows]
-    couplings = block.couplings.reshape(*block.shifts.shape, -1)[terms][:, rows]
+    # of a likelihood that has the scale, the data are in a shift, perhaps with another slope
+    varying = np.flatnonzero(slopes)
+    couplings = block.couplings.reshape(*block.shifts.shape, -1)[varying][:, rows]
+    others = np.delete(block.exponents, hub, axis=1)[terms], block.shifts[varying][:, rows]
     one_scale = len(set(slopes[terms])) == 1 and len(rho) < 2 and set(codes) <= {0, LINEAR, SQUARE}
     if len(rows) < 2 or not one_scale or any(part.any() for part in (*others, couplings)):
         return []

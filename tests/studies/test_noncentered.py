@@ -74,6 +74,7 @@ def test_a_process_has_the_same_density_as_residuals(kept, replaced, value):
         f"u[1] ~ normal(0, s); u[2:{N}] ~ normal(u[1:{N - 1}] + 1, s);",  # a drift
         f"u[1:2] ~ normal(0, s); u[3:{N}] ~ normal(2 * u[2:{N - 1}] - u[1:{N - 2}], s);",
         f"u[1:2] ~ normal(0, 1); u[3:{N}] ~ normal(mu, s);",
+        "u ~ normal(0, 1); y ~ normal(s * u, 1);",  # a likelihood
     ],
 )
 def test_of_another_process_nothing_is_written(replaced):
