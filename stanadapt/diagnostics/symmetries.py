@@ -8,7 +8,7 @@ agree, once components are renumbered, or signs are changed.
 from collections.abc import Mapping
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
+import scipy
 
 from stanadapt import results
 
@@ -62,7 +62,9 @@ def _switching(means: Mapping[str, np.ndarray], worst: str) -> list[str]:
     count, chains = worst_means.shape
     switching = []
     for chain in range(1, chains if 1 < count <= MOST_NUMBERED else 1):
-        order = linear_sum_assignment(np.abs(worst_means[:, :1] - worst_means[:, chain]))[1]
+        order = scipy.optimize.linear_sum_assignment(
+            np.abs(worst_means[:, :1] - worst_means[:, chain])
+        )[1]
         for vector, own in means.items():
             apart = np.abs(own[:, 0] - own[:, chain]).max()
             if len(own) == count and (np.abs(own[:, 0] - own[order, chain]) <= ALIKE).all():

@@ -19,8 +19,9 @@ MANY_CHAINS = 8
 # windows of NUTS are judged by all draws but the first sixth
 JUDGED_FROM = 6
 
-# chains are in separate modes if R-hat exceeds this in a window of that length, or longer
-SEPARATE, LEAST_TO_SEPARATE = 3.0, 30
+# chains are in separate modes if R-hat exceeds this in a window of that length, or longer, and the
+# halves of each chain are typically less than MIXED of their standard deviation apart
+SEPARATE, LEAST_TO_SEPARATE, MIXED = 5.0, 30, 0.35
 
 
 class Tuning(NamedTuple):
@@ -116,12 +117,24 @@ class Window(NamedTuple):
         """Return the window, without the distances between chains if they are in separate modes.
 
         A metric of all of them would be that of these distances, and far too wide in each mode.
+        Chains that move slowly are apart too, but so are the halves of each.
         """
-        if self.positions.shape[1] < LEAST_TO_SEPARATE or self.r_hat <= SEPARATE:
+        few = self.positions.shape[1] < LEAST_TO_SEPARATE
+        if few or self.r_hat <= SEPARATE or self._drift() > MIXED:
             return self
         return self._replace(
             positions=_about_one_mean(self.positions), gradients=_about_one_mean(self.gradients)
         )
+
+    def _drift(self) -> float:
+        """Typical distance between the means of halves of a chain, in their standard deviations."""
+        positions = self.positions[self.moved]
+        if not len(positions):
+            return np.inf
+        half = positions.shape[1] // 2
+        halves = np.stack([positions[:, :half], positions[:, -half:]])
+        between, within = halves.mean(axis=2).var(axis=0, ddof=1), halves.var(axis=2).mean(axis=0)
+        return float(np.sqrt(np.median(between / np.maximum(within, np.finfo(float).tiny))))
 
     def part(self, iterations: slice) -> "Window":
         """Return the window of some of the iterations."""

@@ -356,10 +356,14 @@ def test_chains_on_one_level_end_with_a_common_metric():
         np.testing.assert_array_equal(state.leapfrog.factor, states[0].leapfrog.factor)
 
 
-@pytest.mark.parametrize(("length", "factor"), [(30, 1.0), (29, 20.0)])
-def test_the_metric_of_separate_modes_is_that_within_them(length, factor):
+@pytest.mark.parametrize(
+    ("length", "drift", "factor"), [(30, 0.0, 1.0), (29, 0.0, 20.0), (30, 1.0, 20.0)]
+)
+def test_the_metric_of_separate_modes_is_that_within_them(length, drift, factor):
+    """It is that of all chains if these move slowly, so that the halves of each are apart."""
     settings, progress, states = begun()
     noise = SD * np.random.default_rng(1).standard_normal((4, length, len(SD)))
+    noise += drift * SD * np.sign(np.arange(length) - 14.5)[:, None]
     x = noise + 400.0 * SD * (np.arange(4) % 2)[:, None, None]
     states = [
         filled(*block)
