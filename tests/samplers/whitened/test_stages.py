@@ -357,7 +357,7 @@ def test_chains_on_one_level_end_with_a_common_metric():
 
 
 @pytest.mark.parametrize(
-    ("length", "drift", "factor"), [(30, 0.0, 1.0), (29, 0.0, 20.0), (30, 1.0, 20.0)]
+    ("length", "drift", "factor"), [(30, 0.0, 1.0), (29, 0.0, 20.0), (30, 1.0, 10.0)]
 )
 def test_the_metric_of_separate_modes_is_that_within_them(length, drift, factor):
     """It is that of all chains if these move slowly, so that the halves of each are apart."""
