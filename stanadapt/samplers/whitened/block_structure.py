@@ -75,14 +75,18 @@ def find_block(positions: np.ndarray, gradients: np.ndarray, hints: Hints) -> Bl
         functions = search_functions(rows)
         if functions == [()]:
             return None
-        fitted = _fit(rows, functions)
-        if fitted is None:
-            return None
-        functions, fitted = without_zeros(functions, fitted)
-        if not hubs_of(functions):
-            return None
-        found = assemble(rows, functions, fitted)
-        return Block(found, functions) if found is not None and is_definite(found, x) else None
+        return block_of(rows, functions, _fit(rows, functions), x)
+
+
+def block_of(
+    rows: Rows, functions: list[Function], fitted: "Members | None", x: np.ndarray
+) -> Block | None:
+    """Return the block that was fitted, if it depends on hubs and is definite at positions x."""
+    if fitted is None:
+        return None
+    functions, fitted = _without_zeros(functions, fitted)
+    found = assemble(rows, functions, fitted) if hubs_of(functions) else None
+    return Block(found, functions) if found is not None and is_definite(found, x) else None
 
 
 # --- regressions without noise --------------------------------------------------------------------
@@ -135,7 +139,7 @@ def _fit(rows: Rows, functions: list[Function]) -> Members | None:
     return Members(columns[exact], columns[others], precisions, shifts, whole[:, :, others])
 
 
-def without_zeros(functions: list[Function], found: Members) -> tuple[list[Function], Members]:
+def _without_zeros(functions: list[Function], found: Members) -> tuple[list[Function], Members]:
     """Leave out functions that were found on the way to others, and have no part in the end."""
     matrices = found.precisions
     there = np.array([m.count_nonzero() > 0 for m in matrices]) | found.shifts.any(axis=1)

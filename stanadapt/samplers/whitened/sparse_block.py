@@ -32,10 +32,8 @@ from stanadapt.samplers.whitened.block_structure import (
     WHOLE,
     Block,
     Members,
-    assemble,
-    is_definite,
+    block_of,
     with_whole_numbers,
-    without_zeros,
 )
 from stanadapt.samplers.whitened.block_terms import (
     Function,
@@ -221,14 +219,7 @@ def find_sparse_block(
             return None
         whole = Rows.standardize(third[:, 0], third[:, 1], hints)
         fitted = _fit(whole, functions, members, pattern)
-        if fitted is None:
-            return None
-        functions, fitted = without_zeros(functions, fitted)
-        if not hubs_of(functions):
-            return None
-        found = assemble(whole, functions, fitted)
-        exact = found is not None and is_definite(found, third[:, 0])
-        return Block(found, functions) if found is not None and exact else None
+        return block_of(whole, functions, fitted, third[:, 0])
 
 
 def _pattern(rows: np.ndarray) -> sparse.csr_array | None:
