@@ -173,8 +173,9 @@ def test_separate_modes_are_not_called_improper(seed):
 )
 def test_what_drifted_in_warm_up_must_drift_on(draws, spread, drift, stays):
     """Chains in separate modes stay; others go on or grow wider, here the last one."""
-    x = np.random.default_rng(1).normal(size=(4, draws, 2)) + 50.0 * np.arange(4)[:, None, None]
+    x = np.random.default_rng(1).normal(size=(4, draws, 2))
     x[3, draws // 2 :] = x[3, draws // 2 :] * spread + drift
+    x += 50.0 * np.arange(4)[:, None, None]
     learned = SimpleNamespace(unbounded=np.array([1]))
     view = SimpleNamespace(
         progress=SimpleNamespace(learned=learned), chains=x, positions=lambda _: x.reshape(-1, 2)
