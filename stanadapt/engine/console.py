@@ -34,18 +34,24 @@ def line_console(file: IO[str] | None = None, quiet: bool = False) -> Console:
 # --- slow steps -----------------------------------------------------------------------------------
 
 
+def silent(text: str) -> None:
+    """Report nothing."""
+
+
 @contextlib.contextmanager
 def status(show: bool) -> Iterator[Report]:
     """Yield a function that reports the current step; in a terminal, with a spinner."""
-    output = cell_output() if show else None
-    if output is not None:
+    if not show:
+        yield silent
+        return
+    if (output := cell_output()) is not None:
         try:
             yield output.write
         finally:
             output.end()
         return
     with _standard_error() as file:
-        console = line_console(file, quiet=not show)
+        console = line_console(file)
         if not console.is_terminal:
             yield lambda text: console.print(text, highlight=False)
             return
@@ -91,6 +97,9 @@ def slow_step(show: bool, text: str, after: float = SLOW) -> Iterator[None]:
 @contextlib.contextmanager
 def report_if_slow(report: Report, text: Callable[[], str], after: float = SLOW) -> Iterator[None]:
     """Report a text, which is made only then, if the body takes longer than `after` seconds."""
+    if report is silent:  # to start a thread takes longer than most steps
+        yield
+        return
     over, lock = False, threading.Lock()
 
     def announce() -> None:

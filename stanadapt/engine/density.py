@@ -130,6 +130,21 @@ def call_gradient(context, address, handle, position, gradient):
 
 
 @intrinsic
+def _call_unconstrain(context, address, handle, values, out):
+    """Call int bs_param_unconstrain(model, theta, theta_unc, error_msg)."""
+
+    def emit(context, builder, signature, arguments):
+        address, handle, values, out = arguments
+        return _call(builder, address, [_BYTE_POINTER, _ARRAY, _ARRAY, _BYTE_POINTER], [
+            builder.inttoptr(handle, _BYTE_POINTER),
+            _data(context, builder, signature.args[2], values),
+            _data(context, builder, signature.args[3], out), _NO_MESSAGE,
+        ])  # fmt: skip
+
+    return types.int32(address, handle, values, out), emit
+
+
+@intrinsic
 def _call_constrain(context, address, handle, quantities, position, out, rng):
     """Call int bs_param_constrain(model, tp, gq, theta_unc, theta, rng, error_msg)."""
 
@@ -225,6 +240,23 @@ def gradient_of_program(density, position, gradient):
 
 
 VALUES[Density], GRADIENTS[Density] = value_of_program, gradient_of_program
+
+
+@jit
+def gradients_at_rows(density, positions, values, gradients):
+    """Write log densities and gradients at rows of positions: -inf and NaN where there are none."""
+    for i in range(positions.shape[0]):
+        values[i] = gradient_of_program(density, positions[i], gradients[i])
+        if values[i] == -np.inf:
+            gradients[i, :] = np.nan
+
+
+@jit
+def unconstrain(address, handle, rows, out):
+    """Write the positions of rows of constrained parameters: NaN where Stan throws."""
+    for i in range(rows.shape[0]):
+        if _call_unconstrain(address, handle, rows[i], out[i]) != 0:
+            out[i, :] = np.nan
 
 
 @jit

@@ -1,9 +1,9 @@
 """Record the origin of a fit: attributes that every result has."""
 
 import functools
+import importlib.metadata
 import json
-from collections.abc import Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 # libraries on which draws, or reading them, depend
@@ -16,17 +16,22 @@ LARGEST_DATA = 200_000
 IN_PYTHON = "// a density in Python"
 
 
+def version_of(package: str) -> str:
+    """Return the installed version of a package, read once; "" without any."""
+    return _read(importlib.metadata.version, package)
+
+
 @functools.cache  # reading it takes a millisecond
-def _version(name: str) -> str:
+def _read(version: Callable[[str], str], package: str) -> str:
     try:
-        return version(name)
-    except PackageNotFoundError:  # stanli, where it has no wheel
-        return "not installed"
+        return version(package)
+    except importlib.metadata.PackageNotFoundError:  # stanli, where it has no wheel
+        return ""
 
 
 def library_versions() -> dict[str, str]:
     """Versions of the libraries that results record."""
-    return {name: _version(name) for name in RECORDED}
+    return {name: version_of(name) or "not installed" for name in RECORDED}
 
 
 def origin_attributes(
@@ -46,7 +51,7 @@ def origin_attributes(
     """
     return {
         "inference_library": "stanadapt",
-        "inference_library_version": stanadapt or version("stanadapt"),
+        "inference_library_version": stanadapt or version_of("stanadapt"),
         "versions": json.dumps(dict(versions or library_versions())),
         "model": model,
         "program_hash": program_hash,

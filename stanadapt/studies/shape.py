@@ -101,8 +101,7 @@ def measure_shape(target: Target, fit: Fit) -> Shape:
     chosen = (np.arange(0, len(rows), per_chain)[:, None] + kept.round().astype(int)).ravel()
     positions = target.unconstrain_rows(rows[chosen])
     finite = np.isfinite(positions).all(axis=1)
-    gradients = np.full(positions.shape, np.nan)
-    gradients[finite] = [target.evaluate(x)[1] for x in positions[finite]]
+    gradients = target.evaluate_rows(positions)[1]
     found = straighten(positions, gradients, UNCHANGED, 0.0)
     names = target.coordinate_names
     straightened = results.attribute(fit, "straightening") is not None

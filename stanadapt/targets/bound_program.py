@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import stanio
 
-from stanadapt.engine.console import status
+from stanadapt.engine.console import silent, status
+from stanadapt.engine.density import unconstrain
 from stanadapt.errors import StanadaptError
-from stanadapt.targets.constrainer import AFTER_PARAMETERS
+from stanadapt.targets.constrainer import AFTER_PARAMETERS, address_of
 from stanadapt.targets.coordinates import Coordinate, coordinates, element_name
 from stanadapt.targets.projection import Violation, project
 from stanadapt.targets.shapes import shapes_of, wrong_shape
@@ -82,7 +83,7 @@ class BoundProgram:
 
     def _load_again(self, program: Program) -> Any:
         """Load a program that has already passed the backend's checks a second time."""
-        return self._backend.load(program, self.data, True, lambda text: None).model
+        return self._backend.load(program, self.data, True, silent).model
 
     def dropped_constant(self, position: np.ndarray) -> float:
         """Return the constants that `~` drops from the log density; zero for stanli."""
@@ -161,14 +162,13 @@ class BoundProgram:
         """
         if self.is_unconstrained:
             return rows
-        count = len(self.model.param_names())
-        positions = np.full((len(rows), self.dim), np.nan)
-        for i, row in enumerate(np.ascontiguousarray(rows[:, :count])):
-            try:
-                positions[i] = self.model.param_unconstrain(row)
-            except RuntimeError:
-                with contextlib.suppress(StanadaptError):  # callers count and report rows of NaN
-                    positions[i] = self.unconstrain(stanio.stan_variables(self.parameters, row))
+        rows = np.ascontiguousarray(rows[:, : len(self.model.param_names())], dtype=float)
+        positions = np.empty((len(rows), self.dim))
+        address = address_of(self.model.stanlib.bs_param_unconstrain)
+        unconstrain(address, self.model.model, rows, positions)
+        for i in np.flatnonzero(np.isnan(positions).any(axis=1)):
+            with contextlib.suppress(StanadaptError):  # callers count and report rows of NaN
+                positions[i] = self.unconstrain(stanio.stan_variables(self.parameters, rows[i]))
         return positions
 
     def empty_parameters(self) -> dict[str, list]:

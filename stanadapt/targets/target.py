@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from stanadapt import results
-from stanadapt.engine.density import Density, make_density
+from stanadapt.engine.density import Density, gradients_at_rows, make_density
 from stanadapt.errors import StanadaptError, described, require_flag, require_names, warn
 from stanadapt.results import variable_name
 from stanadapt.results.attributes import IN_PYTHON
@@ -401,6 +401,18 @@ class Target(BoundProgram, Samplable):
             address_of(value), address_of(gradient), model.model, self.dim, self._value_propto,
             self.noise_size, self.rho,
         )  # fmt: skip
+
+    def evaluate_rows(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return log densities, (row,), and gradients, (row, dim): -inf and NaN if it throws.
+
+        So it is where a position is not finite.
+        """
+        values, gradients = np.full(len(positions), -np.inf), np.full(positions.shape, np.nan)
+        usable = np.isfinite(positions).all(axis=1)
+        found = np.empty(usable.sum()), np.empty(positions[usable].shape)
+        gradients_at_rows(self.density(), positions[usable], *found)
+        values[usable], gradients[usable] = found
+        return values, gradients
 
     def constrainer(self, seed: int, chain: int = 0) -> Constrainer:
         """Make a callable that constrains draws of one chain and computes generated quantities."""

@@ -8,6 +8,7 @@ import pytest
 
 import stanadapt as sa
 from tests.helpers.codes import raises, raises_in
+from tests.helpers.short_runs import WALL
 
 PROGRAM = """
 data { real m; }
@@ -130,3 +131,13 @@ def test_a_link_to_itself_is_no_program(tmp_path):
         sa.Target(loop)
     with raises("invalid_include_path", "include_paths", loop.name):
         sa.Target(PROGRAM, {"m": 0.0}, include_paths=loop)
+
+
+def test_rows_are_evaluated_as_single_positions_are():
+    target = sa.Target(WALL)
+    positions = np.array([[0.3], [-1.0], [np.nan], [2.0]])  # the density throws at the second
+    values, gradients = target.evaluate_rows(positions)
+    for i in (0, 3):
+        assert (values[i], gradients[i]) == target.evaluate(positions[i])[:2]
+    assert (values[1:3] == -np.inf).all()
+    assert np.isnan(gradients[1:3]).all()

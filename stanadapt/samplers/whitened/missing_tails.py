@@ -151,7 +151,7 @@ def _search_sparse(
     asked = places(x, np.full_like(x, np.nan), bounded)
     if nearly:  # of effects that no scale multiplies
         asked = pairs_of_places(x, bounded, np.zeros((len(bounded), target.dim)))
-    asked[:, 1] = [target.evaluate(row)[1] for row in asked[:, 0]]
+    asked[:, 1] = target.evaluate_rows(asked[:, 0])[1]
     try:
         block = find_nearly_block(asked, hints) if nearly else find_sparse_block(asked, hints)
     except np.linalg.LinAlgError:  # no convergence
@@ -165,10 +165,7 @@ def _is_near(distance: Any) -> bool:
 
 def _evaluated(target: Target, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     positions = target.unconstrain_rows(rows)
-    gradients = np.full(positions.shape, np.nan)
-    for i in np.flatnonzero(np.isfinite(positions).all(axis=1)):
-        gradients[i] = target.evaluate(positions[i])[1]
-    return positions, gradients
+    return positions, target.evaluate_rows(positions)[1]
 
 
 def _ramps(draws: np.ndarray, scores: np.ndarray) -> tuple[float, float]:

@@ -6,7 +6,6 @@ environment variable CMDSTAN. Its rules for locating CmdStan are repeated here a
 it.
 """
 
-import importlib.metadata
 import os
 import platform
 import re
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stanadapt.errors import StanadaptError
+from stanadapt.results.attributes import version_of
 
 WINDOWS = platform.system() == "Windows"
 EXE = ".exe" if WINDOWS else ""
@@ -146,7 +146,7 @@ def bridgestan_tree() -> Path | None:
     if named:
         tree = Path(named).absolute()
     else:
-        version = _package_version("bridgestan")
+        version = version_of("bridgestan")
         tree = Path(os.path.expanduser(f"~/.bridgestan/bridgestan-{version}"))
     return tree if (tree / "Makefile").is_file() else None
 
@@ -158,7 +158,7 @@ def outdated_bridgestan(tree: Path) -> str | None:
     except OSError:
         return None  # loading the library will show it
     numbers = dict(re.findall(r"#define BRIDGESTAN_(MAJOR|MINOR) +(\d+)", text))
-    version = _package_version("bridgestan") or "0.0"
+    version = version_of("bridgestan") or "0.0"
     package = [int(part) for part in version.split(".")[:2]]
     if len(numbers) < 2 or [int(numbers["MAJOR"]), int(numbers["MINOR"])] >= package:
         return None
@@ -211,17 +211,10 @@ def compiler_problem(system: str = platform.system()) -> str:
 
 def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
     """Return versions of Python and of the packages on which the results of a run depend."""
-    found = {name: _package_version(name) or "not installed" for name in packages}
+    found = {name: version_of(name) or "not installed" for name in packages}
     return {"python": platform.python_version(), **found}
 
 
 def _cmdstan_path() -> Path | None:
     named = os.environ.get("CMDSTAN")
     return Path(named).absolute() if named else newest_below(cmdstan_home())
-
-
-def _package_version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None

@@ -5,7 +5,7 @@ are minimal examples of two faults, written for this file.
 """
 
 import contextlib
-import importlib.metadata
+import functools
 import itertools
 import json
 import os
@@ -19,6 +19,7 @@ import numpy as np
 
 from stanadapt.engine.compiled.cache_folder import cache_root, environment
 from stanadapt.errors import Message, StanadaptError
+from stanadapt.results.attributes import version_of
 from stanadapt.targets.stan.backends.native import bind
 from stanadapt.targets.stan.backends.refusals import older_syntax
 from stanadapt.targets.stan.backends.row_assignments import complete_rows
@@ -133,12 +134,10 @@ def _numbers(version: str) -> list[int]:
 
 def installed() -> str:
     """Return the installed version of stanli; "" without any."""
-    try:
-        return importlib.metadata.version("stanli")
-    except importlib.metadata.PackageNotFoundError:
-        return ""
+    return version_of("stanli")
 
 
+@functools.lru_cache(maxsize=16)  # with many data sets
 def _translate(program: Program) -> str:
     import stanli  # loads a 41 MB library, hence not at import
 
