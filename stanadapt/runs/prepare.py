@@ -80,9 +80,11 @@ def prepare(
     run: Any,
     executor: Any,
     show_progress: Any,
+    keeps_result: bool = True,
 ) -> Setup:
     """Check the arguments of `sample`, and resolve names, defaults and files.
 
+    `keeps_result` says whether an ArviZ object will be made.
     Raises StanadaptError if an argument is wrong; nothing has been sampled.
     """
     program = require_samplable(target).target
@@ -124,7 +126,8 @@ def prepare(
         bounds_for(target, found) if coordinates.kind == NO else NO_BOUNDS,
     )  # fmt: skip
     require_memory(design, program.dim, on_disk=folder is not None)
-    rehearse_result(target, design, saved)
+    if keeps_result:
+        rehearse_result(target, design, saved)
     attributes = {"sampler_reason": choice.reason}
     if chosen.get(PRESET) is not None:
         attributes[PRESET] = chosen[PRESET]

@@ -66,13 +66,8 @@ def pack_result(
 
     Raises StanadaptError: "no_draws" or "interrupted", if there is no draw.
     """
-    stopped = [chain.stopped for chain in chains]
-    # of a stopped chain none, since its last draws are all one point
-    lengths = [0 if chain.stopped else chain.sampling.rows for chain in chains]
-    numbers, length = common_length(lengths, record.keep_all_chains)
-    if not length:
-        raise no_draws(target, chains, record.interrupted, record.stopped)
-    kept = [chains[i] for i in numbers]
+    numbers, length = kept_chains(target, chains, record)
+    kept, stopped = [chains[i] for i in numbers], [chain.stopped for chain in chains]
     groups = _groups(target, kept, length, save)
     stats: Any = groups["sample_stats"]
     view = RunView(target, kept, length, stats)
@@ -101,6 +96,19 @@ def pack_result(
         warn(note)
     groups |= copy.deepcopy(target.target.data_groups)
     return results.build(groups, {**attributes, "notes": notes})
+
+
+def kept_chains(target: Samplable, chains: list[Chain], record: RunRecord) -> tuple[list[int], int]:
+    """Return the numbers of the chains that a result has, and their common length.
+
+    Raises StanadaptError: "no_draws" or "interrupted", if there is no draw.
+    """
+    # of a stopped chain none, since its last draws are all one point
+    lengths = [0 if chain.stopped else chain.sampling.rows for chain in chains]
+    numbers, length = common_length(lengths, record.keep_all_chains)
+    if not length:
+        raise no_draws(target, chains, record.interrupted, record.stopped)
+    return numbers, length
 
 
 def _report_map(view: RunView) -> Findings:
@@ -138,7 +146,7 @@ def _groups(
     program, labels = target.target, stat_labels(target, chains[0].sampler)
 
     def phase(prefix: str, recordings: list[Recording], length: int) -> results.Groups:
-        draws = _stacked([recording.constrained for recording in recordings], length)
+        draws = stacked([recording.constrained for recording in recordings], length)
         stats = np.stack([recording.stats[:length] for recording in recordings])
         named = results.variables(program.column_names, draws, program.program.integers)
         return phase_groups(program.labels, prefix, named, statistics(labels, stats))
@@ -149,18 +157,18 @@ def _groups(
         groups |= phase("warmup_", warmup, min(recording.rows for recording in warmup))
     positions = [chain.sampling.unconstrained for chain in chains]
     if positions[0] is not None:
-        raw = _stacked([p for p in positions if p is not None], length)
+        raw = stacked([p for p in positions if p is not None], length)
         if save.unconstrained or save.gradient:
             groups[results.UNCONSTRAINED] = {"position": target.original(raw)}
         if save.pseudo and target.has_pseudo_samples:  # a sampler's own: `after_run`
             groups[results.PSEUDO] = pseudo_group(program, *target.split_positions(raw))
     if save.gradient:
-        gradients = _stacked([chain.sampling.extra for chain in chains], length)
+        gradients = stacked([chain.sampling.extra for chain in chains], length)
         groups[results.UNCONSTRAINED][results.GRADIENT] = gradients
     return groups
 
 
-def _stacked(arrays: Sequence[np.ndarray], length: int) -> np.ndarray:
+def stacked(arrays: Sequence[np.ndarray], length: int) -> np.ndarray:
     """(chain, draw, ...) of equally long chains: a view of their common array where it can be."""
     whole = arrays[0].base
     if whole is not None and all(array.base is whole for array in arrays):

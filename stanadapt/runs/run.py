@@ -11,6 +11,8 @@ draws that there are.
 import contextlib
 from typing import Any
 
+import numpy as np
+
 from stanadapt.diagnostics.verdict import judge, skip_judging
 from stanadapt.engine.chain import Chain, ChainDesign
 from stanadapt.engine.compile_errors import explained
@@ -18,17 +20,19 @@ from stanadapt.engine.console import say, slow_step
 from stanadapt.engine.interrupts import interruptible, released, uninterrupted
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import Message, StanadaptError
+from stanadapt.results import variable_name
 from stanadapt.runs.begin import advance_chains, begin_chains, compiling_sampler
 from stanadapt.runs.chains import Start, randomness, require_memory
 from stanadapt.runs.checkpoint import newest, resumed, summary_of
 from stanadapt.runs.folder import RunFolder
 from stanadapt.runs.prepare import Setup
 from stanadapt.runs.progress import Watch
-from stanadapt.runs.result import RunRecord, pack_result
+from stanadapt.runs.result import RunRecord, kept_chains, pack_result, stacked
 from stanadapt.runs.spec import RunSpec, spec_of
 from stanadapt.runs.stopping_rule import MOST_FOR_MEANS, Shortfall, is_out_of_reach, shortfall
 from stanadapt.runs.workers import Reference, RunOnWorkers
 from stanadapt.samplers.whitened.missing_tails import missing_tails
+from stanadapt.targets.coordinates import element_name
 
 # numbers that are judged within some tenths of a second
 QUICKLY_JUDGED = 2_000_000
@@ -121,6 +125,26 @@ class Run:
         with uninterrupted(), writing:
             self.advance()
             return self.result()
+
+    def parameter_draws(self) -> dict[str, np.ndarray]:
+        """Advance the chains, and return their draws alone, by the names of `results.element`.
+
+        A result is neither built nor judged, which takes longer than many runs of a study.
+        """
+        with uninterrupted():
+            self.advance()
+            if self.record.interrupted:
+                raise KeyboardInterrupt
+            target = self.start.target
+            numbers, length = kept_chains(target, self.chains, self.record)
+            draws = stacked([self.chains[i].sampling.constrained for i in numbers], length)
+        named = enumerate(target.target.column_names)
+        parameters = set(target.target.recorded_parameters)
+        return {
+            element_name(name): np.array(draws[..., column])
+            for column, name in named
+            if variable_name(name) in parameters
+        }
 
     def advance(self) -> None:
         """Run the chains until their plan has enough draws, time is up, or they are interrupted.

@@ -4,13 +4,15 @@ from collections.abc import Callable
 from os import PathLike
 from typing import Any
 
+import numpy as np
+
 from stanadapt.engine.protocol import AUTO, SamplerName
 from stanadapt.results import Fit
 from stanadapt.runs.independent import independent_draws
 from stanadapt.runs.prepare import prepare
 from stanadapt.runs.progress import RunProgress
 from stanadapt.runs.run import Run
-from stanadapt.targets.target import Samplable, require_samplable
+from stanadapt.targets.target import Samplable, Target, require_samplable
 
 
 def sample(
@@ -172,3 +174,13 @@ def sample(
         save=save, run=run, executor=executor, show_progress=show_progress,
     )  # fmt: skip
     return Run.begin(setup).finish()
+
+
+def parameter_draws(target: Target, sampler: Any, **options: Any) -> dict[str, np.ndarray]:
+    """Return the draws that `sample` returns with these options, by parameter, not judged.
+
+    For studies of many fits, none of which is kept: shape (chain, draw) of each element.
+    """
+    own = {name: options.pop(name, x) for name, x in (sample.__kwdefaults__ or {}).items()}
+    setup = prepare(target, sampler, options, **own, keeps_result=False)
+    return Run.begin(setup).parameter_draws()

@@ -8,6 +8,9 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.runs.run import Run
+from stanadapt.runs.sample import parameter_draws
+from tests.helpers.driven_runs import setup_of
 from tests.helpers.short_runs import LIVELY, NORMAL, SHORT, assert_same_draws, draw, values
 from tests.helpers.stan_target import shared_target
 
@@ -189,6 +192,25 @@ def test_thinned_draws_are_every_thin_th(shapes, plain, thin):
     np.testing.assert_array_equal(lp, values(plain, "lp", "sample_stats")[:, ::thin])
     assert fit.attrs["n_gradients"] == plain.attrs["n_gradients"]
     assert fit.attrs["thin"] == thin
+
+
+def test_a_study_gets_the_draws_of_the_fit_by_element(shapes, plain):
+    drawn = parameter_draws(shapes, "gad_mala", **SHORT, **LIVELY, show_progress=False)
+    of_fit = results.columns(plain, wanted=results.parameters(plain))
+    assert set(drawn) == set(of_fit)
+    for name, x in of_fit.items():
+        np.testing.assert_array_equal(drawn[name], x)
+
+
+def test_an_interrupted_run_of_a_study_has_no_draws(shapes):
+    def press(chains, *rest, **options):
+        for chain in chains:
+            chain.advance(40)
+        raise KeyboardInterrupt
+
+    run = Run.begin(setup_of(shapes, "gad_mala", **SHORT)._replace(run_chains=press))
+    with pytest.raises(KeyboardInterrupt):
+        run.parameter_draws()
 
 
 def test_save_warmup_adds_and_changes_nothing(full, plain):

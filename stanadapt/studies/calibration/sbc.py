@@ -14,7 +14,7 @@ from stanadapt import results
 from stanadapt.diagnostics.mixing import efficiency
 from stanadapt.engine.protocol import AUTO, SamplerName
 from stanadapt.errors import StanadaptError, require_whole
-from stanadapt.runs.sample import sample
+from stanadapt.runs.sample import parameter_draws
 from stanadapt.runs.workers import require_executor
 from stanadapt.studies.calibration.generator import Generator, require_parameters
 from stanadapt.studies.calibration.ranks import Calibration, RankBands
@@ -188,16 +188,13 @@ def _rank_truth(task: Task, seed: int, sampling_seed: int) -> dict[str, Any]:
     _require_finite("the true value", truth)
     options = {**task.options, "seed": sampling_seed, "show_progress": False}
     for _ in range(MOST_LENGTHENED + 1):
-        fit = sample(target, task.sampler, **options)
-        columns = results.columns(fit, wanted=results.parameters(fit))
-        draws = {name: np.asarray(x, float) for name, x in columns.items()}
+        draws = parameter_draws(target, task.sampler, **options)
         _require_finite("a draw", draws)
         smallest = _smallest_ess(draws)
         if smallest >= task.largest:
             break
-        kept = results.dataset(fit, "posterior").sizes["draw"]
-        thin = int(results.attribute(fit, "thin", 1))
-        options["iter_sampling"] = FACTOR * kept * thin
+        kept = next(iter(draws.values())).shape[1]
+        options["iter_sampling"] = FACTOR * kept * options.get("thin", 1)
     # evenly spaced over all chains
     places = np.linspace(0, draws[next(iter(draws))].size - 1, task.largest).round().astype(int)
     spaced = {name: x.ravel()[places] for name, x in draws.items()}
@@ -208,7 +205,7 @@ def _rank_truth(task: Task, seed: int, sampling_seed: int) -> dict[str, Any]:
     spaced[LOG_DENSITY], truth[LOG_DENSITY] = densities, density
     rng = np.random.default_rng(sampling_seed)
     ranks = {name: _rank(spaced[name], truth[name], rng) for name in truth}
-    return {"ranks": ranks, "ess": smallest, "verdict": fit.attrs["verdict"]}
+    return {"ranks": ranks, "ess": smallest}
 
 
 def _require_finite(what: str, values: abc.Mapping[str, Any]) -> None:

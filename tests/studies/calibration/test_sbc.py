@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 import stanadapt as sa
-from stanadapt import results
 from stanadapt.errors import codes_of
 from stanadapt.studies.calibration import ranks as shapes
 from stanadapt.studies.calibration import sbc as module
@@ -228,10 +227,9 @@ def test_a_lengthened_run_counts_the_iterations_that_thinning_drops(monkeypatch)
         if options["iter_sampling"] != 150:
             raise Enough(options["iter_sampling"])
         drift = np.linspace(1.0, 2.0, 15)
-        draws = {"b": np.tile(drift[:, None], (2, 1, 2)), "s": np.tile(drift, (2, 1))}
-        return results.build({"posterior": draws}, {"thin": options["thin"]})
+        return dict.fromkeys(("b[1]", "b[2]", "s"), np.tile(drift, (2, 1)))
 
-    monkeypatch.setattr(module, "sample", too_short)
+    monkeypatch.setattr(module, "parameter_draws", too_short)
     with pytest.raises(Enough, match="450"):
         calibrate(iter_sampling=150, thin=10)
 
@@ -243,11 +241,11 @@ def made_up_draws(monkeypatch, change):
     def draw(target, sampler, **options):
         runs.append(options["iter_sampling"])
         b, s = np.random.default_rng(options["seed"]).normal(size=(2, 2, 150))
-        draws = {"b": np.stack([200 + 50 * b, 0.01 * b], axis=-1), "s": np.exp(s)}
+        draws = {"b[1]": 200 + 50 * b, "b[2]": 0.01 * b, "s": np.exp(s)}
         change(draws, len(runs))
-        return results.build({"posterior": draws}, {"verdict": "fine"})
+        return draws
 
-    monkeypatch.setattr(module, "sample", draw)
+    monkeypatch.setattr(module, "parameter_draws", draw)
     return runs
 
 
@@ -284,7 +282,7 @@ def test_log_densities_that_are_not_numbers_have_no_ranks(monkeypatch):
     """They counted as below all others. A true value with a density of zero is, and has a rank."""
 
     def mirror(draws, _):
-        draws["b"][..., 1] = -abs(draws["b"][..., 1])
+        draws["b[2]"] = -abs(draws["b[2]"])
 
     def with_term(term):
         return PROGRAM.replace("model {", f"model {{ target += {term};")
