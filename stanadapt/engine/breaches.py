@@ -18,7 +18,7 @@ import numpy as np
 from numba.core.dispatcher import Dispatcher
 
 from stanadapt.engine.field_comments import field_comments
-from stanadapt.engine.protocol import AUTO, PRESET, Sampler, keep
+from stanadapt.engine.protocol import AUTO, PRESET, Sampler, declared_types, keep
 from stanadapt.engine.settings import ENDS, Numbers, declared, typed
 from stanadapt.engine.starts import START_OPTIONS
 from stanadapt.engine.warmup import END, Stage, Warmup
@@ -140,7 +140,7 @@ def _types(named_tuple: type, part: str) -> tuple[dict[str, Any], list[str]]:
     visible at the top of the file.
     """
     try:
-        return typing.get_type_hints(named_tuple), []
+        return declared_types(named_tuple), []
     except (NameError, TypeError, AttributeError) as error:
         return {}, [
             f"the types of {part} cannot be resolved ({error}): import their names at the top of "

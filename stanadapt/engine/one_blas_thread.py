@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import threading
 from collections.abc import Iterator
 
 from threadpoolctl import ThreadpoolController
@@ -12,6 +13,9 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+_here = threading.local()  # whether the body of this thread is within another one
+
+
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Restrict BLAS to one thread while the body runs.
@@ -20,5 +24,12 @@ def one_blas_thread() -> Iterator[None]:
     threads that waited for each other also made a climb with L-BFGS-B, which factors tiny matrices,
     twenty times slower.
     """
-    with _blas().limit(limits=1, user_api="blas"):
+    if getattr(_here, "limited", False):  # to ask each library takes as long as a small matrix
         yield
+        return
+    with _blas().limit(limits=1, user_api="blas"):
+        _here.limited = True
+        try:
+            yield
+        finally:
+            _here.limited = False

@@ -32,6 +32,7 @@ nothing in the cache.) After an edit of a sampler's file, or of a file with comp
 it calls, everything that is compiled with it is recompiled.
 """
 
+import functools
 import inspect
 import sys
 import typing
@@ -195,6 +196,12 @@ PARTS = {
 }  # fmt: skip
 
 
+@functools.lru_cache(maxsize=256)  # asked for each chain
+def declared_types(named_tuple: type) -> dict[str, Any]:
+    """Return the declared type of each field of a NamedTuple."""
+    return typing.get_type_hints(named_tuple)
+
+
 class Sampler(NamedTuple):
     """The parts of a sampler: those that `register` finds by name, and what differs from these.
 
@@ -311,7 +318,7 @@ class Sampler(NamedTuple):
     @property
     def info_types(self) -> dict[str, type]:
         """Declared type of each field of `Info`."""
-        return typing.get_type_hints(self.info)
+        return declared_types(self.info)
 
     @property
     def compiled_parts(self) -> tuple[Callable, ...]:

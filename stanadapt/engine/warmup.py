@@ -231,7 +231,7 @@ def _is_alike(old: Any, new: Any) -> bool:
     if isinstance(old, np.ndarray):
         return old.dtype == new.dtype and _layout(old) == _layout(new)
     if hasattr(old, "_fields"):
-        return all(map(_is_alike, old, new))
+        return all(a is b or _is_alike(a, b) for a, b in zip(old, new, strict=True))
     return isinstance(old, bool | int | np.generic)
 
 

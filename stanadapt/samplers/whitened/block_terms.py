@@ -15,7 +15,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg
+from scipy.linalg import lapack, solve_triangular
 
 from stanadapt.engine.block_map import (
     INVERSE,
@@ -83,7 +83,7 @@ class Rows(NamedTuple):
         for hub, exponential, number in factors:
             if exponential:
                 away = self.sd[hub] * self.positions[:, hub]
-                values = values * np.exp(np.clip(number * away, -60.0, 60.0))
+                values = values * np.exp(np.minimum(np.maximum(number * away, -60.0), 60.0))
             else:
                 position = self.mean[hub] + self.sd[hub] * self.positions[:, hub]
                 values = values * _power(self.hints[hub], number, position)
@@ -91,7 +91,8 @@ class Rows(NamedTuple):
 
     def design(self, factors: Function, columns: np.ndarray) -> np.ndarray:
         """Return the weighted columns of a function: times each coordinate, and alone."""
-        linear = np.column_stack([self.positions[:, columns], np.ones(len(self.positions))])
+        linear = np.ones((len(self.positions), len(columns) + 1))
+        linear[:, :-1] = self.positions[:, columns]
         return linear * (self.function(factors) * self.weights)[:, None]
 
 
@@ -143,11 +144,11 @@ class _Regression:
         self.score = float(self.logs.mean()) if len(self.logs) else np.inf
 
     def _solve(self, values: np.ndarray) -> np.ndarray:
-        return linalg.solve_triangular(self.triangle, values, check_finite=False)
+        return solve_triangular(self.triangle, values, check_finite=False)
 
     def _logs(self, left: np.ndarray) -> np.ndarray:
-        shares = np.mean(left**2, axis=0) / self.whole
-        return np.log(np.clip(np.nan_to_num(shares, nan=np.inf), SMALLEST_SHARE, LARGEST_SHARE))
+        shares = np.add.reduce(left * left, axis=0) / len(left) / self.whole
+        return np.log(np.maximum(np.fmin(shares, LARGEST_SHARE), SMALLEST_SHARE))  # 1.5 for NaN
 
     def allows(self, more: int) -> bool:
         """Whether there are rows enough for some more functions."""
@@ -160,21 +161,22 @@ class _Regression:
             return -np.inf
         x = self.rows.design(function, self.columns)
         x, judged = x[self.learned], x[~self.learned]
-        size = np.sqrt(np.mean(x**2, axis=0))
+        size = np.sqrt(np.add.reduce(x * x, axis=0) / len(x))
         size[size == 0.0] = 1.0
         x, judged = x / size, judged / size
         shared = self.basis.T @ x
         x = x - self.basis @ shared
         judged = judged - self.judged @ self._solve(shared)
         gram = x.T @ x
-        gram[np.diag_indices_from(gram)] += RIDGE * len(x)
-        try:
-            factor = linalg.cho_factor(gram, check_finite=False)
-        except linalg.LinAlgError:
+        gram.flat[:: len(gram) + 1] += RIDGE * len(x)
+        factor, failed = lapack.dpotrf(gram, clean=False)
+        if failed:
             return -np.inf
-        slope = linalg.cho_solve(factor, x.T @ self.left, check_finite=False)
+        slope, _ = lapack.dpotrs(factor, x.T @ self.left)
         # the hubs of the new function will not be members of the block
-        kept = ~np.isin(self.columns, hubs_of([function]))
+        kept = np.ones(len(self.columns), bool)
+        for hub, _, _ in function:
+            kept &= self.columns != hub
         logs = self._logs(self.left_judged - judged @ slope)
         return float(np.mean((self.logs - logs)[kept])) if kept.any() else -np.inf
 
