@@ -137,18 +137,22 @@ def installed() -> str:
     return version_of("stanli")
 
 
-@functools.lru_cache(maxsize=16)  # with many data sets
-def _translate(program: Program) -> str:
+@functools.lru_cache(maxsize=16)  # a program may have many data sets
+def _translated(code: str) -> str:
     import stanli  # loads a 41 MB library, hence not at import
 
+    return stanli.stan_to_mir(code)
+
+
+def _translate(program: Program) -> str:
     code = complete_rows(program.code)
     try:
         if code != program.code:
             with contextlib.suppress(RuntimeError):  # errors are those of the user's text
-                return stanli.stan_to_mir(code)
-            stanli.stan_to_mir(program.code)
+                return _translated(code)
+            _translated(program.code)
             raise refusal("rows", program)
-        return stanli.stan_to_mir(code)
+        return _translated(code)
     except RuntimeError as error:
         text = str(error).replace("'string'", f"'{program.path or program.name}'")
         message = f"{program.name} is not a valid Stan program.{older_syntax(program)}"
