@@ -110,21 +110,29 @@ def measure_shape(target: Target, fit: Fit) -> Shape:
     tails = []
     if found.distance < NEARLY_INDEPENDENT and finite.all():
         y, _, _ = apply_map(found.straightening, positions, gradients)
-        scales = {driver for group in found.groups for driver, _ in group.prior.scales}
-        for scale in sorted(scales):
-            tails += _tails(target, found, y, scale, chain[-1] + 1)
+        scales = sorted({driver for group in found.groups for driver, _ in group.prior.scales})
+        # of all draws, chain by chain: some hundred of them end before the others do
+        parts = (target.unconstrain_rows(part) for part in np.split(rows, chain[-1] + 1))
+        mapped = [apply_map(found.straightening, x, np.zeros_like(x))[0][:, scales] for x in parts]
+        for scale, draws in zip(scales, np.moveaxis(mapped, -1, 0), strict=True):
+            tails += _tails(target, found, y, scale, draws)
     program = noncentered_lines(target, found, positions[finite])
     return Shape(found, tails, program, names, straightened)
 
 
 def _tails(
-    target: Target, found: Straightened, y: np.ndarray, scale: int, chains: int
+    target: Target, found: Straightened, y: np.ndarray, scale: int, draws: np.ndarray
 ) -> list[Tail]:
-    """Return the tails of a coordinate, in those of the map, that have mass but no draws."""
-    low, high = y[:, scale].min(), y[:, scale].max()
+    """Return the tails of a coordinate, in those of the map, that have mass but no draws.
+
+    All `draws` of it have shape (chain, draw); y are those at which gradients were computed.
+    """
+    if not np.isfinite(draws).all():
+        return []
+    low, high = draws.min(), draws.max()
     grid = np.linspace(low - REACH * (high - low), high + REACH * (high - low), POINTS)
     density = _marginal(target, found, y, scale, grid)
-    size = mixing(y[:, scale].reshape(chains, -1)).ess_bulk
+    size = mixing(draws).ess_bulk
     limit = max(LARGEST_MISSED, BY_CHANCE / size) if size > 0.0 else np.inf
     name = target.coordinate_names[scale]
     if scale in found.straightening.coordinate:  # then this is its standardized residual

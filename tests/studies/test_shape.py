@@ -83,6 +83,19 @@ def test_a_whole_fit_lacks_no_tail():
         assert measure_shape(target(), fit(exact(seed), seed=seed)).tails == []
 
 
+def test_tails_end_with_the_last_of_all_draws():
+    """Beyond the lowest of the draws at which gradients were computed, some percent may lie."""
+    v = exact(1)
+    cut, kept = (
+        np.quantile(v, 0.03),
+        np.unique(np.linspace(0, DRAWS[1] - 1, 150).round().astype(int)),
+    )
+    thinned = v[:, kept]
+    thinned[thinned < cut] = np.random.default_rng(3).choice(v[v > cut], (thinned < cut).sum())
+    v[:, kept] = thinned
+    assert measure_shape(target(), fit(v)).tails == []
+
+
 def test_a_gaussian_has_no_notes():
     code = "parameters { vector[3] x; } model { x ~ normal([1, -20, 0]', [1e-3, 50, 2]'); }"
     gaussian = sa.Target(code)
