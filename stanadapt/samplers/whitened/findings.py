@@ -110,7 +110,7 @@ def _unsettled(progress: Progress) -> str:
     if progress.learned.choice == CUT_SHORT:
         return (
             f"Warm-up was cut short after {progress.used} iterations, before it was complete: "
-            "leave iter_warmup at its default, or raise it."
+            f"raise iter_warmup above {progress.ceiling}."
         )
     if not progress.learned.settled:
         return (

@@ -272,7 +272,7 @@ def test_a_funnel_is_left_to_nuts():
 
 
 def test_a_warm_up_that_was_cut_short_is_reported():
-    with pytest.warns(sa.ConvergenceWarning, match="60"):
+    with pytest.warns(sa.ConvergenceWarning, match="raise iter_warmup above 60"):
         fit = sa.sample(neal(), "whitened_hmc", iter_warmup=60, seed=1)
     assert attribute(fit, "warmup_iterations") == 60
     (first, *_) = json.loads(attribute(fit, "verdict_reasons"))
