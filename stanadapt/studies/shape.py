@@ -114,7 +114,7 @@ def measure_shape(target: Target, fit: Fit) -> Shape:
         # of all draws, chain by chain: some hundred of them end before the others do
         parts = (target.unconstrain_rows(part) for part in np.split(rows, chain[-1] + 1))
         mapped = [apply_map(found.straightening, x, np.zeros_like(x))[0][:, scales] for x in parts]
-        for scale, draws in zip(scales, np.moveaxis(mapped, -1, 0), strict=True):
+        for scale, draws in zip(scales, np.moveaxis(np.array(mapped), -1, 0), strict=True):
             tails += _tails(target, found, y, scale, draws)
     program = noncentered_lines(target, found, positions[finite])
     return Shape(found, tails, program, names, straightened)

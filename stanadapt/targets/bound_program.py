@@ -54,7 +54,7 @@ class BoundProgram:
                 self.density_check = backends.compare(program, self.data, loaded)
         self.model, self.backend_version = loaded.model, loaded.version
         self.compile_seconds, self._native = loaded.seconds, loaded.native
-        self.remarks = loaded.remarks
+        self.remarks, self._loaded = loaded.remarks, loaded.program or program
         self._value_propto = 0 if self._native else 1
         self.dim = self.model.param_unc_num()
         self.names = self.model.param_names() if self.dim else []
@@ -78,7 +78,7 @@ class BoundProgram:
             return self.model
         with self._lock:
             while len(self._chain_models) < chain:
-                self._chain_models.append(self._load_again(self.program))
+                self._chain_models.append(self._load_again(self._loaded))
             return self._chain_models[chain - 1]
 
     def _load_again(self, program: Program) -> Any:
@@ -189,6 +189,6 @@ class BoundProgram:
             return self.model
         with self._lock:
             if blocks not in self._reduced:
-                code = without_blocks(self.program.code, blocks)
+                code = without_blocks(self._loaded.code, blocks)
                 self._reduced[blocks] = self._load_again(self.program._replace(code=code))
             return self._reduced[blocks]

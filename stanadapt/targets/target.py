@@ -269,6 +269,8 @@ class Target(BoundProgram, Samplable):
         self.rho = require_correlation(rho)
         program = program if isinstance(program, Program) else read(program, include_paths)
         super().__init__(program, data, backend, require_flag("unsafe", unsafe), show_progress)
+        for remark in self.remarks:  # first, since it may explain an error of a name
+            warn(remark)
         # of a program that computes nothing, one empty name
         names = [name for name in self.model.param_names(include_tp=True, include_gq=True) if name]
         self.noise_size = noise_size(self, self.noise) if self.noise else 0
@@ -282,8 +284,6 @@ class Target(BoundProgram, Samplable):
         shapes = results.shapes(self.column_names)
         named = merge_labels(labels, dims, coords)
         self.labels = make_labels(named, shapes, self.data, self.parameters)
-        for remark in self.remarks:
-            warn(remark)
 
     @cached_property
     def data_hash(self) -> str:

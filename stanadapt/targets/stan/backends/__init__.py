@@ -19,8 +19,12 @@ from stanadapt.targets.stan.backends import (
     stanli,
 )
 from stanadapt.targets.stan.program import Program
+from stanadapt.targets.stan.syntax import block, without_blocks
 
 VARIABLE = "STANADAPT_BACKEND"
+QUANTITIES = "generated quantities"
+# codes of refusals that may be those of this block alone
+REFUSED = ("unsupported_construct", "parameter_branches", "binding_limit")
 RELAXED = {"allow_nonfinite": True, "allow_empty_int": True}
 
 
@@ -36,6 +40,7 @@ class Loaded(NamedTuple):
     seconds: float = 0.0  # compilation time; zero if nothing was compiled
     remarks: tuple[Message, ...] = ()  # warnings that the user should see once
     stan: str = ""  # version of Stan, if it is compiled code
+    program: Program | None = None  # what was loaded, if not the whole program
 
 
 class Backend(NamedTuple):
@@ -84,9 +89,31 @@ def _load_native(
 
 
 def _load_stanli(program: Program, data: str, unsafe: bool, report: Report) -> Loaded:
+    loaded = None
     with report_if_slow(report, lambda: refusals.slow_to_bind(program)):
-        model, remarks = stanli.construct(program, data, unsafe)
-    return Loaded(model, f"stanli {stanli.installed()}", False, 0.0, remarks)
+        try:
+            model, remarks = stanli.construct(program, data, unsafe)
+        except StanadaptError as error:
+            if error.code not in REFUSED or not block(program.code, QUANTITIES).strip():
+                raise
+            # the posterior may be drawn all the same
+            loaded = program._replace(code=without_blocks(program.code, [QUANTITIES]))
+            try:
+                model, remarks = stanli.construct(loaded, data, unsafe)
+            except StanadaptError:
+                raise error from None
+            remarks = (*remarks, _left_out(program, error))
+    version = f"stanli {stanli.installed()}"
+    return Loaded(model, version, False, remarks=remarks, program=loaded)
+
+
+def _left_out(program: Program, refusal: StanadaptError) -> Message:
+    why = (refusal.stan or refusal.message).splitlines()[0].rstrip(".")
+    text = (
+        f"the generated quantities of {program.name} are left out, since the embedded backend "
+        f"refuses their block ({why}). {refusals.elsewhere(program)}."
+    )
+    return Message("quantities_left_out", text)
 
 
 def _bridgestan_availability() -> tuple[bool, str]:

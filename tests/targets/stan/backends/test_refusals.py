@@ -5,7 +5,7 @@ import threading
 import pytest
 
 import stanadapt as sa
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import StanadaptError, StanadaptWarning
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan.backends import refusals
 from stanadapt.targets.stan.program import Program
@@ -44,7 +44,7 @@ Identifier 'bad' not in scope.
 
 
 def refusal(code, **options):
-    with pytest.raises(StanadaptError) as caught:
+    with pytest.raises((StanadaptError, StanadaptWarning)) as caught:
         sa.Target(code, backend="stanli", **options)
     return caught.value
 
@@ -62,7 +62,7 @@ LEADS = [  # what is installed, and what a refusal names and does not name
 @pytest.mark.parametrize("code", [JACOBIAN, TRACE, QUANTITY, BRANCH, TUPLE])
 def test_refusals_lead_where_the_program_can_run(computer, code, installed, named, not_named):
     computer(**installed)
-    message = refusal(code).message
+    message = str(refusal(code))
     assert all(fact in message for fact in named), message
     assert not any(fact in message for fact in not_named), message
 
@@ -76,10 +76,8 @@ def test_switches_and_addresses_of_the_embedded_backend_are_not_shown(computer, 
 
 def test_the_reason_of_the_embedded_backend_is_kept(computer):
     assert "trace" in refusal(TRACE).stan
-    assert (
-        refusal(QUANTITY).stan
-        == "no compiled path: generated quantities (unsupported function trace)"
-    )
+    left_out = str(refusal(QUANTITY))
+    assert "(no compiled path: generated quantities (unsupported function trace))" in left_out
     assert "STuple" in refusal(TUPLE).stan
     assert refusals.reason_of_stanli("stanli MIR check: s is -1, but must be 0. Really.") == (
         "stanli MIR check: s is -1, but must be 0. Really."

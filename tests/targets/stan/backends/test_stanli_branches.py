@@ -56,19 +56,6 @@ model { a ~ normal(b, 1); }
         None,
         [5],
     ),
-    "branch in generated quantities": (
-        """
-parameters { real a; }
-model { a ~ normal(0, 1); }
-generated quantities {
-  real u = 0;
-  if (a > 0) u = 2;
-  real v = u > 1 ? u : 0.5;
-}
-""",
-        None,
-        [6, 7],
-    ),
 }
 REFUSED = {name: r for name, r in REPRODUCERS.items() if r.with_guards == "refused"}
 

@@ -9,11 +9,12 @@ code of an error or warning otherwise. `make soak` compiles what is accepted and
 
 import csv
 import sys
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
 import stanadapt as sa
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import StanadaptError, StanadaptWarning
 from stanadapt.targets.stan import toolchain
 from stanadapt.targets.stan.backends import known_faults, refusals
 from stanadapt.targets.stan.program import read
@@ -37,8 +38,12 @@ Rows = dict[str, dict[str, str]]
 def embedded(construct: Construct) -> str:
     """Return the cell of the embedded backend; the construct's fault if its values are wrong."""
     try:
-        target = sa.Target(construct.code, construct.data, include_paths=INCLUDED, backend="stanli")
-    except StanadaptError as error:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", ".* are left out, since the embedded backend")
+            target = sa.Target(
+                construct.code, construct.data, include_paths=INCLUDED, backend="stanli"
+            )
+    except (StanadaptError, StanadaptWarning) as error:
         return error.code
     return fault(construct, Part(target, 0, target.dim)) or YES
 
