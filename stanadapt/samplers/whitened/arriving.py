@@ -207,7 +207,8 @@ def _compare_first(learn: Change, settings: Any, progress: Progress, states: Sta
 
 def _back_to(position: np.ndarray) -> parts.Alone:
     """Let a chain return to a position, shape (n,), before its next iteration, without a climb."""
-    return parts.Alone(climb=no_climb()._replace(begin=position))
+    # a copy: checkpoints refuse arrays that share memory
+    return parts.Alone(climb=no_climb()._replace(begin=position.copy()))
 
 
 def _arrive(settings: Any, progress: Progress, window: Window) -> Progress:
@@ -243,7 +244,10 @@ def to_climb(
         if arrival is not None and shared is not None and (arrival.behind | arrival.lost)[k]:
             begin = np.empty(0)
             if arrival.lost[k]:
-                begin, progress = progress.chains.starts[k], _abandon(progress, k, state, arrival)
+                begin, progress = (
+                    progress.chains.starts[k].copy(),
+                    _abandon(progress, k, state, arrival),
+                )
                 travel = travel._replace(returned=travel.returned + 1)
             plans.append(_pursuit(state, shared, arrival.level, begin))
         else:
