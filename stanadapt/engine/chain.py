@@ -42,7 +42,7 @@ from stanadapt.engine.protocol import (
 )
 from stanadapt.engine.settings import as_compiled
 from stanadapt.engine.threads import ThreadPool
-from stanadapt.engine.warmup import NO_BOUNDS, next_block
+from stanadapt.engine.warmup import NO_BOUNDS, Sampled, next_block
 
 Constrain = Callable[[np.ndarray, np.ndarray], int]
 
@@ -53,10 +53,14 @@ FAILURES_BEFORE_STOP = 1000
 CHUNK_SECONDS, FIRST_CHUNK, LARGEST_CHUNK = 0.25, 4, 1024
 # numbers: a chunk of long positions is shorter, so that it takes no more than 16 MB
 LARGEST_BUFFER = 2_000_000
+NEVER = -1  # in place of an iteration
 PATIENCE = 0.4  # seconds that Ctrl-C waits for unfinished chunks
 
 
 # --- records of a chain ---------------------------------------------------------------------------
+
+
+KINDS = "constrained", "stats", "unconstrained", "extra"  # of numbers that are recorded
 
 
 class Recording:
@@ -71,10 +75,11 @@ class Recording:
         self.unconstrained = np.empty((rows, dim)) if dim else None
         self.extra = np.empty((rows, n_extra))  # the sampler's `extra_output`
         self.rows = 0  # number of rows that are filled
+        self._whole: dict[str, Any] = {}  # what `trim` has made shorter
 
     def grow(self, rows: int) -> None:
         """Make room for `rows` rows in total; those that are filled stay."""
-        for name in ("constrained", "stats", "unconstrained", "extra"):
+        for name in KINDS:
             array = getattr(self, name)
             if array is not None and len(array) < rows:
                 longer = np.empty((rows, array.shape[1]))
@@ -82,11 +87,17 @@ class Recording:
                 setattr(self, name, longer)
 
     def trim(self) -> None:
-        """Drop the rows that are not filled, since warm-up may end early."""
-        for name in ("constrained", "stats", "unconstrained", "extra"):
+        """Leave the rows out that are not filled, since warm-up may end early."""
+        self._whole = {name: getattr(self, name) for name in KINDS}
+        for name in KINDS:
             array = getattr(self, name)
             if array is not None:
                 setattr(self, name, array[: self.rows])
+
+    def untrim(self) -> None:
+        """Take those rows back."""
+        for name, array in self._whole.items():
+            setattr(self, name, array)
 
 
 # --- the compiled loop ----------------------------------------------------------------------------
@@ -221,9 +232,11 @@ class Chain:
         self.warmup_seconds = self.sampling_seconds = self.constrain_seconds = 0.0
         # processor time of its threads, which does not depend on other programs
         self.warmup_processor_seconds = self.sampling_processor_seconds = 0.0
-        self.failed_quantities = 0
+        self.failed_quantities = self.failed_in_warmup = 0
+        self.thrown_away = Sampled()  # the draws after which it returned to warm-up, if it did
         self.warmup_calls = np.zeros(3, np.int64)
-        self.totals = every_iteration.no_iterations()  # of sampling, if it is thinned
+        # of sampling, if it is thinned, or while draws are looked at
+        self.totals = every_iteration.no_iterations()
         self._chunk = FIRST_CHUNK
         self._width = density.size + n_extra
         self._draws = np.empty((0, self._width))
@@ -233,8 +246,8 @@ class Chain:
 
     @property
     def pausing(self) -> bool:
-        """Whether it is between two blocks of its warm-up, or before the first."""
-        return self.warming_up and not self.stopped and self.n_done == self.pause
+        """Whether it is between two blocks of its warm-up, before the first, or at a review."""
+        return not self.stopped and self.n_done == self.pause
 
     @property
     def waiting(self) -> bool:
@@ -269,7 +282,9 @@ class Chain:
         if self.pausing:  # before the first block of a chain that learns alone
             next_block([self])
         warming_up, warmup = self.warming_up, self.sampler.warmup
-        start, end = (0, self.pause) if warming_up else (self.iter_warmup, self.n_total)
+        start = 0 if warming_up else self.iter_warmup
+        # a run may be so short that it ends before the next review
+        end = self.pause if warming_up or self.n_done < self.pause < self.n_total else self.n_total
         recording = self.warmup if warming_up else self.sampling
         stop, thin = min(self.n_done + (chunk or self._chunk), end), self.plan.thin
         first, last = (-(-(i - start) // thin) for i in (self.n_done, stop))
@@ -284,7 +299,7 @@ class Chain:
                 return
             self.stopped = done < stop or self._only_failures()
             stats, until = stats[: done - self.n_done], start + first * thin - self.n_done
-            if thin > 1 and not warming_up:
+            if (thin > 1 or self.pause != NEVER) and not warming_up:
                 every_iteration.add(self.totals, stats, self.stat_names, self.settings)
             self.n_done = done
             kept = stats[until::thin]
@@ -354,11 +369,44 @@ class Chain:
         """Begin sampling, with the tuning as it is now."""
         self.iter_warmup, self.warming_up = self.n_done, False
         self.warmup.trim()
+        self.failed_in_warmup = self.failed_quantities
+        self.wait_for_review()
         with running(self.sampler):
             self.state = self.sampler.freeze(self.compiled_settings, self.state)
         self._chunk = 1  # draws are constrained from now on, which may take much longer than moves
         self.warmup_calls[:] = self.density.calls[:3]
         self.density.calls[RECORDED_CALLS] = self.warmup_calls[:2].sum()
+
+    def wait_for_review(self) -> None:
+        """Set the iteration after which draws are looked at next, if they are once more."""
+        review = self.sampler.warmup.review if self.sampler.warmup else None
+        reviews = [self.iter_warmup + n for n in (review.after if review else ())]
+        later = [iteration for iteration in reviews if iteration > self.n_done]
+        self.pause = NEVER if self.thrown_away.iterations or not later else later[0]
+
+    @property
+    def sampled(self) -> Sampled:
+        """What it has sampled so far."""
+        diverging = self.totals[every_iteration.NAMES.index("diverging")]
+        failed = self.calls["failed"] - int(self.warmup_calls[2])
+        return Sampled(self.n_done - self.iter_warmup, int(diverging), failed)
+
+    def throw_draws_away(self) -> None:
+        """Return to warm-up; what the draws have cost counts as a part of it."""
+        self.thrown_away = self.sampled
+        self.n_done, self.warming_up = self.iter_warmup, True
+        self.iter_warmup = self.plan.iter_warmup
+        self.failed_quantities = self.failed_in_warmup
+        self.totals[:] = 0.0
+        self.sampling.rows = 0
+        self.warmup.untrim()
+        self.count_as_warmup(self.sampling_seconds, self.sampling_processor_seconds)
+        self.sampling_seconds = self.sampling_processor_seconds = 0.0
+
+    def recall_draws(self) -> None:
+        """Take the draws back that were thrown away, if there are no others."""
+        if self.thrown_away.iterations and not self.sampling.rows:
+            self.sampling.rows = self.plan.thinned(self.thrown_away.iterations)
 
     def _account(self, seconds: float, processor_seconds: float, warming_up: bool) -> None:
         if warming_up:

@@ -28,7 +28,7 @@ depend on the number of chains, but not on threads. Chains that were stopped are
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -76,6 +76,19 @@ class Progress(NamedTuple):
         return (self.learning(**changes) if changes else self)._replace(then=stage)
 
 
+class Sampled(NamedTuple):
+    """What a chain has sampled so far, or all that still run together."""
+
+    iterations: int = 0
+    diverging: int = 0  # trajectories that diverged
+    failed: int = 0  # evaluations without a finite density
+
+    @classmethod
+    def together(cls, chains: Iterable["Sampled"]) -> "Sampled":
+        """Return the sums of several chains."""
+        return cls(*map(sum, zip(*chains, strict=True)))
+
+
 States = list[Any]
 Result = tuple[Progress, States]
 Change = Callable[[Any, Progress, States], Result]  # (settings, progress, states) -> both of these
@@ -99,6 +112,18 @@ class Stage(NamedTuple):
     set_up: Change = unchanged  # prepares the states before a block
     learn: Change = unchanged  # learns from the states after it
     then: str = END  # name of the stage that follows, unless `learn` returns `progress.to(another)`
+
+
+class Review(NamedTuple):
+    """A look at the first draws, for which chains wait for each other.
+
+    `judge` may choose a stage with `to`: the draws are then thrown away, and begin again after it,
+    once. It does not see the length of the run, which may grow.
+    """
+
+    after: tuple[int, ...]  # numbers of iterations of sampling
+    # (settings, progress, sampled, log densities, shape (chain, draw)) -> progress
+    judge: Callable[[Any, Progress, Sampled, np.ndarray], Progress]
 
 
 class Warmup(NamedTuple):
@@ -125,6 +150,7 @@ class Warmup(NamedTuple):
     for_scales: Callable[[Any, Progress, Progress, States], Progress] | None = None
     # changes `progress.then`, given the progress before and after `learn`
     revise: Callable[[Any, Progress, Progress, States], Progress] | None = None
+    review: Review | None = None  # of the first draws
 
     def start(
         self, settings: Any, states: States, iter_warmup: int, bounds: np.ndarray = NO_BOUNDS
@@ -144,6 +170,21 @@ class Warmup(NamedTuple):
             progress = progress._replace(then=following.stage)
             following = self._next(settings, self.revise(settings, before, progress, states))
         return self._enter(settings, following, states)
+
+    def after_draws(
+        self,
+        settings: Any,
+        progress: Progress,
+        states: States,
+        sampled: Sampled,
+        log_density: np.ndarray,
+    ) -> Result:
+        """Look at the first draws; the progress has a block if they are to begin again."""
+        if self.review is None:
+            return progress, states
+        progress = self.review.judge(settings, progress, sampled, log_density)
+        following = self._next(settings, progress)
+        return self._enter(settings, following, states) if following.block else (progress, states)
 
     def _next(self, settings: Any, progress: Progress) -> Progress:
         """Return the progress at the beginning of the stage that follows, or after warm-up."""
@@ -258,12 +299,12 @@ def next_block(chains: list[Any]) -> None:
     """Let those chains that wait learn from a block, and begin the next one.
 
     All of them wait at the same iteration; chains that were stopped are left out. The time that
-    this takes is divided equally among the others.
+    this takes is divided equally among the others. Those that sample look at their draws instead.
     """
     waiting = [chain for chain in chains if chain.pausing]
     began, used, first = time.perf_counter(), time.thread_time(), waiting[0]
     warmup, settings, progress = first.sampler.warmup, first.compiled_settings, first.progress
-    states = [chain.state for chain in waiting]
+    states, samples = [chain.state for chain in waiting], not first.warming_up
     with running(first.sampler, progress.stage if progress else END):
         if progress is None:
             progress, states = warmup.start(settings, states, first.iter_warmup, first.bounds)
@@ -274,9 +315,22 @@ def next_block(chains: list[Any]) -> None:
             rows = [row for row, chain in enumerate(former) if chain.pausing]
             known = progress.chains
             kept = known and type(known)(*(each[rows] for each in known))
-            progress, states = warmup.after_block(settings, progress._replace(chains=kept), states)
+            progress = progress._replace(chains=kept)
+            if samples:
+                sampled = Sampled.together(chain.sampled for chain in waiting)
+                values = np.stack(
+                    [chain.sampling.stats[: chain.sampling.rows, 0] for chain in waiting]
+                )
+                progress, states = warmup.after_draws(settings, progress, states, sampled, values)
+            else:
+                progress, states = warmup.after_block(settings, progress, states)
     for chain, state in zip(waiting, states, strict=True):
         chain.state, chain.progress = state, progress
+        if samples and not progress.block:
+            chain.wait_for_review()
+            continue
+        if samples:
+            chain.throw_draws_away()
         chain.pause = chain.n_done + progress.block
         if not progress.block:
             chain.end_warmup()

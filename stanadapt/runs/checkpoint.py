@@ -23,6 +23,7 @@ COUNTS = (
     "n_done", "stopped", "acceptance_rate", "iter_warmup", "warming_up", "pause",
     "warmup_seconds", "sampling_seconds", "warmup_processor_seconds", "sampling_processor_seconds",
     "constrain_seconds", "failed_quantities", "warmup_calls", "totals",
+    "failed_in_warmup", "thrown_away",
 )  # fmt: skip
 SUMMARY = "summary"
 
@@ -175,12 +176,15 @@ class WriteCheckpoints(Keeper):
         few seconds.
         """
         self.generation += 1
+        replaced = any(chain.warming_up and chain.thrown_away.iterations for chain in chains)
         with self._recorded_trouble():
             began = time.thread_time()
             self._together = self._states(chains)
-            if time.monotonic() >= min(self._due):
+            if replaced or time.monotonic() >= min(self._due):
                 self._hand_over()
                 self._due = [self._next(time.thread_time() - began)] * len(chains)
+            if replaced:
+                self._writer.submit(int).result()  # the one writer has then written it
 
     def write_together(self, chains: list[Chain]) -> None:
         """Write all chains into one file now; StanadaptError, stage "files", if that fails."""

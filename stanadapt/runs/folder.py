@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from stanadapt.engine.chain import Chain
+from stanadapt.engine.chain import KINDS, Chain
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import StanadaptError
 from stanadapt.results import as_path, replace_file
@@ -37,7 +37,6 @@ LENGTHENED = "lengthened"
 # arguments of a run: entries of the manifest, and words for them
 COMPARED = {"program_hash": "program", "data_hash": "data set", "sampler": "sampler"}
 PHASES = ("warmup", "sampling")
-KINDS = ("constrained", "stats", "unconstrained", "extra")
 
 
 class RunFolder:

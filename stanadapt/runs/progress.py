@@ -28,6 +28,8 @@ class ChainProgress(NamedTuple):
     failed: int  # number of evaluations without a finite density
     # number of divergent iterations among the draws; 0 for samplers without divergences
     divergences: int
+    # iterations of sampling that were thrown away, since too many of them diverged
+    thrown_away: int = 0
 
 
 class RunProgress:
@@ -90,7 +92,7 @@ def _progress_of(chain: Chain) -> ChainProgress:
         divergences = int(chain.totals[NAMES.index("diverging")])
     return ChainProgress(
         chain.n_done, chain.n_total, chain.warming_up, rows, float(chain.acceptance_rate),
-        chain.calls["failed"], divergences,
+        chain.calls["failed"], divergences, chain.thrown_away.iterations,
     )  # fmt: skip
 
 

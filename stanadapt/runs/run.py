@@ -261,6 +261,8 @@ class Run:
         Ctrl-C while it is built, or before (`hurried`), leaves no time; Ctrl-C during sampling
         leaves some tenths of a second.
         """
+        for chain in self.chains:
+            chain.recall_draws()
         if self.record.interrupted:
             size = sum(c.sampling.rows * c.sampling.constrained.shape[1] for c in self.chains)
             hurried = hurried or size > QUICKLY_JUDGED

@@ -19,12 +19,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.chain import Chain, ChainDesign, Keeper
+from stanadapt.engine.chain import KINDS, Chain, ChainDesign, Keeper
 from stanadapt.engine.warmup import next_block
 from stanadapt.errors import StanadaptError
 from stanadapt.runs.chains import Start, randomness
 from stanadapt.runs.checkpoint import checkpoint_of, move_to, resumed
-from stanadapt.runs.folder import KINDS, PHASES
+from stanadapt.runs.folder import PHASES
 from stanadapt.runs.spec import RunSpec, require_sendable
 from stanadapt.targets.target import Samplable, Target
 

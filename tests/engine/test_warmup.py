@@ -24,7 +24,7 @@ def make_chains(warmup, starts):
         SimpleNamespace(
             sampler=sampler, compiled_settings=None, state=start, progress=None, iter_warmup=100,
             bounds=NO_BOUNDS,
-            n_done=0, pause=0, pausing=True, count_as_warmup=lambda *seconds: None,
+            n_done=0, pause=0, pausing=True, warming_up=True, count_as_warmup=lambda *seconds: None,
             end_warmup=lambda: None,
         )
         for start in starts

@@ -1,5 +1,6 @@
 """Runs with parts of one's own: a clock, the loop that advances chains, what keeps a folder."""
 
+import itertools
 from functools import partial
 
 import stanadapt as sa
@@ -34,3 +35,27 @@ def resume_with(parts, run, /, **arguments):
         own = {name: chosen.get(name, x) for name, x in sa.resume.__kwdefaults__.items()}
         setup, *begun = prepare_again(folder, None, **own)
         return Run.reopen(setup._replace(**parts), folder, *begun).finish()
+
+
+class Crash(Exception):
+    """What ends a run in the middle of a test."""
+
+
+class Crashing(WriteCheckpoints):
+    """Ends the process after so many chunks, of which every third is followed by a checkpoint."""
+
+    def __init__(self, after, *arguments):
+        super().__init__(*arguments)
+        self.after, self.count = after, itertools.count()
+
+    def chunk_done(self, chain):
+        number = next(self.count)
+        if number == self.after:
+            raise Crash
+        if number % 3 == 0:
+            self.write(chain)
+
+
+def crash(after):
+    """Return parts of a run that crashes after so many chunks of seven iterations."""
+    return {**SMALL_CHUNKS, "make_keeper": partial(Crashing, after)}

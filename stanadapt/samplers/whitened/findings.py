@@ -13,7 +13,7 @@ from stanadapt.engine.after_run import Findings, RunView, reports_for
 from stanadapt.engine.block_map import BlockMap, unpacked
 from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.triangular_map import NONE, TriangularMap
-from stanadapt.engine.warmup import Progress
+from stanadapt.engine.warmup import Progress, Sampled
 from stanadapt.errors import Message
 from stanadapt.samplers.straightened_pair import MOST_POINTS, straightened_pair
 from stanadapt.samplers.whitened import pooled_am, whitened_hmc
@@ -25,6 +25,7 @@ from stanadapt.samplers.whitened.straighten import Straightened
 # The acceptance rate of fixed trajectories may end far above its target, since their step size is
 # bounded by their length; that of NUTS should exceed it by at most this share of the remainder.
 NUTS_ABOVE = 0.125
+NONE_THROWN = Sampled()
 # largest number of coordinates that a message names, and of sets of drivers outside of groups
 LISTED, MOST_PHRASES = 5, 3
 # draws of half a chain, at least, that show whether it drifts
@@ -41,7 +42,8 @@ def report(view: RunView) -> Findings:
     if view.progress is None:
         return Findings()
     names, learned = view.target.coordinate_names, view.progress.learned
-    found = attributes(view.settings, view.progress)
+    thrown = Sampled.together(chain.thrown_away for chain in view.chains)
+    found = attributes(view.settings, view.progress, thrown)
     found.update(straightening(learned.straightened, names))
     # long trajectories succeed where nothing is left that the matrix does not have
     whole = learned.choice.two_stage and not len(view.progress.bounds)
@@ -52,7 +54,20 @@ def report(view: RunView) -> Findings:
         rows, _, block = learned.straightened.straightening
         draws = view.positions(MOST_POINTS)
         groups = straightened_pair(rows, block, draws, names, len(view.chains))
-    return Findings(found, find_improper(learned, names, view.with_edges, still(view)), groups)
+    notes = find_improper(learned, names, view.with_edges, still(view))
+    return Findings(found, notes + began_again(view, thrown, found), groups)
+
+
+def began_again(view: RunView, thrown: Sampled, found: dict[str, Any]) -> list[str]:
+    """Return the note that draws were thrown away; none if they are the result after all."""
+    if not thrown.iterations or view.chains[0].warming_up:
+        return []
+    text = (
+        f"whitened_hmc: {thrown.diverging} of the first {thrown.iterations:,} trajectories "
+        "diverged. Sampling began again with shorter steps, for an acceptance rate of "
+        f"{found['acceptance_target']:g}; those draws count as warm-up."
+    )
+    return [Message("sampling_began_again", text)]
 
 
 @reports_for(pooled_am.Settings)
@@ -71,7 +86,7 @@ def report_walk(view: RunView) -> Findings:
     return Findings(values)
 
 
-def attributes(settings: Any, progress: Progress) -> dict[str, Any]:
+def attributes(settings: Any, progress: Progress, thrown: Sampled = NONE_THROWN) -> dict[str, Any]:
     """Return the attributes: the kind of trajectories, the reason for it, and the metric.
 
     If adaptation had not settled, `unsettled` is the text of a reason of the verdict.
@@ -85,7 +100,9 @@ def attributes(settings: Any, progress: Progress) -> dict[str, Any]:
         shorter = f"so steps are shorter (target_accept {target:g})"
         diverged = learned.nuts.shortened
         why = "its trajectories diverged in warm-up"
-        if not diverged:
+        if thrown.iterations:
+            why = f"{thrown.diverging} of its first {thrown.iterations:,} trajectories diverged"
+        elif not diverged:
             why = "the coordinates that the block depends on are far from normal"
         reason += f"; {why}, {shorter}"
     highest = 1.0 if two_stage else 1.0 - NUTS_ABOVE * (1.0 - target)

@@ -25,6 +25,8 @@ PILOT           nothing is adapted: `choice.choose` decides
 NUTS_METRIC, NUTS_STEP   if NUTS is chosen: longer windows, then a step size for each chain
 NUTS_PILOT      if some of its trajectories diverged: nothing is adapted; if some still do, or many
                 did before, NUTS_STEP once more, with a higher acceptance rate
+AGAIN           if too many of the first draws diverge (`nuts_stages.review`): NUTS_STEP for a
+                higher acceptance rate, after which sampling begins again
 TRAVEL          anew, after any of these, in the coordinates of a Gaussian block if there is one
                 (`gaussian_block`), or if chains stay on a lower level than another, which left it:
                 they return to their starts (`arriving`)
@@ -43,7 +45,16 @@ import numpy as np
 
 from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.density import Density
-from stanadapt.engine.warmup import END, Progress, Result, Stage, States, Warmup, all_left
+from stanadapt.engine.warmup import (
+    END,
+    Progress,
+    Result,
+    Review,
+    Stage,
+    States,
+    Warmup,
+    all_left,
+)
 from stanadapt.samplers.whitened import arriving, earlier_draws, nuts_stages, transitions
 from stanadapt.samplers.whitened import fixed_stages as fixed
 from stanadapt.samplers.whitened import map_stages as maps
@@ -116,6 +127,10 @@ STAGES = {
         "pilot run of NUTS", nuts_stages.NUTS_PILOT_LENGTH, nuts_stages.set_up_nuts_pilot,
         nuts_stages.shorten_steps,
     ),
+    parts.AGAIN: Stage(
+        "many draws diverged, shortening steps", nuts_stages.nuts_step_length, nuts(),
+        nuts_stages.keep_steps,
+    ),
     parts.REST: Stage(TUNING_NUTS, all_left, nuts_stages.set_up_rest, nuts_stages.keep_steps),
 }  # fmt: skip
 
@@ -176,4 +191,5 @@ STAGES |= {name: arriving.comparing(STAGES[name]) for name in COMPARED}
 WARMUP = Warmup(
     {name: looking(stage) for name, stage in STAGES.items()}, parts.FIRST_WINDOW, begin, finish,
     without_room=parts.REST, prepare=prepare, for_scales=for_scales,
+    review=Review(nuts_stages.REVIEWED, nuts_stages.review),
 )  # fmt: skip

@@ -38,6 +38,7 @@ FIRST_METRIC, FIND_STEP, METRIC = "first metric", "find step", "metric"
 STRAIGHTEN, JUDGE_MAP = "straighten", "judge map"
 TUNE_STEP, TWO_STEPS, PILOT = "tune step", "two steps", "pilot"
 NUTS_METRIC, NUTS_STEP, NUTS_PILOT, REST = "nuts metric", "nuts step", "nuts pilot", "rest"
+AGAIN = "shorter steps"
 
 # iterations that four chains usually need at most: with a lower ceiling blocks are shorter
 USUAL_LENGTH = 500

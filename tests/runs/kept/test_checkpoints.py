@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -134,7 +135,7 @@ class Generations(checkpoint.WriteCheckpoints):
 @pytest.mark.parametrize("retried", [True, False])
 def test_a_file_that_could_not_be_written_is_written_later(retried):
     """Later files of single chains do not count without that of all chains."""
-    folder, chains = FolderThatFailsOnce(), [object(), object()]
+    folder, chains = FolderThatFailsOnce(), [SimpleNamespace(warming_up=False) for _ in range(2)]
     keeper = Generations(folder, chains, seconds=0.0, share=np.inf)
     keeper.pooled(chains)
     if retried:

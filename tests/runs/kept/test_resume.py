@@ -1,6 +1,5 @@
 """A run that ended anywhere continues draw for draw, whichever sampler it is of."""
 
-import itertools
 import json
 import os
 import shutil
@@ -23,7 +22,7 @@ from stanadapt.runs import folder as folder_module
 from stanadapt.samplers import registered
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution
 from tests.helpers.codes import raises, raises_in, warns
-from tests.helpers.driven_runs import SMALL_CHUNKS, resume_with, sample_with
+from tests.helpers.driven_runs import SMALL_CHUNKS, Crash, Crashing, crash, resume_with, sample_with
 from tests.helpers.sampler_settings import FASTER, VARIANTS
 from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.short_runs import assert_same_draws, assert_same_fit
@@ -41,31 +40,7 @@ CASES = [(n, chosen) for n in registered() for chosen in (VARIANTS.get(n, [{}])[
 THREADED = [("parallel_tempering", {"swaps": "energy_rings"}), ("pseudo_extended", {})]
 
 
-class Crash(Exception):
-    """What ends a run in the middle of a test."""
-
-
 target = shared_target(PROGRAM)
-
-
-class Crashing(checkpoint.WriteCheckpoints):
-    """Ends the process after so many chunks, of which every third is followed by a checkpoint."""
-
-    def __init__(self, after, *arguments):
-        super().__init__(*arguments)
-        self.after, self.count = after, itertools.count()
-
-    def chunk_done(self, chain):
-        number = next(self.count)
-        if number == self.after:
-            raise Crash
-        if number % 3 == 0:
-            self.write(chain)
-
-
-def crash(after):
-    """Return parts of a run that crashes after so many chunks of seven iterations."""
-    return {**SMALL_CHUNKS, "make_keeper": partial(Crashing, after)}
 
 
 def draw(target, case, parts=(), **changes):
