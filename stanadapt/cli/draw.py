@@ -29,6 +29,7 @@ from stanadapt.runs.spec import program_of, read_spec
 from stanadapt.samplers import registered
 from stanadapt.samplers.variational.methods import METHODS, choose_method
 from stanadapt.studies.approximate.approximate import approximate as fit_approximation
+from stanadapt.studies.repeats.sample_many import sample_many as draw_many
 from stanadapt.targets.target import Target
 
 ROWS = 10  # of the summary with which `sample` ends
@@ -146,6 +147,53 @@ def _coordinates(standardize: bool | None, straighten: bool) -> bool | str | Non
             "--straighten and --no-standardize cannot be combined: leave one of them out.",
         )
     return "straighten"
+
+
+@command(
+    plan=options_of(
+        draw_many,
+        "sampler",
+        "seed",
+        "show_progress",
+        seed=Option("Random seed; default: that of the folder, or a random one."),
+    )
+    | options_of(draw_fit, "chains", "iter_warmup", "iter_sampling", "thin", "max_minutes"),
+    target=options.PLAIN_TARGET,
+)
+def sample_many(
+    model: options.Model,
+    data: Annotated[list[Path], typer.Argument(help="Files of data, one for each fit.")],
+    *,
+    plan: Given,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o",
+            help="Folder for a file of each fit and the table, fits.csv; the same command makes "
+            "the fits that are missing or failed.",
+        ),
+    ],
+    settings: options.Settings = None,
+    sampler_file: options.SamplerFile = None,
+    target: Given,
+) -> None:  # fmt: skip
+    stems = [file.stem for file in data]
+    by_name = {file.stem if stems.count(file.stem) == 1 else str(file): file for file in data}
+    given = {name: value for name, value in plan.items() if value is not None}
+    program: Any = None
+    for number, file in enumerate(data, 1):  # the program of the first data that it accepts
+        try:
+            program = options.make_target(model, str(file), **target)
+            break
+        except StanadaptError as error:
+            if error.stage != "data" or number == len(data):
+                raise
+    fits = draw_many(program, data=by_name, run=out, **given, **options.read_settings(settings))
+    fits.table.to_csv(out / "fits.csv")
+    print(fits)
+    print(f"ArviZ files and table: {out}")
+    if fits.interrupted or fits.failures:
+        raise typer.Exit(130 if fits.interrupted else 1)
 
 
 @command(

@@ -1,6 +1,9 @@
 """Commands on a run in a folder."""
 
+from pathlib import Path
+
 import numpy as np
+import pandas as pd
 import pytest
 
 import stanadapt as sa
@@ -95,3 +98,23 @@ def test_an_unknown_reference_distribution():
     printed = call(*wrong, *TINY, status=1)
     assert "'pathfinder'" in printed
     assert "'pathfindr'" in printed
+
+
+def test_many_data_sets_are_files_and_a_table_which_a_second_call_completes(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = "data { real y; } parameters { real m; } model { m ~ normal(y, 1); }"
+    Path("m.stan").write_text(code)
+    for name, text in {"bad": "{}", "low": '{"y": -50}', "high": '{"y": 50}'}.items():
+        Path(f"{name}.json").write_text(text)
+    command = ["sample-many", "m.stan", "bad.json", "low.json", "high.json", "-o", "many"]
+    command += ["-s", "am", *TINY]
+    assert "1 failed" in call(*command, status=1)  # the first, of which the program is not
+    first = pd.read_csv("many/fits.csv", index_col="fit")
+    assert list(first.index) == ["bad", "low", "high"]
+    Path("bad.json").write_text('{"y": 0}')
+    call(*command)
+    second = pd.read_csv("many/fits.csv", index_col="fit")
+    assert second["failure"].isna().all()
+    np.testing.assert_array_equal(second["seconds"][1:], first["seconds"][1:])  # not made again
+    (kept,) = Path("many").glob("low_*.nc")
+    assert "-50" in sa.load(kept).attrs["data"]
