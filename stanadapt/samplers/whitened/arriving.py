@@ -137,7 +137,7 @@ def learn_travel(settings: Any, progress: Progress, states: States) -> Result:
     )  # fmt: skip
     dim = window.positions.shape[2]
     settled, moving = window.settled(former, dim), window.still_moving(former, dim)
-    far_below = window.far_below(dim)
+    far_below, span = window.far_below(dim), parts.is_to_span(settings, progress, window)
     quiet = 0 if moving else travel.quiet + 1
     travel = travel._replace(quiet=quiet, windows=travel.windows + 1)
     progress = parts.learn_metric(settings, progress, window, WHILE_TRAVELING, far_below)
@@ -145,6 +145,8 @@ def learn_travel(settings: Any, progress: Progress, states: States) -> Result:
     if settled or progress.used > TRAVEL_SHARE * progress.ceiling or quiet == MOST_TRAVEL:
         return _arrive(settings, progress, window), states
     restarted = progress.chains.restarted
+    if span and not (moving or far_below.any()):
+        return progress.to(parts.SPAN), states
     if moving and travel.rounds < MOST_ROUNDS and not restarted.any():
         return to_climb(settings, progress, states), states
     if settings.straighten and quiet == SURVEY_AFTER and not far_below.any():

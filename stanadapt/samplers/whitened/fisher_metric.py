@@ -34,6 +34,8 @@ from stanadapt.samplers.whitened.block import Window
 RIDGE = 1e-5
 # eigenvalues within this factor of 1 are noise
 CUTOFF = 1.5
+# eigenvalues beyond this factor are those of the strongest directions
+STRONG = 3.0
 # up to this number of parameters a dense factor costs nothing
 SMALL = 12
 # beyond this number, a dense factor would take more memory and time than it saves
@@ -142,10 +144,21 @@ def fisher_metric(
     cutoff: float = CUTOFF,
 ) -> FisherMetric:
     """Learn scales and the further directions that stand out; parameters as above."""
+    return fisher_metrics(positions, gradients, former, (cutoff,), ridge)[0]
+
+
+def fisher_metrics(
+    positions: np.ndarray,
+    gradients: np.ndarray,
+    former: np.ndarray,
+    cutoffs: tuple[float, ...],
+    ridge: float = RIDGE,
+) -> list[FisherMetric]:
+    """Learn a metric with the directions that stand out by each of these factors."""
     diagonal = diagonal_metric(positions, gradients, former)
     scale, n = diagonal.factor[0], positions.shape[1]
     if n == 1 or len(positions) < 4:
-        return diagonal
+        return [diagonal] * len(cutoffs)
     with np.errstate(all="ignore"):
         z = (positions - positions.mean(axis=0)) / scale
         b = (gradients - gradients.mean(axis=0)) * scale
@@ -154,13 +167,20 @@ def fisher_metric(
     z, b = np.where(usable, z, 0.0), np.where(usable, b, 0.0)
     with one_blas_thread():
         values, vectors = _spectrum(z, b, ridge)
-        outside = (values > cutoff) | (values < 1.0 / cutoff)
-        rank = int(outside.sum())
-        if not rank:
-            return diagonal
-        if n > SMALL and (rank <= n // 4 or n > LARGEST_DENSE):
-            return _low_rank(scale, values, vectors, outside, diagonal.flat)
-        return _dense(scale, values, vectors, outside, diagonal.flat)
+        return [_standing_out(diagonal, values, vectors, cutoff) for cutoff in cutoffs]
+
+
+def _standing_out(
+    diagonal: FisherMetric, values: np.ndarray, vectors: np.ndarray, cutoff: float
+) -> FisherMetric:
+    scale, n = diagonal.factor[0], len(diagonal.factor[0])
+    outside = (values > cutoff) | (values < 1.0 / cutoff)
+    rank = int(outside.sum())
+    if not rank:
+        return diagonal
+    if n > SMALL and (rank <= n // 4 or n > LARGEST_DENSE):
+        return _low_rank(scale, values, vectors, outside, diagonal.flat)
+    return _dense(scale, values, vectors, outside, diagonal.flat)
 
 
 def _spectrum(z: np.ndarray, b: np.ndarray, ridge: float) -> tuple[np.ndarray, np.ndarray]:

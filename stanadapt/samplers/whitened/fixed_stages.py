@@ -12,7 +12,7 @@ from stanadapt.engine.warmup import END, Progress, Result, States
 from stanadapt.samplers.whitened import choice as pilots
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.choice import ASKED_FOR, Choice, Trajectory
-from stanadapt.samplers.whitened.fisher_metric import LARGEST_DENSE, MANY, largest_misfit
+from stanadapt.samplers.whitened.fisher_metric import MANY, largest_misfit
 from stanadapt.samplers.whitened.map_stages import (
     FAR_FROM_GAUSSIAN,
     STRAIGHT_ENOUGH,
@@ -33,12 +33,6 @@ FIND_LENGTH = 8
 # if the distance from a Gaussian is larger: tails in which a step of one size fails are visited
 # rarely, and a metric that contains them is learned from more draws
 GOOD_STEP, MOST_EXTRA, NEARLY_GAUSSIAN = 0.7, 2, 0.1
-# Length of the longer window by the number of parameters, if there are many: the draws from which
-# four chains learn then exceed it, whichever part is kept to judge the metric, and a metric of a
-# Gaussian is exact.
-LONG_SHARE = 0.45
-# factor by which the metric is wrong in a direction, from which that window is made
-LARGE_MISFIT = 2.0
 TUNE_LENGTH, TUNE_BLOCKS, TUNE_GAIN = 8, 8, 2.5
 MOST_STEPS, ROUND_UP = 16, 0.8
 # acceptance rate for one step if the target of the settings would need several
@@ -95,16 +89,17 @@ def learn_from_fixed(settings: Any, progress: Progress, states: States) -> Resul
     step_size = min(_pooled_step(states), settings.trajectory_length)
     windows, done = fixed.windows, fixed.done + 1
     extra = len(windows) - len(parts.METRIC_WINDOWS)
-    dim, most_extra, short = window.positions.shape[2], MOST_EXTRA, step_size < GOOD_STEP
+    dim, short = window.positions.shape[2], step_size < GOOD_STEP
     longer = (*windows, 2 * windows[-1])
     if dim > MANY:
         step_size = min(step_size, settings.trajectory_length / fixed.n_steps)
         # by the metric with which the window was drawn
         misfit = largest_misfit(progress.learned.metric, *window.pooled)
-        short = misfit > LARGE_MISFIT and not progress.learned.straightened.block_is_used
-    if MANY < dim <= LARGEST_DENSE:
-        longer, most_extra = (*windows, max(longer[-1], round(LONG_SHARE * dim))), 1
-    if done == len(windows) and short and extra < most_extra:
+        short = misfit > parts.LARGE_MISFIT and not progress.learned.straightened.block_is_used
+    span = parts.is_to_span(settings, progress, window)
+    if span:
+        longer = (*windows, windows[-1])
+    if done == len(windows) and short and extra < MOST_EXTRA:
         windows = longer
     former = progress.learned.metric.kind
     progress = learn_metric(settings, progress, window)
@@ -113,7 +108,7 @@ def learn_from_fixed(settings: Any, progress: Progress, states: States) -> Resul
     progress = with_fixed(progress, step_size=step_size, windows=windows, done=done)
     progress = progress.learning(divergences=window.divergences)
     if done < len(windows):
-        return progress.to(parts.FIND_STEP), states
+        return progress.to(parts.SPAN if span else parts.FIND_STEP), states
     progress = straighten_if(settings, progress, states, FAR_FROM_GAUSSIAN)
     straightened = progress.learned.straightened
     if straightened.map_is_used:

@@ -11,6 +11,8 @@ CLIMB           if one is: up to four times, a climb by L-BFGS to the height of 
 TRAVEL          windows of NUTS, each with the metric of the last, until the log density has settled
 SURVEY          if it has not settled after some of these: a longer one, from which a map is
                 learned; STRAIGHTEN follows if there is one, and otherwise TRAVEL continues
+SPAN            with 301 to 1,000 parameters, if the metric does not fit in TRAVEL or METRIC: many
+                trajectories of one short step, from which a dense metric is learned
 FIRST_METRIC    one more window of NUTS, if these were too short for the number of parameters
 FIND_STEP, METRIC   twice: a few trajectories of one two-stage step to find its size, then a window
                 for a better metric
@@ -87,6 +89,10 @@ STAGES = {
     ),
     parts.SURVEY: Stage(
         MOVING, travel(arriving.SURVEY_LENGTH), nuts(arriving.TRAVEL_DEPTH), maps.learn_survey
+    ),
+    parts.SPAN: Stage(
+        LEARNING, fit(lambda now: round(parts.SPAN_SHARE * len(now.learned.location))),
+        parts.set_up_span, parts.learn_span,
     ),
     parts.FIRST_METRIC: Stage(
         LEARNING, fit(arriving.FIRST_METRIC_LENGTH), nuts(arriving.DEEPEST),

@@ -24,6 +24,7 @@ from stanadapt.samplers.whitened.fisher_metric import (
     FisherMetric,
     Metric,
     diagonal_metric,
+    largest_misfit,
 )
 from stanadapt.samplers.whitened.straighten import (
     UNCHANGED,
@@ -34,6 +35,7 @@ from stanadapt.samplers.whitened.straighten import (
 
 FIRST_WINDOW, CLIMB, TRAVEL, SURVEY = "first window", "climb", "travel", "survey"
 EARLIER = "earlier"
+SPAN = "span"
 FIRST_METRIC, FIND_STEP, METRIC = "first metric", "find step", "metric"
 STRAIGHTEN, JUDGE_MAP = "straighten", "judge map"
 TUNE_STEP, TWO_STEPS, PILOT = "tune step", "two steps", "pilot"
@@ -48,6 +50,10 @@ LAST, LAST_SHARE, SHORTEST = 50, 4, 4
 LEAST_STRETCH = 1 / 8
 # lengths of windows for the metric on which trajectories have fixed length
 METRIC_WINDOWS = (30, 60)
+# Length of SPAN by the number of parameters: the draws from which four chains learn then exceed it,
+# whichever part is kept to judge the metric, and a metric of a Gaussian is exact. It is made if the
+# metric is wrong by a larger factor in a direction.
+SPAN_SHARE, LARGE_MISFIT = 0.6, 2.0
 # largest first step of a search for the step size of fixed trajectories
 FIRST_STEP = 1.2
 # dual averaging of NUTS and of two-stage steps is centered at these multiples of the first step;
@@ -72,6 +78,7 @@ class Travel(NamedTuple):
     quiet: int = 0  # the last of these in which chains were not clearly moving
     rounds: int = 0  # of CLIMB
     returned: int = 0  # returns of a chain to its start
+    spanned: bool = False  # whether SPAN is over
 
 
 class Fixed(NamedTuple):
@@ -208,9 +215,51 @@ def bytes_of_warmup(settings: Any, dim: int) -> int:
     factor = dim * dim if dim <= LARGEST_DENSE else dim * min(dim // 4, LARGEST_DENSE)
     if settings.metric != Metric.automatic:
         factor = dim
-    # twice: as the chain writes it, and pooled
-    block = 2 * 2 * dim * max(2 * METRIC_WINDOWS[-1], 200)
+    longest = max(2 * METRIC_WINDOWS[-1], 200, round(SPAN_SHARE * dim) if may_span(dim) else 0)
+    block = 2 * 2 * dim * longest  # twice: as the chain writes it, and pooled
     return 8 * (factor + block + 5 * dim * (settings.max_treedepth + 2))
+
+
+# --- a dense metric of many parameters ------------------------------------------------------------
+
+
+def may_span(dim: int) -> bool:
+    """Whether a dense metric of this many parameters needs a window of its own."""
+    return MANY < dim <= LARGEST_DENSE
+
+
+def is_to_span(settings: Any, progress: Progress, window: Window) -> bool:
+    """Whether SPAN is due: the metric with which a window was drawn does not fit, by far."""
+    learned = progress.learned
+    if not may_span(len(learned.location)) or learned.travel.spanned:
+        return False
+    aside = learned.straightened.block_is_used or learned.metric.kind == "sparse"
+    if aside or settings.metric != Metric.automatic:
+        return False
+    return largest_misfit(learned.metric, *window.pooled) > LARGE_MISFIT
+
+
+def set_up_span(settings: Any, progress: Progress, states: States) -> Result:
+    """Let chains make trajectories of one step, however short, each in a random direction.
+
+    Where gradients are linear, a metric learned from these draws is exact as soon as they span all
+    directions, however far the chains move: a few gradients per parameter.
+    """
+    fixed = progress.learned.fixed._replace(step_size=FIRST_STEP, n_steps=1)
+    return two_stage_block(learns=True)(settings, progress.learning(fixed=fixed), states)
+
+
+def learn_span(settings: Any, progress: Progress, states: States) -> Result:
+    """Learn the metric, and continue where it was needed."""
+    window, learned = window_of(progress, states), progress.learned
+    progress = learn_metric(settings, progress, window, 1.0)
+    level = window.log_density[:, -METRIC_WINDOWS[0] :].mean(axis=1)
+    progress = progress._replace(chains=progress.chains._replace(level=level))
+    progress = progress.learning(
+        travel=learned.travel._replace(spanned=True),
+        fixed=learned.fixed._replace(step_size=FIRST_STEP),
+    )
+    return progress.to(FIND_STEP if learned.settled else TRAVEL), states
 
 
 # --- lengths of blocks ----------------------------------------------------------------------------

@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 
+from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.block import Window
 from stanadapt.samplers.whitened.choice import LARGEST_MISFIT, choose, most_steps
 from stanadapt.samplers.whitened.choose_metric import choose_metric
 from stanadapt.samplers.whitened.fisher_metric import MANY, largest_misfit, scales_alone
+from stanadapt.samplers.whitened.probes import NO_PROBES
 from stanadapt.samplers.whitened.stage_parts import stretch_for
+from tests.helpers.made_up_blocks import after, at, begun, filled
 
 
 def gaussian_chains(eigenvalues, draws, *, rotated=True):
@@ -37,8 +40,43 @@ def test_a_full_metric_has_its_price():
     assert choose_metric(former, gaussian_chains(mild, 30), 2.0).kind == "diagonal"
     found = choose_metric(former, gaussian_chains(strong, 200), 2.0)
     assert found.kind == "dense"
-    # it competes with what later draws teach, which are too few here
-    assert choose_metric(found, gaussian_chains(strong, 12), 2.0) is found
+    # it is corrected by later draws, which alone would be too few, and not forgotten
+    few = gaussian_chains(strong, 12)
+    kept, (x, g) = choose_metric(found, few, 2.0), gaussian_chains(strong, 100)[3]
+    assert kept.kind == "dense"
+    assert largest_misfit(kept, x, g) <= largest_misfit(found, x, g) + 0.01
+
+
+@pytest.mark.thorough
+def test_of_many_directions_the_strongest_may_be_enough():
+    """Scales are wrong by a factor of 5 in ten directions, and by 1.3 in 390."""
+    variances = np.append(np.tile([25.0, 1 / 25], 5), np.tile([1.7, 1 / 1.7], 195))
+    found = choose_metric(scales_alone(np.ones(400)), gaussian_chains(variances, 150), 2.0)
+    assert (found.kind, found.rank) == ("low rank", 10)
+
+
+@pytest.mark.thorough
+def test_a_dense_metric_is_learned_from_one_window_of_short_trajectories():
+    """TRAVEL with a metric that is wrong by a factor of 30, SPAN, and TRAVEL again."""
+    variances = np.geomspace(1e-3, 1e3, 400)
+    settings, progress, states = begun(np.random.default_rng(1).normal(size=(4, 400)))
+    states = [state._replace(probes=NO_PROBES) for state in states]
+    progress = progress._replace(chains=progress.chains._replace(level=np.full(4, -260.0)))
+    for stage, length, expected in (
+        (parts.TRAVEL, 10, parts.SPAN),
+        (parts.SPAN, 240, parts.TRAVEL),
+        (parts.TRAVEL, 10, parts.TRAVEL),
+    ):
+        rows = gaussian_chains(variances, length)
+        made = [
+            filled(state, length, -200.0, *row) for state, row in zip(states, rows, strict=True)
+        ]
+        progress = progress._replace(chains=progress.chains._replace(level=np.full(4, -260.0)))
+        progress, states = after(settings, at(progress, stage, length), made)
+        assert progress.stage == expected
+        fits = largest_misfit(progress.learned.metric, *rows[0]) < parts.LARGE_MISFIT
+        assert fits == progress.learned.travel.spanned
+    assert progress.learned.metric.kind == "dense"
 
 
 def test_several_steps_need_many_parameters_and_a_metric_that_fits():
