@@ -13,7 +13,13 @@ correlation are exactly of this form. With Q = L L^T,
 
     x_B = m + L^-T y,     log |dx/dy| = -sum_i log L_ii
 
-and every other coordinate stays as it is. Q is stored by rows from their first nonzero element to
+and every other coordinate stays as it is. In noncentered programs, the likelihood knows products
+s_i x_i with scales s_i(p), such as the spectral densities of a Gaussian process. So in the last
+terms of these sums, A_k and h_k - R_k x_F are multiplied with s_i, and A_k also with s_j:
+
+    log s_i = sum_h of a cubic spline in p_h, linear beyond its knots
+
+Q is stored by rows from their first nonzero element to
 the diagonal, an envelope, in which its Cholesky factor has its place too: n states of a random walk
 take O(n) operations.
 
@@ -60,20 +66,25 @@ class BlockMap(NamedTuple):
     couplings: Matrix  # R, shape (K n, F)
     constant: Vector  # diagonal of L where Q is not positive definite, shape (n,)
     work: Vector  # workspace of `size_of_work`
+    scaled: Integers = np.zeros(1, np.int64)  # how many of the last terms have scales s, shape (1,)
+    grid: Matrix = np.empty((0, 2))  # first knot of the splines of each hub, and step; shape (H, 2)
+    splines: Matrix = np.empty((0, 0))  # their coefficients, shape (H G, n), of B-splines
 
 
 def size_of_work(terms: int, hubs: int, n: int, envelope: int) -> int:
     """Return the size of the workspace."""
-    return 1 + terms * (1 + hubs) + 2 * envelope + 4 * n
+    return 1 + terms * (1 + hubs) + 2 * envelope + 6 * n
 
 
-SIZES = 5  # numbers at the beginning of a packed map: K, H, n, F, and the size of the envelope
+# numbers at the beginning of a packed map: K, H, n, F, the size of the envelope, and G or 0
+SIZES = 6
 
 
 def pack(block: BlockMap) -> Vector:
     """Return a map as a single array, of which `unpacked` returns views, workspace included."""
     (terms, hubs), n = block.exponents.shape, len(block.block)
-    sizes = np.array([terms, hubs, n, len(block.free), block.precisions.shape[1]])
+    knots = len(block.splines) // hubs
+    sizes = np.array([terms, hubs, n, len(block.free), block.precisions.shape[1], knots])
     words = [np.asarray(part).ravel() for part in (sizes, *block)]
     return np.concatenate([
         (part.astype(np.int64) if part.dtype.kind == "i" else part.astype(float)).view(float)
@@ -86,6 +97,7 @@ def unpacked(packed):
     """Return the BlockMap that `pack` has made an array of, as views of it."""
     sizes = packed[:SIZES].view(np.int64)
     terms, hubs, n, free, envelope = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
+    knots = sizes[5]
     a = SIZES + hubs + n + free
     numbers = packed[SIZES:a].view(np.int64)
     b = a + terms * hubs
@@ -96,26 +108,33 @@ def unpacked(packed):
     f = e + terms * envelope
     g = f + terms * n
     h = g + terms * n * free
+    i = h + n + 1 + terms * (1 + hubs) + 2 * envelope + 6 * n  # after `size_of_work`
+    j = i + 1 + (2 * hubs if knots > 0 else 0)
     return BlockMap(
         numbers[:hubs], numbers[hubs : hubs + n], numbers[hubs + n :],
         packed[a:b].reshape((terms, hubs)), packed[b:c].reshape((terms, hubs)),
         packed[c:d].reshape((hubs, 3)), rows[:n], rows[n:],
         packed[e:f].reshape((terms, envelope)), packed[f:g].reshape((terms, n)),
-        packed[g:h].reshape((terms * n, free)), packed[h : h + n], packed[h + n :],
+        packed[g:h].reshape((terms * n, free)), packed[h : h + n], packed[h + n : i],
+        packed[i : i + 1].view(np.int64), packed[i + 1 : j].reshape((-1, 2)),
+        packed[j:].reshape((knots * hubs, n if knots > 0 else 0)),
     )  # fmt: skip
 
 
 @jit
 def _views(block):
-    """Return the parts of the workspace: f, df/dp, L, B, m, e, u, v."""
+    """Return the parts of the workspace: f, df/dp, L, B, m, e, u, v, s, and by log s."""
     work, (terms, hubs), n = block.work, block.exponents.shape, block.block.shape[0]
     size, at = block.precisions.shape[1], 1
     f, at = work[at : at + terms], at + terms
     slope, at = work[at : at + terms * hubs].reshape((terms, hubs)), at + terms * hubs
     factor, at = work[at : at + size], at + size
     by_factor, at = work[at : at + size], at + size
-    vectors = work[at : at + 4 * n].reshape((4, n))
-    return f, slope, factor, by_factor, vectors[0], vectors[1], vectors[2], vectors[3]
+    vectors = work[at : at + 6 * n].reshape((6, n))
+    return (
+        f, slope, factor, by_factor, vectors[0], vectors[1], vectors[2], vectors[3], vectors[4],
+        vectors[5],
+    )  # fmt: skip
 
 
 @jit
@@ -165,14 +184,53 @@ def _power(code, v, by):
 
 
 @jit
-def _factorize(block, f, factor):
+def _spline(block, h, p):
+    """Return where the coefficients of the splines in hub h begin, their weights, and slopes."""
+    knots = block.splines.shape[0] // block.hubs.shape[0]
+    away = (p - block.grid[h, 0]) / block.grid[h, 1]
+    inside = min(max(away, 0.0), knots - 3.0)
+    cell = min(int(inside), knots - 4)
+    u, out = inside - cell, away - inside
+    v, rate = 1.0 - u, 1.0 / block.grid[h, 1]
+    s = -0.5 * v * v, (1.5 * u - 2.0) * u, (1.5 * v - 2.0) * -v, 0.5 * u * u
+    w = (
+        v * v * v / 6.0 + out * s[0], 2.0 / 3.0 + (0.5 * u - 1.0) * u * u + out * s[1],
+        2.0 / 3.0 + (0.5 * v - 1.0) * v * v + out * s[2], u * u * u / 6.0 + out * s[3],
+    )  # fmt: skip
+    return h * knots + cell, w, (rate * s[0], rate * s[1], rate * s[2], rate * s[3])
+
+
+@jit
+def _scales(block, x, scale):
+    """Write s at the hubs of x."""
+    scale[:] = 0.0
+    for h in range(block.hubs.shape[0] if block.splines.shape[0] > 0 else 0):
+        at, w, _ = _spline(block, h, x[block.hubs[h]])
+        for q in range(4):
+            for i in range(scale.shape[0]):
+                scale[i] += w[q] * block.splines[at + q, i]
+    for i in range(scale.shape[0]):
+        scale[i] = np.exp(scale[i]) if block.splines.shape[0] > 0 else 1.0
+
+
+@jit
+def _factorize(block, f, scale, factor):
     """Write the Cholesky factor of Q; return whether Q is positive definite."""
     start, first = block.start, block.first
+    terms = f.shape[0]
+    plain = terms - block.scaled[0]
     for p in range(factor.shape[0]):
         entry = 0.0
-        for k in range(f.shape[0]):
+        for k in range(plain):
             entry += f[k] * block.precisions[k, p]
         factor[p] = entry
+    for i in range(first.shape[0] if plain < terms else 0):
+        own = start[i] - first[i]
+        for j in range(first[i], i + 1):
+            entry = 0.0
+            for k in range(plain, terms):
+                entry += f[k] * block.precisions[k, own + j]
+            factor[own + j] += scale[i] * scale[j] * entry
     for i in range(first.shape[0]):
         own = start[i] - first[i]
         for j in range(first[i], i):
@@ -212,9 +270,11 @@ def _backward(block, factor, b):
 @jit
 def _moments(block, x):
     """Compute f, L and m at the hubs and free coordinates of x; return log |dx/dy|."""
-    f, slope, factor, _, mean, _, _, _ = _views(block)
+    f, slope, factor, _, mean, _, _, _, scale, _ = _views(block)
     n, terms = mean.shape[0], f.shape[0]
-    definite = evaluate(block, x, f, slope) and _factorize(block, f, factor)
+    plain = terms - block.scaled[0]
+    _scales(block, x, scale)
+    definite = evaluate(block, x, f, slope) and _factorize(block, f, scale, factor)
     block.work[0] = 1.0 if definite else 0.0
     if not definite:
         factor[:] = 0.0
@@ -226,7 +286,7 @@ def _moments(block, x):
             entry = block.shifts[k, i]
             for q in range(block.free.shape[0]):
                 entry -= block.couplings[k * n + i, q] * x[block.free[q]]
-            mean[i] += f[k] * entry
+            mean[i] += f[k] * entry if k < plain else f[k] * entry * scale[i]
     _forward(block, factor, mean)
     _backward(block, factor, mean)
     logs = 0.0
@@ -239,7 +299,7 @@ def _moments(block, x):
 def place(block, y, x):
     """Write x of y, which may be the same array; return the log of the Jacobian |dx/dy|."""
     logs = _moments(block, y)
-    _, _, factor, _, mean, away, _, _ = _views(block)
+    _, _, factor, _, mean, away, _, _, _, _ = _views(block)
     for i in range(away.shape[0]):
         away[i] = y[block.block[i]]
     _backward(block, factor, away)
@@ -253,7 +313,7 @@ def place(block, y, x):
 def residual(block, x, y):
     """Write y of x, another array; return the log of the Jacobian |dx/dy|."""
     logs = _moments(block, x)
-    _, _, factor, _, mean, away, _, _ = _views(block)
+    _, _, factor, _, mean, away, _, _, _, _ = _views(block)
     copy(x, y)
     for i in range(away.shape[0]):
         away[i] = x[block.block[i]] - mean[i]
@@ -271,7 +331,7 @@ def pull_back(block, x, gradient):
 
     The workspace must be that of x.
     """
-    _, _, factor, _, _, _, u, v = _views(block)
+    _, _, factor, _, _, _, u, v, _, _ = _views(block)
     for i in range(u.shape[0]):
         u[i] = gradient[block.block[i]]
     _forward(block, factor, u)
@@ -284,7 +344,7 @@ def pull_back(block, x, gradient):
 @jit
 def push_forward(block, x, gradient):
     """Undo `pull_back`: replace the gradient in y by that of the log density of x."""
-    _, _, factor, _, _, _, u, v = _views(block)
+    _, _, factor, _, _, _, u, v, _, _ = _views(block)
     for i in range(u.shape[0]):
         u[i] = v[i] = gradient[block.block[i]]
     for i in range(u.shape[0]):
@@ -302,7 +362,8 @@ def _hand_on(block, x, gradient, sign):
 
     u, and v to begin with, are the gradient in y.
     """
-    f, slope, factor, by_factor, mean, away, u, v = _views(block)
+    f, slope, factor, by_factor, mean, away, u, v, _, _ = _views(block)
+    plain = f.shape[0] - block.scaled[0]
     n, start, first = mean.shape[0], block.start, block.first
     _backward(block, factor, v)
     # the derivative by L, then by the lower half of Q
@@ -318,6 +379,8 @@ def _hand_on(block, x, gradient, sign):
             by_factor[own + j] -= v[i] * mean[j] + v[j] * mean[i]
         by_factor[own + i] -= v[i] * mean[i]
     for k in range(f.shape[0]):
+        if k == plain:
+            _hand_to_scales(block, x, gradient, sign)
         by_function = 0.0
         for p in range(factor.shape[0]):
             by_function += by_factor[p] * block.precisions[k, p]
@@ -329,6 +392,33 @@ def _hand_on(block, x, gradient, sign):
             by_function += v[i] * entry
         for h in range(block.hubs.shape[0]):
             gradient[block.hubs[h]] += sign * slope[k, h] * by_function
+
+
+@jit
+def _hand_to_scales(block, x, gradient, sign):
+    """Hand on the part of s; derivatives by Q and m become those by their last terms without s."""
+    f, _, _, by_factor, _, _, _, v, scale, by_scale = _views(block)
+    n, start, first, terms = scale.shape[0], block.start, block.first, f.shape[0]
+    by_scale[:] = 0.0
+    for i in range(n):
+        own = start[i] - first[i]
+        v[i] *= scale[i]
+        for j in range(first[i], i + 1):
+            by_factor[own + j] *= scale[i] * scale[j]
+        for k in range(terms - block.scaled[0], terms):
+            shift, row = block.shifts[k, i], k * n + i
+            for q in range(block.free.shape[0]):
+                shift -= block.couplings[row, q] * x[block.free[q]]
+            by_scale[i] += f[k] * v[i] * shift
+            for j in range(first[i], i + 1):
+                part = f[k] * by_factor[own + j] * block.precisions[k, own + j]
+                by_scale[i] += part
+                by_scale[j] += part
+    for h in range(block.hubs.shape[0]):
+        at, _, slopes = _spline(block, h, x[block.hubs[h]])
+        for q in range(4):
+            for i in range(n):
+                gradient[block.hubs[h]] += sign * slopes[q] * block.splines[at + q, i] * by_scale[i]
 
 
 @jit

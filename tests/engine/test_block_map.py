@@ -20,10 +20,12 @@ def slope(x):
     return -np.sinh(x - np.roll(x, 1)) + np.sinh(np.roll(x, -1) - x) - 0.4 * x**3
 
 
-@pytest.mark.parametrize("code", [1, 2, 3, 4, 5, 6])
-def test_the_gradient_is_that_of_the_density_of_y(code):
+@pytest.mark.parametrize(
+    ("code", "scaled"), [(1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0), (1, 1), (2, 3)]
+)
+def test_the_gradient_is_that_of_the_density_of_y(code, scaled):
     rng = np.random.default_rng(code)
-    block = made_up(rng)
+    block = made_up(rng, scaled=scaled)
     block.powers[1, 1] = code
     if code >= block_map.RECIPROCAL:  # of a positive value
         block.bounds[1] = 2.0, 0.2, 0.6
@@ -59,10 +61,10 @@ def test_rows_go_there_and_back(definite):
     assert not np.allclose(x[:, block.block], y[:, block.block])
 
 
-@pytest.mark.parametrize("definite", [True, False])
-def test_a_gradient_goes_there_and_back_in_a_packed_map(definite):
+@pytest.mark.parametrize(("definite", "scaled"), [(True, 0), (False, 0), (True, 2)])
+def test_a_gradient_goes_there_and_back_in_a_packed_map(definite, scaled):
     rng = np.random.default_rng(5)
-    made, x = made_up(rng, definite), rng.standard_normal(DIM)
+    made, x = made_up(rng, definite, scaled=scaled), rng.standard_normal(DIM)
     block, gradient = unpacked(pack(made)), slope(x)
     for field, other in zip(block, made, strict=True):
         np.testing.assert_array_equal(field, other)

@@ -20,8 +20,11 @@ STEP = np.diff(np.eye(LEVELS), axis=0)
 FIRST = np.diag(np.eye(LEVELS)[0])
 
 
-def made_up(rng, definite=True, hubs=(6, 2), members=(0, 3, 1, 7), free=(4, 5)):
-    """A map with two hubs, one of them a correlation, free coordinates, and an envelope."""
+def made_up(rng, definite=True, hubs=(6, 2), members=(0, 3, 1, 7), free=(4, 5), scaled=0):
+    """A map with two hubs, one of them a correlation, free coordinates, and an envelope.
+
+    So many of the last terms have scales: splines with knots between -0.6 and 0.6.
+    """
     first, terms, n = np.array([0, 0, 2, 0]), 4, 4
     lengths = np.arange(n) - first + 1
     start = np.concatenate([[0], np.cumsum(lengths)[:-1]])
@@ -34,7 +37,9 @@ def made_up(rng, definite=True, hubs=(6, 2), members=(0, 3, 1, 7), free=(4, 5)):
         np.array(hubs), np.array(members), np.array(free), exponents, powers,
         np.array([[0.0, 0.0, 0.0], [2.0, -1.0, 2.0]]), start, first, precisions,
         rng.standard_normal((terms, n)), rng.standard_normal((terms * n, len(free))),
-        np.full(n, 2.0), np.zeros(size_of_work(terms, 2, n, envelope)),
+        np.full(n, 2.0), np.zeros(size_of_work(terms, 2, n, envelope)), np.array([scaled]),
+        np.tile([-0.6, 0.3], (2 if scaled else 0, 1)),
+        0.3 * rng.standard_normal((14, n) if scaled else (0, 0)),
     )  # fmt: skip
 
 

@@ -43,6 +43,28 @@ MOST_COORDINATES, LEAST_MEMBERS = 160, 2
 MOST_OPERATIONS = 1e6
 
 
+class Splines(NamedTuple):
+    """Logs of the scales by which the likelihood multiplies members, as in `engine.block_map`."""
+
+    hubs: np.ndarray  # numbers, shape (hub,)
+    grid: np.ndarray  # first knot and step of each, shape (hub, 2)
+    values: np.ndarray  # at the knots, shape (hub, knot, dim)
+
+    def coefficients(self, hubs: list[int], members: np.ndarray) -> np.ndarray:
+        """Return those of natural cubic splines for hubs and members, shape (hub G, member)."""
+        count = self.values.shape[1]
+        system = np.zeros((count + 2, count + 2))
+        rows = np.arange(count)
+        system[rows, rows] = system[rows, rows + 2] = 1.0 / 6.0
+        system[rows, rows + 1] = 2.0 / 3.0
+        system[-2, :3] = system[-1, -3:] = 1.0, -2.0, 1.0  # the second derivative at both ends
+        right = np.zeros((len(hubs), count + 2, len(members)))
+        for row, hub in enumerate(hubs):
+            if hub in self.hubs:
+                right[row, :-2] = self.values[list(self.hubs).index(hub)][:, members]
+        return np.linalg.solve(system, right).reshape(-1, len(members))
+
+
 class Block(NamedTuple):
     """A block map, and the functions that it is made of."""
 
@@ -189,8 +211,13 @@ def with_whole_numbers(values: np.ndarray) -> np.ndarray:
 # --- the map --------------------------------------------------------------------------------------
 
 
-def assemble(rows: Rows, functions: list[Function], parts: Members) -> BlockMap | None:
-    """Return the map, with members in an order that keeps the envelope small; None if it is not."""
+def assemble(
+    rows: Rows, functions: list[Function], parts: Members, splines: Splines | None = None
+) -> BlockMap | None:
+    """Return the map, with members in an order that keeps the envelope small; None if it is not.
+
+    With splines, the last function is multiplied with their exponentials.
+    """
     members, free, precisions, shifts, couplings = parts
     n = len(members)
     pattern = sparse.csr_array(sum(matrix != 0 for matrix in precisions) + sparse.eye_array(n))
@@ -207,19 +234,25 @@ def assemble(rows: Rows, functions: list[Function], parts: Members) -> BlockMap 
     envelope = np.zeros((len(functions), lengths.sum()))
     for row, part in zip(envelope, lower[1:], strict=True):
         row[start[part.row] + part.col - first[part.row]] = part.data
-    hubs = hubs_of(functions)
+    hubs = sorted({*hubs_of(functions), *(() if splines is None else splines.hubs.tolist())})
     exponents, powers = (np.zeros((len(functions), len(hubs))) for _ in range(2))
     for k, function in enumerate(functions):
         for hub, exponential, number in function:
             (exponents if exponential else powers)[k, hubs.index(hub)] = number
     bounds = [rows.hints.get(hub) or (0.0, 0.0, 0.0) for hub in hubs]
-    return BlockMap(
+    found = BlockMap(
         np.array(hubs), members[order], free, exponents, powers, np.array(bounds, float),
         start, first, envelope, shifts[:, order],
         couplings[:, order].reshape(len(functions) * len(order), len(free)),
         1.0 / rows.sd[members[order]],
         np.zeros(size_of_work(len(functions), len(hubs), len(order), envelope.shape[1])),
     )  # fmt: skip
+    if splines is None:
+        return found
+    grid = np.tile([0.0, 1.0], (len(hubs), 1))
+    grid[np.searchsorted(hubs, splines.hubs)] = splines.grid
+    coefficients = splines.coefficients(hubs, members[order])
+    return found._replace(scaled=np.ones(1, int), grid=grid, splines=coefficients)
 
 
 def is_definite(block: BlockMap, x: np.ndarray) -> bool:
@@ -229,11 +262,14 @@ def is_definite(block: BlockMap, x: np.ndarray) -> bool:
     far = np.repeat(x[:1], POSITIONS, axis=0)
     uniform = np.random.default_rng(0).uniform(size=(POSITIONS, len(block.hubs)))
     far[:, block.hubs] = low - BEYOND * sd + uniform * (high - low + 2.0 * BEYOND * sd)
-    shares = []
-    for rows in (far, x.copy()):
-        definite = block_map.enter_rows(block, rows, np.zeros_like(rows), np.empty(len(rows)))
-        shares.append(definite / len(rows))
-    return bool(shares[0] >= DEFINITE and shares[1] >= DEFINITE_ROWS)
+    return definite_share(block, far) >= DEFINITE and definite_share(block, x) >= DEFINITE_ROWS
+
+
+def definite_share(block: BlockMap, x: np.ndarray) -> float:
+    """Return the share of positions at which the precision is positive definite."""
+    rows = x.copy()
+    definite = block_map.enter_rows(block, rows, np.zeros_like(rows), np.empty(len(rows)))
+    return float(definite / len(rows))
 
 
 def is_tied(block: BlockMap) -> bool:

@@ -11,8 +11,9 @@ posterior is another one there.
 If there is none, the posterior may still be Gaussian but for the likelihood of each member: that of
 counts, for example. Once more, gradients are computed, around one position. They show the block of
 its second order there (`sparse_block.find_nearly_block`), whose map is taken if the draws of the
-last window are much closer to a Gaussian in its coordinates. Any map of this form is a change of
-variables, so that draws are as exact as before.
+last window are much closer to a Gaussian in its coordinates. Functions of hubs that the likelihood
+multiplies members with, and its own parameters, are seen beforehand (`scaled_block`). Any map of
+this form is a change of variables, so that draws are as exact as before.
 
 The design and its limits are ours.
 """
@@ -40,15 +41,21 @@ from stanadapt.samplers.whitened.block_terms import hints_of
 from stanadapt.samplers.whitened.choose_metric import WHILE_TRAVELING
 from stanadapt.samplers.whitened.fisher_metric import MANY, fisher_metric, scales_alone
 from stanadapt.samplers.whitened.probes import NO_PROBES, Probes
+from stanadapt.samplers.whitened.scaled_block import (
+    KNOTS,
+    Scales,
+    find_scaled_block,
+    find_scales,
+    pairs_with_scales,
+    places_without,
+)
 from stanadapt.samplers.whitened.sparse_block import (
     MOST_BOUNDED,
     MOST_IN_SPARSE_BLOCK,
     find_nearly_block,
     find_sparse_block,
-    multiplied,
     pairs_of_places,
     places,
-    places_without,
 )
 from stanadapt.samplers.whitened.sparse_precision import ask_again, with_precision
 from stanadapt.samplers.whitened.straighten import (
@@ -69,8 +76,9 @@ FAR, GOOD, PART = 0.1, 0.25, 1.0
 AWAY = 0.5
 # draws of a window, at least, that judge a block that is nearly Gaussian
 JUDGED = 20
-# members of such a block, at least: of fewer, its places would cost more than they save
-FEWEST = 20
+# members of such a block, at least: of fewer, its places would cost more than they save; and if
+# they have scales that are no products of parameters
+FEWEST, FEWEST_SCALED = 20, 8
 
 
 def looking(stage: Stage) -> Stage:
@@ -164,18 +172,19 @@ def _judge(settings: Any, progress: Progress, states: States, probes: list[np.nd
         if dim <= MOST_COORDINATES and not _is_far(before, part):
             return progress, states
     progress = progress.learning(block_sought=True)
-    asked = len(probes[0]) - 2 * len(_scales(progress)) * exact
+    asked = len(probes[0]) - (2 + KNOTS) * len(_scales(progress))
     probes, last = [probes[0][:asked], *probes[1:]], probes[0][asked:]
     rows = np.concatenate(probes)
     if dim > MOST_COORDINATES or not exact:  # in the order in which chains were given them
         count = len(probes)
         given = [k + count * np.arange(len(own)) for k, own in enumerate(probes)]
         rows = rows[np.argsort(np.concatenate(given))]
-    found = in_block(settings, progress, rows, before, part, exact)
+    scales = None if exact else find_scales(last, progress.bounds)
+    found = in_block(settings, progress, rows, before, part, scales)
     if _has_good_map(progress) and not (found is not None and exact and _is_one_chain(found)):
         return progress, states
-    if found is None and exact:
-        return _ask_for_pairs(progress, states, last)
+    if found is None and (scales is None or _moved(rows, scales.others)):
+        return _ask_for_pairs(progress, states, last, exact)
     if found is None or not (exact or _is_closer(progress, found, states)):
         return progress, states
     window = parts.window_of(found, states)
@@ -197,18 +206,30 @@ def _is_one_chain(found: Progress) -> bool:
 def _scales(progress: Progress) -> np.ndarray:
     """Return the bounded coordinates on which a block that is nearly Gaussian may depend."""
     bounded = progress.bounds[:, 0].astype(int)
-    many = len(bounded) > min(MOST_BOUNDED, len(progress.learned.location) - FEWEST)
+    many = len(bounded) > min(MOST_BOUNDED, len(progress.learned.location) - FEWEST_SCALED)
     return bounded[:0] if many else bounded
 
 
-def _ask_for_pairs(progress: Progress, states: States, last: np.ndarray) -> Result:
-    """Give each chain places that show a block which is nearly Gaussian."""
+def _moved(rows: np.ndarray, coordinates: np.ndarray) -> bool:
+    return bool(np.ptp(rows[:, 0, coordinates], axis=0).any())
+
+
+def _ask_for_pairs(progress: Progress, states: States, last: np.ndarray, first: bool) -> Result:
+    """Give each chain places that show a block which is nearly Gaussian.
+
+    If there was none, a parameter of the likelihood stays: the block is that for this value.
+    """
     bounded = _scales(progress)
     x, _ = _finite(*make_window(states).pooled)
     if not len(bounded) or progress.then == END or len(x) < 2:
         return progress, states
-    by = multiplied(last, progress.bounds)
-    return _give(progress, states, pairs_of_places(x, bounded, by), last[:0])
+    scales = find_scales(last, progress.bounds)
+    if not scales.are_factors:
+        return _give(progress, states, pairs_with_scales(x, bounded, scales), last)
+    if x.shape[1] - len(bounded) < FEWEST:
+        return progress, states
+    still = scales.others[: 0 if first else None]
+    return _give(progress, states, pairs_of_places(x, bounded, scales.by, still), last)
 
 
 def _is_closer(progress: Progress, found: Progress, states: States) -> bool:
@@ -234,16 +255,20 @@ def in_block(
     rows: np.ndarray,
     before: float,
     part: float,
-    exact: bool = True,
+    scales: Scales | None = None,
 ) -> Progress | None:
     """Return a warm-up that begins anew in the coordinates of the block that rows show, if any.
 
-    Rows of positions and gradients have shape (row, 2, dim), and are pairs if it need not be exact.
+    Rows of positions and gradients have shape (row, 2, dim), and are pairs, with the scales in
+    the likelihood, if it need not be exact.
     """
     try:
         hints = hints_of(progress.bounds)
-        if not exact:
+        if scales is not None and scales.are_factors:
             block = find_nearly_block(rows, hints)
+        elif scales is not None:
+            block = find_scaled_block(rows, hints, scales)
+            rows = rows[: len(rows) // 2]  # in the others, a scale is nearly zero
         elif rows.shape[2] <= MOST_COORDINATES:
             block = find_block(rows[:, 0], rows[:, 1], hints)
         else:
@@ -252,12 +277,13 @@ def in_block(
         block = None
     if block is None:
         return None
-    straightened = Straightened(no_map(pack(block.map)), (), before, np.inf, part=part, exact=exact)
-    scales = rows[:, 0].std(axis=0)
-    scales[block.map.block] = 1.0
-    scales[~(scales > 0.0)] = 1.0
+    map_of_block, exact = no_map(pack(block.map)), scales is None
+    straightened = Straightened(map_of_block, (), before, np.inf, part=part, exact=exact)
+    sd = rows[:, 0].std(axis=0)
+    sd[block.map.block] = 1.0
+    sd[~(sd > 0.0)] = 1.0
     learned = parts.anew(
-        settings, progress.learned, metric=scales_alone(scales), straightened=straightened,
+        settings, progress.learned, metric=scales_alone(sd), straightened=straightened,
         attempts=0, block_sought=True,
     )  # fmt: skip
     return progress._replace(learned=learned)

@@ -61,8 +61,7 @@ FIRST, SECOND, THIRD, OF_DRAWS, AWAY = 240, 640, 256, 64, 0.8
 SPOTS, MOST_NEIGHBORS = 16, 40
 LITTLE = 1e-4  # relative size of moves by which gradients change linearly up to 1e-8
 ROWS_PER_COLUMN = 1.2  # gradients per column of a regression
-# logs by which a scale falls until what it multiplies has no influence, and the share that may be
-NEARLY_ZERO, NO_INFLUENCE = (-20.0, -25.0), 1e-4
+NOTHING = np.empty(0, int)
 
 
 def places(x: np.ndarray, g: np.ndarray, bounded: np.ndarray) -> np.ndarray:
@@ -77,7 +76,7 @@ def places(x: np.ndarray, g: np.ndarray, bounded: np.ndarray) -> np.ndarray:
 
     """
     m, dim = x.shape
-    middle, moves, rng = _moves(x, bounded, (FIRST, SECOND, THIRD))
+    middle, moves, rng = moves_of_sets(x, bounded, (FIRST, SECOND, THIRD))
     moves[: FIRST + SECOND] += middle
     moves[FIRST + SECOND :] += x[rng.integers(m, size=THIRD)]
     kept = min(m, OF_DRAWS)
@@ -87,42 +86,20 @@ def places(x: np.ndarray, g: np.ndarray, bounded: np.ndarray) -> np.ndarray:
     return rows
 
 
-def places_without(x: np.ndarray, bounded: np.ndarray) -> np.ndarray:
-    """Return two places for each bounded coordinate, whose gradients are due, (row, 2, dim).
-
-    In both, a scale is nearly zero; other coordinates have a distance from zero, and twice this.
-    """
-    rng, dim = np.random.default_rng(len(x)), x.shape[1]
-    away = np.sqrt(np.mean(np.square(x), axis=0)) * rng.choice((-1.0, 1.0), dim)
-    rows = np.full((len(bounded), 2, 2, dim), np.nan)
-    rows[:, 0, 0], rows[:, 1, 0] = away, 2.0 * away
-    for pair, scale, middle in zip(rows, bounded, np.median(x[:, bounded], axis=0), strict=True):
-        pair[:, 0, scale] = middle + NEARLY_ZERO
-    return rows.reshape(-1, 2, dim)
-
-
-def multiplied(rows: np.ndarray, bounds: np.ndarray) -> np.ndarray:
-    """Return which coordinates each scale multiplies, shape (bounded, dim), from these places.
-
-    Without it, only their normal prior with mean zero is left, whose gradient doubles. `bounds` are
-    those of `declared_bounds`.
-    """
-    once, twice = rows[::2, 1], rows[1::2, 1]
-    with np.errstate(invalid="ignore"):
-        found = np.abs(twice - 2.0 * once) < NO_INFLUENCE * np.abs(once)
-    return np.asarray(found & np.isfinite(twice) & (bounds[:, -1:] == 0.0))
-
-
-def pairs_of_places(x: np.ndarray, bounded: np.ndarray, by: np.ndarray) -> np.ndarray:
+def pairs_of_places(
+    x: np.ndarray, bounded: np.ndarray, by: np.ndarray, still: np.ndarray = NOTHING
+) -> np.ndarray:
     """Return pairs of places, whose gradients are due, for `find_nearly_block`, (row, 2, dim).
 
     Bounded coordinates move as in `places`; others move by little, forth and back, from the mean of
-    the draws `x`. Those that bounded ones multiply, `by`, are divided by the moves of these.
+    the draws `x`. Those that bounded ones multiply, `by`, are divided by the moves of these. Those
+    that are `still` do not move.
     """
     dim = x.shape[1]
-    middle, moves, _ = _moves(x, bounded, _pairs_needed(dim, bounded))
+    middle, moves, _ = moves_of_sets(x, bounded, _pairs_needed(dim, bounded))
     others = np.setdiff1d(np.arange(dim), bounded)
     middle[others] = x[:, others].mean(axis=0)
+    moves[:, still] = 0.0
     around, little = middle + np.zeros_like(moves), LITTLE * moves
     around[:, bounded] += moves[:, bounded]
     little[:, bounded] = 0.0
@@ -141,7 +118,7 @@ def _pairs_needed(dim: int, bounded: np.ndarray) -> tuple[int, int, int]:
     return min(128, PLACES // 2 + 2 * dim), 12 * (sliced + 1), min(128, 64 + 2 * dim)
 
 
-def _moves(
+def moves_of_sets(
     x: np.ndarray, bounded: np.ndarray, counts: tuple[int, int, int]
 ) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
     """Return the draw in the middle of bounded coordinates, moves of all sets, and a generator."""
@@ -180,10 +157,15 @@ def find_nearly_block(pairs: np.ndarray, hints: Hints) -> Block | None:
         Coordinates that are declared with bounds; see `block_terms`.
 
     """
+    rows = ends(pairs)
+    return find_sparse_block(rows, hints, _pairs_needed(rows.shape[2], np.array(sorted(hints))))
+
+
+def ends(pairs: np.ndarray) -> np.ndarray:
+    """Return positions and gradients at the ends of lines through the middle of pairs."""
     forth, back = pairs[::2], pairs[1::2]
     with np.errstate(all="ignore"):
-        rows = (forth + back) / 2.0 + (forth - back) / (2.0 * LITTLE)
-    return find_sparse_block(rows, hints, _pairs_needed(rows.shape[2], np.array(sorted(hints))))
+        return (forth + back) / 2.0 + (forth - back) / (2.0 * LITTLE)
 
 
 def find_sparse_block(
@@ -206,7 +188,7 @@ def find_sparse_block(
     first, second, third = np.split(rows, np.cumsum(counts[:2]))
     second, third = (part[np.isfinite(part).all(axis=(1, 2))] for part in (second, third))
     with one_blas_thread(), np.errstate(all="ignore"):
-        pattern = _pattern(first[:, :, members])
+        pattern = pattern_of(first[:, :, members])
         if pattern is None or min(len(second), len(third)) < counts[2] // 2:
             return None
         known = {row: hints[j] for row, j in enumerate(chosen.tolist()) if j in hints}
@@ -222,7 +204,7 @@ def find_sparse_block(
         return block_of(whole, functions, fitted, third[:, 0])
 
 
-def _pattern(rows: np.ndarray) -> sparse.csr_array | None:
+def pattern_of(rows: np.ndarray) -> sparse.csr_array | None:
     """Return the precision matrix where bounded coordinates stay, of moves in units of their sd."""
     moves, slopes = rows[1:, 0] - rows[0, 0], rows[0, 1] - rows[1:, 1]
     sd = moves.std(axis=0)

@@ -13,6 +13,7 @@ from stanadapt.engine.warmup import END
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.gaussian_block import ask_if_wanted
 from stanadapt.samplers.whitened.probes import NO_PROBES, Probes, probe_if_due
+from stanadapt.samplers.whitened.scaled_block import places_without
 from stanadapt.samplers.whitened.schedule import WARMUP
 from stanadapt.samplers.whitened.straighten import Straightened
 from tests.helpers.gaussian_blocks import LEVELS, LocalLevel, anywhere
@@ -182,6 +183,11 @@ def judged_twice(strength, bounded=2):
     ]
     bounds = np.zeros((bounded, 4))
     bounds[:, 0] = LEVELS + np.arange(bounded)
+    last = places_without(x.reshape(-1, DIM), bounds[:, 0].astype(int))
+    for row in last:
+        row[1] = gradient(row[0])
+    first = np.concatenate([states[0].probes.rows, last])
+    states[0] = states[0]._replace(probes=Probes(first))
     far = Straightened(no_map(), (), 2.0, 2.0, part=9.0)
     progress = at(progress, parts.FIND_STEP, 40, straightened=far, probes_seek_block=True)
     progress = progress._replace(then=parts.METRIC, bounds=bounds)

@@ -8,7 +8,7 @@ import stanadapt as sa
 from stanadapt.diagnostics.mixing import mixing
 from stanadapt.engine.block_map import pack
 from stanadapt.engine.triangular_map import no_map
-from stanadapt.samplers.whitened import sparse_block
+from stanadapt.samplers.whitened import scaled_block, sparse_block
 from stanadapt.samplers.whitened.block_structure import apply_block, find_block
 from stanadapt.samplers.whitened.straighten import SINGLE, Straightened, parts_of, straighten
 from stanadapt.targets.declared_bounds import CORRELATION
@@ -50,6 +50,8 @@ class Conditional:
 class Counted(Conditional):
     """The same with another likelihood, whose score is a function of all coordinates."""
 
+    held: int | None = 0  # number of its own parameters that stay
+
     def __init__(self, hints, terms, score):
         super().__init__(hints, terms)
         self.score = score
@@ -62,10 +64,16 @@ class Counted(Conditional):
         """The position around which pairs lie, and these, with their gradients."""
         rng, hubs = np.random.default_rng(3), np.arange(len(self.hints))
         x = rng.uniform(-1.0, 0.5, (40, len(hubs) + self.terms[0][1].shape[0]))
-        far = sparse_block.places_without(x, hubs)
+        far = scaled_block.places_without(x, hubs)
         far[:, 1] = self.gradients(far[:, 0])
-        self.by = sparse_block.multiplied(far, np.zeros((len(hubs), 4)))
-        rows = sparse_block.pairs_of_places(x, hubs, self.by)
+        bounds = np.zeros((len(hubs), 4))
+        bounds[:, 0] = hubs
+        self.scales = scaled_block.find_scales(far, bounds)
+        self.by = self.scales.by
+        if self.scales.are_factors:
+            rows = sparse_block.pairs_of_places(x, hubs, self.by, self.scales.others[: self.held])
+        else:
+            rows = scaled_block.pairs_with_scales(x, hubs, self.scales)
         assert np.isnan(rows[:, 1]).all()
         rows[:, 1] = self.gradients(rows[:, 0])
         return rows[0, 0], rows
@@ -332,6 +340,64 @@ def test_a_likelihood_of_another_form_leaves_no_block(other):
     score = made.score
     made.score = lambda rows: score(rows) + other(rows)
     assert sparse_block.find_nearly_block(made.center_and_pairs()[1], made.hints) is None
+
+
+def spectral_counts(n=40, members=24):
+    """Counts whose log means are a Gaussian process: the second hub is the log of its length."""
+    rng = np.random.default_rng(5)
+    basis = np.sin(np.outer(np.linspace(0.0, 3.0, n), np.arange(1, members + 1)))
+    squares = 0.01 * np.arange(1, members + 1) ** 2
+    y = rng.poisson(np.exp(1.0 + np.sin(np.linspace(0.0, 6.0, n))))
+
+    def scales(hubs):
+        return np.exp(hubs[:, :1] + 0.5 * hubs[:, 1:] - squares * np.exp(2.0 * hubs[:, 1:]))
+
+    def score(rows):
+        s = scales(rows[:, :2])
+        left = y - np.exp((s * rows[:, 2:-1]) @ basis.T + rows[:, -1:])
+        return np.hstack([0.0 * rows[:, :2], s * (left @ basis), left.sum(axis=1, keepdims=True)])
+
+    prior = [(one, sparse.eye_array(members + 1), np.zeros(members + 1))]
+    return Counted({0: None, 1: None}, prior, score), scales
+
+
+def test_scales_that_are_functions_of_several_hubs_are_read_where_members_are_zero():
+    made, scales = spectral_counts()
+    center, rows = made.center_and_pairs()
+    assert not made.scales.are_factors
+    np.testing.assert_array_equal(made.scales.splines.hubs, [0, 1])
+    block = scaled_block.find_scaled_block(rows, made.hints, made.scales).map
+    assert set(block.precisions[0]) == {0.0, 1.0}
+    # with all products where they were, gradients are those of the map's normal, far away as well
+    middle = made.scales.splines.grid @ (1.0, scaled_block.MIDDLE)
+    x = np.tile(center, (20, 1))
+    x[:, :2] = middle + np.random.default_rng(7).uniform(-1.5, 1.0, (20, 2))
+    raised = np.exp(scaled_block.RAISED)
+    x[:, 2:-1] *= raised * scales(middle[None]) / scales(x[:, :2])
+    y, slopes, _ = apply_block(block, x, made.gradients(x))
+    np.testing.assert_allclose(slopes[:, 2:], -y[:, 2:], atol=2e-3 * np.abs(y).max())
+
+
+def dispersed_counts(n=60):
+    """Negative binomial counts around a walk: the second hub is the log of their dispersion."""
+    y = np.random.default_rng(5).poisson(3.0, n)
+
+    def score(rows):
+        phi, means = np.exp(rows[:, 1:2]), np.exp(rows[:, 2:])
+        return np.hstack([0.0 * rows[:, :2], phi * (y - means) / (phi + means)])
+
+    walk = steps(n).T @ steps(n)
+    terms = [(one, first_state(n), np.zeros(n)), (scale(0), walk, np.zeros(n))]
+    return Counted({0: None, 1: None}, terms, score)
+
+
+def test_a_parameter_of_the_likelihood_stays_if_there_is_no_block_otherwise():
+    made = dispersed_counts()
+    assert sparse_block.find_nearly_block(made.center_and_pairs()[1], made.hints) is None
+    np.testing.assert_array_equal(made.scales.others, [1])
+    made.held = None
+    block = sparse_block.find_nearly_block(made.center_and_pairs()[1], made.hints)
+    assert sorted(block.functions) == [(), ((0, True, -2),)]
 
 
 # --- whole runs -----------------------------------------------------------------------------------
