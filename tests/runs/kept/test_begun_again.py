@@ -9,7 +9,6 @@ from stanadapt.runs.checkpoint import WriteCheckpoints
 from stanadapt.samplers.whitened.nuts_stages import REVIEWED
 from tests.helpers.codes import warns
 from tests.helpers.driven_runs import SMALL_CHUNKS, Crash, Crashing, crash, sample_with
-from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.short_runs import assert_same_fit, in_other_ways
 from tests.helpers.stan_target import shared_target
 
@@ -63,7 +62,8 @@ def test_the_draws_are_the_same_in_every_way_to_run(target, seed, tmp_path):
         assert_same_fit(fit, whole)
 
 
-@pytest.mark.parametrize("before_end", slow_except([100], [8, 40, 100, 120, 150]))
+@pytest.mark.soak
+@pytest.mark.parametrize("before_end", [8, 40, 100, 120, 150])
 def test_a_crash_before_while_and_after_they_begin_again(target, seed, before_end, tmp_path):
     keepers, chosen = [], {**NUTS, "seed": seed}
 
