@@ -39,8 +39,8 @@ DEFINITE, DEFINITE_ROWS, BEYOND, POSITIONS = 0.98, 0.99, 3.0, 400
 # coordinates up to which a search is affordable, and the fewest members of a block
 MOST_COORDINATES, LEAST_MEMBERS = 160, 2
 # multiplications of a Cholesky factor beyond which gradients take too long: as many as those of a
-# full matrix of 180 rows
-MOST_OPERATIONS = 1e6
+# full matrix of 180 rows. Where the likelihood has scales, a block saves less: those of 60
+MOST_OPERATIONS, MOST_WITH_SCALES = 1e6, 4e4
 
 
 class Splines(NamedTuple):
@@ -229,7 +229,8 @@ def assemble(
     start = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     # each row is multiplied with those before it, in the columns that both have
     shared = (np.arange(i, r) - np.maximum(i, first[i:r]) for r, i in enumerate(first))
-    if sum(int(columns.sum()) for columns in shared) > MOST_OPERATIONS:
+    most = MOST_OPERATIONS if splines is None else MOST_WITH_SCALES
+    if sum(int(columns.sum()) for columns in shared) > most:
         return None
     envelope = np.zeros((len(functions), lengths.sum()))
     for row, part in zip(envelope, lower[1:], strict=True):
