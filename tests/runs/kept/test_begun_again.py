@@ -63,7 +63,7 @@ def test_the_draws_are_the_same_in_every_way_to_run(target, seed, tmp_path):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("before_end", [8, 40, 100, 120, 150])
+@pytest.mark.parametrize("before_end", [8, 100, 168, 190, 250])
 def test_a_crash_before_while_and_after_they_begin_again(target, seed, before_end, tmp_path):
     keepers, chosen = [], {**NUTS, "seed": seed}
 
