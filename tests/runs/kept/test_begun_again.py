@@ -1,5 +1,7 @@
 """Draws begin again with shorter steps if too many diverge, alike in every way to run."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -56,6 +58,8 @@ def test_steps_are_shorter_and_what_was_thrown_away_is_warm_up(target, seed):
 def test_the_draws_are_the_same_in_every_way_to_run(target, seed, tmp_path):
     options = {**NUTS, "seed": seed, "thin": 2, "save_warmup": True}
     whole = draw(target, seed, thin=2, save_warmup=True)
+    every = json.loads(attribute(whole, "every_iteration"))
+    assert every["iterations"] == [NUTS["iter_sampling"]] * 4
     small = sample_with(SMALL_CHUNKS, target, "whitened_hmc", **options, parallel_chains=1)
     assert_same_fit(small, whole)
     for fit in in_other_ways(target, "whitened_hmc", tmp_path / "run", 60, **options):

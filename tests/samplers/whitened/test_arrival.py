@@ -64,6 +64,7 @@ def test_a_lost_chain_returns_to_its_own_start_and_no_other_moves():
     assert [plan.gradients > 0 for plan in plans] == [False, True, True]
     assert [len(plan.begin) for plan in plans] == [0, DIM, 0]
     np.testing.assert_array_equal(plans[1].begin, begin[1])
+    assert not np.shares_memory(plans[1].begin, progress.chains.starts)  # checkpoints refuse this
     assert [plan.level for plan in plans[1:]] == [0.0, 0.0]
     assert progress.learned.travel.returned == 1
     np.testing.assert_array_equal([state.current.position for state in states], begin)
@@ -92,4 +93,5 @@ def test_a_chain_that_ends_with_even_less_mass_goes_back_to_where_it_had_been():
     plans = [own.climb.begin for own in progress.learned.alone[1:]]
     assert progress.learned.alone[0] is None
     np.testing.assert_array_equal(plans[:2], begin[1:3] + 1.0)
+    assert not any(np.shares_memory(plan, progress.chains.abandoned) for plan in plans)
     np.testing.assert_array_equal(plans[2], begin[3])  # lost again, but not as far: its start

@@ -346,7 +346,7 @@ def spectral_counts(n=40, members=24):
     """Counts whose log means are a Gaussian process: the second hub is the log of its length."""
     rng = np.random.default_rng(5)
     basis = np.sin(np.outer(np.linspace(0.0, 3.0, n), np.arange(1, members + 1)))
-    squares = 0.01 * np.arange(1, members + 1) ** 2
+    squares = 5.76 * (np.arange(1, members + 1) / members) ** 2
     y = rng.poisson(np.exp(1.0 + np.sin(np.linspace(0.0, 6.0, n))))
 
     def scales(hubs):
@@ -376,6 +376,13 @@ def test_scales_that_are_functions_of_several_hubs_are_read_where_members_are_ze
     x[:, 2:-1] *= raised * scales(middle[None]) / scales(x[:, :2])
     y, slopes, _ = apply_block(block, x, made.gradients(x))
     np.testing.assert_allclose(slopes[:, 2:], -y[:, 2:], atol=0.01)
+
+
+@pytest.mark.parametrize(("members", "found"), [(50, True), (64, False)])
+def test_a_block_with_scales_costs_less_than_it_saves(members, found):
+    made, _ = spectral_counts(members=members)
+    block = scaled_block.find_scaled_block(made.center_and_pairs()[1], made.hints, made.scales)
+    assert (block is not None) == found
 
 
 def dispersed_counts(n=60):

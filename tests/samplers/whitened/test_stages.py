@@ -12,8 +12,8 @@ from stanadapt.diagnostics import sampler_checks
 from stanadapt.engine import metric_factor
 from stanadapt.engine.chain import Keeper, run
 from stanadapt.engine.triangular_map import NUMBERS, make_map
-from stanadapt.engine.warmup import END
-from stanadapt.samplers.whitened import arriving, choice, schedule
+from stanadapt.engine.warmup import END, Sampled
+from stanadapt.samplers.whitened import arriving, choice, nuts_stages, schedule
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.block import ACCEPTANCE, DIVERGING, make_window
 from stanadapt.samplers.whitened.choice import ASKED_FOR, Trajectory, choose, is_doubtful
@@ -414,3 +414,28 @@ def test_when_nuts_has_a_pilot(changed, steep_share, left, stage):
     progress = at(progress, parts.NUTS_STEP, 50, used=1900 - left, nuts=steep)
     progress, _ = after(settings, progress._replace(then=END), states)
     assert progress.stage == stage
+
+
+@pytest.mark.parametrize(
+    ("changed", "diverging", "failed", "moves", "again"),
+    [
+        ({}, 5, 0, True, True),
+        ({}, 4, 0, True, False),  # of 4,000 draws, which is as many as a fit may have
+        ({}, 5, 1, True, False),  # at a hard edge
+        ({}, 5, 0, False, False),  # a funnel
+        ({"shorten": False}, 5, 0, True, False),
+        ({"nuts_target_accept": 0.99}, 5, 0, True, False),
+        ({"trajectory": Trajectory.fixed}, 5, 0, True, False),
+    ],
+)
+def test_when_draws_begin_again(changed, diverging, failed, moves, again):
+    settings, progress, _ = begun(ceiling=1000, **changed)
+    level = np.random.default_rng(1).normal(size=(4, 125))
+    chosen = choice.Choice("trajectory" in changed, ASKED_FOR)
+    progress = at(progress, END, 0, choice=chosen)
+    progress = progress._replace(chains=progress.chains._replace(level=level[:, 0]))
+    sampled = Sampled(level.size, diverging, failed)
+    if not moves:
+        level = level.cumsum(axis=1)
+    found = nuts_stages.review(settings, progress, sampled, level)
+    assert (found.then == parts.AGAIN) == again
