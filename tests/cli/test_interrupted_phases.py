@@ -102,7 +102,8 @@ def test_a_second_one_leaves_at_once_whatever_became_of_the_first(files, compili
         files, PATIENT + WHEN_COMPILING % compiling, "stanli", after=0.3, presses=2
     )
     assert code == 130
-    assert errors.endswith(NOTHING)
+    # once, but not at the end: another thread may still print the traceback of the callback
+    assert errors.count(NOTHING) == 1
     assert seconds < SOON
 
 
