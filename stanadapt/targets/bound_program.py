@@ -12,6 +12,7 @@ import stanio
 
 from stanadapt.engine.console import silent, status
 from stanadapt.engine.density import unconstrain
+from stanadapt.engine.plan import usable_cores
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.constrainer import AFTER_PARAMETERS, address_of
 from stanadapt.targets.coordinates import Coordinate, coordinates, element_name
@@ -69,17 +70,19 @@ class BoundProgram:
         """Return the model that a chain evaluates: for chain 0, the attribute `model`.
 
         Concurrent calls of one stanli model briefly wait for each other, which matters if the
-        density takes less than a microsecond. With stanli, every chain therefore has a separate
-        model. Each model has a copy of the data and of the unrolled loops; if these are large,
-        the density is slow anyway and chains share one model. Native models are always shared.
+        density takes less than a microsecond. With stanli, there are therefore as many models as
+        chains that can run at the same time, one per core. Each has a copy of the data and of the
+        unrolled loops; if these are large, the density is slow anyway and chains share one model.
+        Native models are always shared.
         """
         large = len(self.data) > SHARED_ABOVE or self._binding_seconds > LONG
-        if chain == 0 or self._native or large:
+        which = 0 if self._native or large else chain % usable_cores()
+        if which == 0:
             return self.model
         with self._lock:
-            while len(self._chain_models) < chain:
+            while len(self._chain_models) < which:
                 self._chain_models.append(self._load_again(self._loaded))
-            return self._chain_models[chain - 1]
+            return self._chain_models[which - 1]
 
     def _load_again(self, program: Program) -> Any:
         """Load a program that has already passed the backend's checks a second time."""

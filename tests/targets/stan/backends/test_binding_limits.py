@@ -115,6 +115,7 @@ def test_a_small_program_starts_no_process():
 
 @pytest.mark.usefixtures("small")
 def test_a_success_is_remembered(monkeypatch):
+    monkeypatch.setattr("stanadapt.targets.bound_program.usable_cores", lambda: 2)
     first = bound()
     monkeypatch.setattr(trial.subprocess, "Popen", lambda *a, **k: pytest.fail("a process"))
     second = bound()
