@@ -55,7 +55,7 @@ def check(
     native: Any,
     name: str,
     version: str,
-    bind: Callable[[Program, str], Any] = stanli.second_opinion,
+    bind: Callable[[Program, str], Any] = stanli.bound,
 ) -> str:
     """Compare the density of a native model with that of the embedded backend.
 

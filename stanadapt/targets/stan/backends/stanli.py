@@ -40,9 +40,7 @@ REGIONS = ('"region":', '"operation":"OP_ISLAND"', '"operation":"OP_LOOP"')
 WITH_REGIONS, WITHOUT_REGIONS = "regions", "no regions"
 POINTS, TRIES, RADIUS = 3, 100, 1.0
 INTEGER_FAULT = "exceeds Stan integer range"  # thrown by some loops that choose integers
-# characters of data; the second binding, seconds and gigabytes for a million rows, serves a remark
-LARGEST_BOUND_TWICE = 2_000_000
-BUILD_TOLERANCE, GRADIENT_TOLERANCE = 1e-9, 1e-3
+GRADIENT_TOLERANCE = 1e-3
 # relative error of a density that is a sum of many terms
 ROUNDING = 8 * np.finfo(float).eps
 
@@ -56,15 +54,14 @@ _LOCK = threading.RLock()
 
 
 @contextlib.contextmanager
-def guarded(report: bool = False, passes_off: bool = True) -> Iterator[None]:
+def guarded(report: bool = False) -> Iterator[None]:
     """Switch off stanli's faulty passes for constructions within this block."""
-    switches = _switches(passes_off) | ({REPORT: "1"} if report else {})
-    with _LOCK, environment(**switches):
+    with _LOCK, environment(**_switches(report)):
         yield
 
 
-def _switches(passes_off: bool) -> dict[str, str]:
-    return dict.fromkeys(SWITCHES if passes_off else SWITCHES[2:], "1")
+def _switches(report: bool) -> dict[str, str]:
+    return dict.fromkeys((*SWITCHES, REPORT) if report else SWITCHES, "1")
 
 
 @contextlib.contextmanager
@@ -91,29 +88,18 @@ def construct(program: Program, data: str, unsafe: bool = False) -> tuple[Any, R
 
     Returns the bridgestan.StanModel, and warnings for the user.
     """
-    once = unsafe or len(data) > LARGEST_BOUND_TWICE
-    binding, model = _bound(program, data, (True,) if once else (True, False))
+    model = bound(program, data, unsafe)
     if unsafe:
         text = "stanli's checks of this program were omitted (unsafe=True)."
         return model, (Message("checks_omitted", text),)
-    _refuse_branches(program, binding.regions)
-    if not model.param_unc_num():
-        return model, ()
-    return model, _compare(program, model, None if once else binding.build(passes_off=False))
+    return model, _check(program, model) if model.param_unc_num() else ()
 
 
-def second_opinion(program: Program, data: str) -> Any:
-    """Bind a program for a comparison with another backend, which replaces guard 4."""
-    binding, model = _bound(program, data, (True,))
-    _refuse_branches(program, binding.regions)
-    return model
-
-
-def _bound(program: Program, data: str, passes_off: tuple[bool, ...]) -> tuple["Binding", Any]:
+def bound(program: Program, data: str, unsafe: bool = False) -> Any:
+    """Bind without guard 4, which a comparison with another backend replaces."""
     _require_version()
     self_test()
-    binding = Binding(program, data, _translate(program), passes_off)
-    return binding, binding.build()
+    return _bound(program, data, unsafe)
 
 
 def _require_version() -> None:
@@ -159,53 +145,41 @@ def _translate(program: Program) -> str:
         raise StanadaptError("syntax_error", message, text) from None
 
 
-class Binding:
-    """The bindings of a program to its data (JSON text), within limits of time and memory.
+def _bound(program: Program, data: str, unsafe: bool = False) -> Any:
+    """Bind within limits of time and memory, and apply guard 3."""
+    import stanli
 
-    `mir` is the translated program; `passes_off` says for each binding that will follow whether the
-    faulty passes are off. After the first one, `regions` says whether the program has branches, and
-    the guarded build regions of control flow.
-    """
+    # spliced here, because stanli's function for it parses and writes the data three times
+    manifest = {"build_id": stanli.build_id(), "mir": _translate(program), "name": program.name}
+    body = data.strip()[:-1].rstrip()
+    text = f'{body}{"," if body != "{" else ""}"__stanli":{json.dumps(manifest)}}}'
+    library, branching = stanli._runtime_lib_path(), branches(program.code)
+    # the report of a program of 100,000 terms is as large as its model, and takes longer
+    report = bool(branching)
 
-    def __init__(self, program: Program, data: str, mir: str, passes_off: tuple[bool, ...]) -> None:
-        import stanli
+    def summary(lines: Iterable[str]) -> str:
+        return WITH_REGIONS if report and _has_regions(lines) else WITHOUT_REGIONS
 
-        self.program, self.data, self._library = program, data, stanli._runtime_lib_path()
-        # spliced here, because stanli's function for it parses and writes the data three times
-        manifest = {"build_id": stanli.build_id(), "mir": mir, "name": program.name}
-        body = data.strip()[:-1].rstrip()
-        self._text = f'{body}{"," if body != "{" else ""}"__stanli":{json.dumps(manifest)}}}'
-        # the report of a program of 100,000 terms is as large as its model, and takes longer
-        self._branches = bool(branches(program.code))
-        size, self.regions, self._tried = may_be_large(program, data), False, ""
-        if size is not None:
-            builds = [_switches(off) for off in passes_off]
-            builds[0] |= {REPORT: "1"} if self._branches else {}
-            self._tried = require_bindable(
-                program, size, self._library, self._text, builds, self._summary
-            )
-            self.regions = self._tried == WITH_REGIONS
+    def bind_guarded(report: bool) -> Any:
+        with guarded(report):
+            return bind(library, text)
 
-    def build(self, passes_off: bool = True) -> Any:
-        """Return the bridgestan.StanModel."""
-        try:
-            if self._tried:
-                return in_thread(lambda: self._bind(passes_off))
+    size, regions = may_be_large(program, data), ""
+    if size is not None:
+        regions = require_bindable(program, size, library, text, _switches(report), summary)
+    try:
+        if regions:
+            model = in_thread(lambda: bind_guarded(report=False))
+        else:
             with _LOCK, _standard_error() as lines:
-                model = self._bind(passes_off, report=passes_off and self._branches)
-        except RuntimeError as error:
-            raise refusal_of_binding(self.program, str(error), self.data) from None
-        if passes_off:
-            self.regions = self._summary(lines) == WITH_REGIONS
-        return model
-
-    def _bind(self, passes_off: bool, report: bool = False) -> Any:
-        with guarded(report, passes_off):
-            return bind(self._library, self._text)
-
-    def _summary(self, lines: Iterable[str]) -> str:
-        """Return whether there are regions of control flow, given the execution report if any."""
-        return WITH_REGIONS if self._branches and _has_regions(lines) else WITHOUT_REGIONS
+                model = bind_guarded(report)
+            regions = summary(lines)
+    except RuntimeError as error:
+        raise refusal_of_binding(program, str(error), data) from None
+    if regions == WITH_REGIONS and not unsafe:  # no switch corrects branches on parameters
+        shown = "\n".join(f"  line {number}: {line}" for number, line in branching[:5])
+        raise refusal("branches", program, lines=shown)
+    return model
 
 
 def _has_regions(lines: Iterable[str]) -> bool:
@@ -223,39 +197,23 @@ def _has_regions(lines: Iterable[str]) -> bool:
     )
 
 
-def _refuse_branches(program: Program, regions: bool) -> None:
-    """Apply guard 3: no switch corrects the treatment of branches on parameters."""
-    if regions and (lines := branches(program.code)):
-        shown = "\n".join(f"  line {number}: {line}" for number, line in lines[:5])
-        raise refusal("branches", program, lines=shown)
-
-
 @np.errstate(all="ignore")  # numbers beyond the largest float are compared, or not, by `isfinite`
-def _compare(program: Program, model: Any, default: Any) -> Remarks:
-    """Apply guard 4: refuse a wrong gradient; return a warning if the default build is wrong."""
+def _check(program: Program, model: Any) -> Remarks:
+    """Apply guard 4: refuse a wrong gradient; warn if there is no point at which to compare."""
     points = finite_points(model)
     rng = np.random.default_rng(20)
     directions = [rng.standard_normal(point.size) for point in points]
     checked = [_check_gradient(program, model, *at) for at in zip(points, directions, strict=True)]
-    if not any(checked):
-        if INTEGER_FAULT in (reason := _complaint(model)):
-            raise refusal("construct", program, reason)
-        where = "next to the" if points else "at"
-        text = (
-            f"the embedded backend's density of {program.name} could not be checked: it is finite "
-            f"{where} none of {TRIES} random points. Compare it with CmdStan's."
-        )
-        return (Message("nothing_compared", text),)
-    if default is None:
+    if any(checked):
         return ()
-    ours, theirs = ([np.hstack(evaluate(m, point)) for point in points] for m in (model, default))
-    if np.allclose(ours, theirs, rtol=BUILD_TOLERANCE, atol=BUILD_TOLERANCE):
-        return ()
+    if INTEGER_FAULT in (reason := _complaint(model)):
+        raise refusal("construct", program, reason)
+    where = "next to the" if points else "at"
     text = (
-        f"stanli's optimizer makes the density of {program.name} wrong; a build without the "
-        "faulty pass is used. To be certain, compare with CmdStan (`stanadapt install-cmdstan`)."
+        f"the embedded backend's density of {program.name} could not be checked: it is finite "
+        f"{where} none of {TRIES} random points. Compare it with CmdStan's."
     )
-    return (Message("optimizer_fault", text),)
+    return (Message("nothing_compared", text),)
 
 
 def finite_points(model: Any) -> list[np.ndarray]:
@@ -353,8 +311,7 @@ def self_test(force: bool = False) -> None:
     )
     for code, data, expected in cases:
         program = Program("self-test", code, None, ())
-        model = Binding(program, json.dumps(data), _translate(program), (True,)).build()
-        value, _ = evaluate(model, theta)
+        value, _ = evaluate(_bound(program, json.dumps(data)), theta)
         if not abs(value - expected) < 1e-10 * abs(expected):
             raise StanadaptError(
                 "stanli_unusable",

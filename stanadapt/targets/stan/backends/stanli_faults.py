@@ -9,8 +9,7 @@ programs. It is therefore used only with these guards:
 2. Row assignments to tables of integers are rewritten (`row_assignments.py`); if a name has two
    types, the program is refused ("rows").
 3. Branches that may depend on parameters (`branches`, and regions in stanli's report) are refused.
-4. A wrong gradient, found by finite differences at several random points, is refused; a difference
-   from the default build is a warning, unless the data are too large to be bound twice.
+4. A wrong gradient, found by finite differences at several random points, is refused.
 5. Data are checked before (`data.py`).
 
 A construct that it cannot run shows in its message ("construct", "elements"); a crash, or a binding
@@ -27,7 +26,7 @@ from stanadapt.targets.stan.program import Program
 from stanadapt.targets.stan.syntax import block
 
 VERSION = "0.24.0"
-# passes that are off at every construction; the last one is off in the default build too
+# passes that are off at every construction
 SWITCHES = ("STANLI_NO_REROLL", "STANLI_NO_PARTITION", "STANLI_NO_INTERPRETER")
 UNSAFE = "rewrite the program, or pass unsafe=True if you have checked the density yourself."
 

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +32,6 @@ SECONDS_VARIABLE, GIGABYTES_VARIABLE = "STANADAPT_BIND_SECONDS", "STANADAPT_BIND
 SECONDS, GIGABYTES = 60.0, 3.0
 # words of an unrolled program; a smaller one takes two seconds and 0.2 GB
 SMALL = 150_000
-MOST_BUILDS = 2
 FREE_SHARE = 0.8  # of the memory that is free
 PAUSE = 0.05  # seconds between looks at the process
 GIGABYTE = 1e9
@@ -43,20 +42,17 @@ import ctypes, json, os, sys
 job = json.load(sys.stdin)
 library, data, error = ctypes.CDLL(job["library"]), job["data"].encode(), ctypes.c_char_p()
 library.bs_model_construct.restype = ctypes.c_void_p
-for build in job["builds"]:
-    for name in {{name for build in job["builds"] for name in build}}:
-        os.environ.pop(name, None)
-    os.environ.update(build)
-    address = library.bs_model_construct(data, ctypes.c_uint(0), ctypes.byref(error))
-    if not address:
-        os._exit({REFUSED})
-    model = ctypes.c_void_p(address)
-    numbers = ctypes.c_double * library.bs_param_unc_num(model, False, False)
-    yes, value = ctypes.c_bool(True), ctypes.c_double()
-    # memory that the first evaluation takes, even if it fails
-    library.bs_log_density_gradient(
-        model, yes, yes, numbers(), ctypes.byref(value), numbers(), ctypes.byref(error)
-    )
+os.environ.update(job["environment"])
+address = library.bs_model_construct(data, ctypes.c_uint(0), ctypes.byref(error))
+if not address:
+    os._exit({REFUSED})
+model = ctypes.c_void_p(address)
+numbers = ctypes.c_double * library.bs_param_unc_num(model, False, False)
+yes, value = ctypes.c_bool(True), ctypes.c_double()
+# memory that the first evaluation takes, even if it fails
+library.bs_log_density_gradient(
+    model, yes, yes, numbers(), ctypes.byref(value), numbers(), ctypes.byref(error)
+)
 os._exit(0)
 """
 
@@ -97,27 +93,23 @@ def require_bindable(
     size: Size,
     library: str | Path,
     text: str,
-    builds: Sequence[Mapping[str, str]],
+    environment: Mapping[str, str],
     summary: Callable[[Iterable[str]], str],
 ) -> str:
     """Bind in another process, and raise "binding_limit" if that exceeds a limit.
 
-    The library is given the text. `builds` are environment variables of each binding, at most two;
-    their models are in memory together. `summary` is called with the lines that the library wrote
-    to standard error, and its value is returned, made now or at an earlier trial; "" if the library
-    refuses the program, which it will do again, or if no process can be started. A crash is an
-    "unsupported_construct".
+    The library is given the text, and these variables of the environment. `summary` is called with
+    the lines that the library wrote to standard error, and its value is returned, made now or at an
+    earlier trial; "" if the library refuses the program, which it will do again, or if no process
+    can be started. A crash is an "unsupported_construct".
     """
-    # files that record the summary of a trial of 0, 1 or 2 bindings at once
     key = sha256(f"{library}\n{text}".encode()).hexdigest()[:24]
-    folder = cache_root() / "backends"
-    markers = [folder / f"bound-{key}-{count}" for count in range(MOST_BUILDS + 1)]
-    for marker in markers[len(builds) :]:
-        with contextlib.suppress(OSError):
-            return marker.read_text()
+    marker = cache_root() / "backends" / f"bound-{key}"
+    with contextlib.suppress(OSError):
+        return marker.read_text()
     allowed = limits()
     try:
-        ended = _try(library, text, builds, allowed)
+        ended = _try(library, text, environment, allowed)
     except OSError:
         return ""
     if ended.exceeded:
@@ -126,7 +118,7 @@ def require_bindable(
         return ""
     if ended.code != 0:
         raise refusal("crash", program, exit_code=ended.code)
-    found, marker = summary(ended.output.splitlines()), markers[len(builds)]
+    found = summary(ended.output.splitlines())
     with contextlib.suppress(OSError):  # in a read-only cache, the next process tries again
         marker.parent.mkdir(parents=True, exist_ok=True)
         marker.write_text(found)
@@ -141,11 +133,9 @@ class _Ended(NamedTuple):
     output: str
 
 
-def _try(
-    library: str | Path, text: str, builds: Sequence[Mapping[str, str]], allowed: Limits
-) -> _Ended:
+def _try(library: str | Path, text: str, environment: Mapping[str, str], allowed: Limits) -> _Ended:
     """Run a trial up to its limits; the process ends in any case."""
-    job = {"library": str(library), "data": text, "builds": [dict(build) for build in builds]}
+    job = {"library": str(library), "data": text, "environment": dict(environment)}
     with tempfile.TemporaryFile("w+") as given, tempfile.TemporaryFile("w+") as output:
         json.dump(job, given)
         given.seek(0)

@@ -20,11 +20,10 @@ from tests.helpers.codes import raises, warns
 from tests.helpers.stanli_programs import assert_density, normal_sum
 from tests.helpers.stanli_reproducers import REPRODUCERS
 
-NESTED, STORE = (REPRODUCERS[name] for name in ("nested loops", "invariant store"))
+NESTED = REPRODUCERS["nested loops"]
 
 
 @pytest.mark.parametrize(("n", "j"), [(3, 2), (7, 7), (2, 5), (100, 5)])
-@pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 def test_nested_loops_of_every_size_are_right(n, j):
     x = np.random.default_rng(n).normal(size=n)
     target = sa.Target(NESTED.code, {"N": n, "J": j, "y": x})
@@ -34,13 +33,21 @@ def test_nested_loops_of_every_size_are_right(n, j):
 
 
 @pytest.fixture
-def built(monkeypatch):
-    """Return the list of programs that the self-test builds."""
-    programs, build = [], stanli.Binding.build
-    monkeypatch.setattr(
-        stanli.Binding, "build", lambda *a, **k: programs.append(a) or build(*a, **k)
-    )
-    return programs
+def bindings(monkeypatch):
+    """Return the list of the texts that are bound."""
+    texts, bind = [], stanli.bind
+    monkeypatch.setattr(stanli, "bind", lambda *a: texts.append(a[1]) or bind(*a))
+    return texts
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_fit_binds_its_program_once_per_core(monkeypatch, bindings, cores):
+    monkeypatch.setattr("stanadapt.targets.bound_program.usable_cores", lambda: cores)
+    target = sa.Target("parameters { real x; } model { x ~ normal(0, 1); }", backend="stanli")
+    assert len(bindings) == 1
+    fit = sa.sample(target, "rwm", chains=4, iter_warmup=20, iter_sampling=20, seed=1)
+    assert fit["posterior"]["x"].shape == (4, 20)
+    assert len(bindings) == cores
 
 
 @pytest.mark.parametrize("omitted", [
@@ -54,21 +61,21 @@ def test_self_test_detects_that_a_switch_is_missing(monkeypatch, omitted):
         stanli.self_test(force=True)
 
 
-def test_the_self_test_runs_once_per_version(monkeypatch, tmp_path, built):
+def test_the_self_test_runs_once_per_version(monkeypatch, tmp_path, bindings):
     monkeypatch.setenv("STANADAPT_CACHE", str(tmp_path))
     stanli.self_test()
-    assert len(built) == 2
+    assert len(bindings) == 2
     stanli.self_test()
-    assert len(built) == 2
+    assert len(bindings) == 2
 
 
-def test_an_unwritable_cache_is_not_an_error(monkeypatch, tmp_path, built):
+def test_an_unwritable_cache_is_not_an_error(monkeypatch, tmp_path, bindings):
     """The success of the self-test is not recorded, so it runs each time."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("STANADAPT_CACHE", str(tmp_path / "file"))
     for times in (1, 2):
         stanli.self_test()
-        assert len(built) == 2 * times
+        assert len(bindings) == 2 * times
 
 
 @pytest.mark.parametrize("before", [None, "0"])
@@ -126,13 +133,6 @@ def test_without_an_execution_report_programs_with_branches_are_refused(monkeypa
         sa.Target("parameters { real x; } model { if (x > 0) x ~ normal(0, 1); }")
 
 
-@pytest.mark.parametrize("program", [NESTED, STORE])
-def test_a_wrong_default_build_gives_a_warning(program):
-    with warns("optimizer_fault", "program", "install-cmdstan") as caught:
-        sa.Target(program.code, program.data)
-    assert len(caught) == 1
-
-
 class Parabola(NamedTuple):
     """A density with a gradient that may be wrong, and the noise of an ODE solver."""
 
@@ -152,11 +152,11 @@ class Parabola(NamedTuple):
 @pytest.mark.parametrize("noise", [0.0, 1e-3])
 def test_a_wrong_gradient_is_refused_and_a_noisy_density_is_not(noise):
     code = program.read("parameters { vector[3] x; } model { x ~ normal(3, 0.1); }")
-    assert stanli._compare(code, Parabola(1.0, noise), None) == ()
+    assert stanli._check(code, Parabola(1.0, noise)) == ()
     with raises("gradient_mismatch", "unsafe=True"):
-        stanli._compare(code, Parabola(1.02, noise), None)
+        stanli._check(code, Parabola(1.02, noise))
     with raises("unsupported_construct"):
-        stanli._compare(code, Parabola(1.0, np.nan), None)
+        stanli._check(code, Parabola(1.0, np.nan))
 
 
 def test_a_density_that_is_finite_only_far_away_is_not_refused():
