@@ -265,7 +265,7 @@ def _hash_of_file(kind: str, path: Path, old: Program) -> str:
     try:
         if kind == "program":
             return read(path, old.include_paths).hash
-        text = stan_data.to_json(path, old, allow_nonfinite=True, allow_empty_int=True)
+        text = stan_data.to_json(path, old, compiled=True)
         return stan_data.digest(text, old.data_names)
     except StanadaptError:
         return ""

@@ -49,12 +49,9 @@ class BoundProgram:
             first = backends.load_first(backends.choose(backend), program, data, unsafe, report)
             loaded, self._backend, self.data = first.loaded, first.backend, first.data
             self.backend, self.backend_reason = first.backend.name, first.reason
-            self._binding_seconds = first.seconds
-            self.density_check = "not compared"
-            if loaded.native and not unsafe:
-                self.density_check = backends.compare(program, self.data, loaded)
+            self._binding_seconds, self._native = first.seconds, first.backend.native
         self.model, self.backend_version = loaded.model, loaded.version
-        self.compile_seconds, self._native = loaded.seconds, loaded.native
+        self.compile_seconds, self.density_check = loaded.seconds, loaded.density_check
         self.remarks, self._loaded = loaded.remarks, loaded.program or program
         self._value_propto = 0 if self._native else 1
         self.dim = self.model.param_unc_num()

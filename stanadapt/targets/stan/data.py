@@ -59,16 +59,15 @@ def to_json(
     data: Mapping[str, Any] | str | PathLike | None,
     program: Program,
     *,
-    allow_nonfinite: bool = False,
-    allow_empty_int: bool = False,
+    compiled: bool = False,
 ) -> str:
     """Return the data as JSON text that every backend reads as the user meant it.
 
     Valid JSON text is returned unchanged, unless some reader of Stan data would misread it. Then
     undeclared entries that Stan cannot read are omitted, integers beyond 32 bits get a decimal
     point if the variable is real, and NaN is put in quotes. For the forms of data see `Target` and
-    `given_data`. `allow_nonfinite` accepts NaN and infinity for real variables, `allow_empty_int`
-    integer arrays without elements, which the embedded backend cannot always read.
+    `given_data`. `compiled` accepts what only compiled programs can always read: NaN and infinity
+    for real variables, and integer arrays without elements.
 
     StanadaptError, stage "data", names a variable that is missing or has the wrong shape, type or
     value, its declaration and the problem.
@@ -87,9 +86,9 @@ def to_json(
         sizes = tuple(size if isinstance(size, int) else None for size in evaluated)
         variable, value = _Variable(declaration, sizes, text is not None), values[declaration.name]
         array = _require_shape(_numbers(value, variable, booleans), variable)
-        if declaration.is_int and array.size == 0 and not allow_empty_int:
+        if declaration.is_int and array.size == 0 and not compiled:
             raise variable.error("data_wrong_shape", (), "is empty", _NO_EMPTY_INT)
-        if declaration.is_int or not allow_nonfinite:
+        if declaration.is_int or not compiled:
             _require_finite(array, variable)
         array = _integers(array, variable) if declaration.is_int else array
         _check_bounds(array, variable, variables)

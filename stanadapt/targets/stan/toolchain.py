@@ -157,13 +157,12 @@ def outdated_bridgestan(tree: Path) -> str | None:
         text = (tree / "src" / "version.hpp").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return None  # loading the library will show it
-    numbers = dict(re.findall(r"#define BRIDGESTAN_(MAJOR|MINOR) +(\d+)", text))
-    version = version_of("bridgestan") or "0.0"
-    package = [int(part) for part in version.split(".")[:2]]
-    if len(numbers) < 2 or [int(numbers["MAJOR"]), int(numbers["MINOR"])] >= package:
+    parts = dict(re.findall(r"#define BRIDGESTAN_(MAJOR|MINOR) +(\d+)", text))
+    package = numbers(version_of("bridgestan"))[:2]
+    if len(parts) < 2 or (int(parts["MAJOR"]), int(parts["MINOR"])) >= package:
         return None
     return (
-        f"BridgeStan's sources in {tree} have version {numbers['MAJOR']}.{numbers['MINOR']}, older "
+        f"BridgeStan's sources in {tree} have version {parts['MAJOR']}.{parts['MINOR']}, older "
         f"than its Python package, {'.'.join(map(str, package))}"
     )
 
@@ -207,6 +206,11 @@ def compiler_problem(system: str = platform.system()) -> str:
         f"found. To install compiler and make: {how}. With conda: conda install -c conda-forge "
         "cmdstan, which includes CmdStan."
     )
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, at most three: (2, 36, 0) of "2.36.0-rc1"."""
+    return tuple(map(int, re.findall(r"\d+", version)[:3]))
 
 
 def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:

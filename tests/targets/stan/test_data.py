@@ -277,7 +277,7 @@ def test_empty_containers():
     declared = "int N; array[N] int y; array[2, N] int w;"
     for given in (text, json.loads(text)):
         refuse(SHAPE, declared, given, "`array[0] int y`", "`stanadapt install-cmdstan`")
-        assert accept(declared, given, allow_empty_int=True) == json.loads(text)
+        assert accept(declared, given, compiled=True) == json.loads(text)
 
 
 @pytest.mark.parametrize("value", ["[true, 0, 1]", "[true, false, true]"])
@@ -318,10 +318,10 @@ def test_nonfinite_reals_where_they_are_allowed():
     values = {"x": [1, float("nan"), float("inf"), float("-inf")], "s": float("nan")}
     expected = {"x": [1, "NaN", "Inf", "-Inf"], "s": "NaN"}
     for given in (values, expected, json.dumps(values), json.dumps(expected)):
-        assert accept("vector[4] x; real s;", given, allow_nonfinite=True) == expected
-    refuse(FINITE, "int n;", {"n": float("nan")}, "n is NaN", allow_nonfinite=True)
+        assert accept("vector[4] x; real s;", given, compiled=True) == expected
+    refuse(FINITE, "int n;", {"n": float("nan")}, "n is NaN", compiled=True)
     # As in Stan, NaN satisfies no bound.
-    refuse(BOUNDS, "real<lower=0> x;", {"x": float("nan")}, "lower", allow_nonfinite=True)
+    refuse(BOUNDS, "real<lower=0> x;", {"x": float("nan")}, "lower", compiled=True)
 
 
 @pytest.mark.parametrize(("declared", "values", "facts"), [
@@ -391,6 +391,6 @@ I2, I3 = np.eye(2), np.eye(3)
 def test_stanli_reads_what_is_accepted(declared, given, monkeypatch):
     for switch in ("STANLI_NO_REROLL", "STANLI_NO_PARTITION", "STANLI_NO_INTERPRETER"):
         monkeypatch.setenv(switch, "1")
-    text = data.to_json(given, stan(declared), allow_nonfinite=True)
+    text = data.to_json(given, stan(declared), compiled=True)
     model = stanli.bridgestan_model(stan_code=stan(declared).code, data=text)
     assert model.param_unc_num() == 1

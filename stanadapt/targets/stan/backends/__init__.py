@@ -25,7 +25,6 @@ VARIABLE = "STANADAPT_BACKEND"
 QUANTITIES = "generated quantities"
 # codes of refusals that may be those of this block alone
 REFUSED = ("unsupported_construct", "parameter_branches", "binding_limit")
-RELAXED = {"allow_nonfinite": True, "allow_empty_int": True}
 
 
 class Loaded(NamedTuple):
@@ -33,14 +32,10 @@ class Loaded(NamedTuple):
 
     model: Any  # the bridgestan.StanModel, which owns the memory behind every address
     version: str  # version of the backend, for the result's attributes
-    # Whether it is compiled code. Threads then share one model without waiting for each other,
-    # generated quantities run only on request, and a value is cheaper with propto=0 (with 1, Stan
-    # builds autodiff types).
-    native: bool
     seconds: float = 0.0  # compilation time; zero if nothing was compiled
     remarks: tuple[Message, ...] = ()  # warnings that the user should see once
-    stan: str = ""  # version of Stan, if it is compiled code
     program: Program | None = None  # what was loaded, if not the whole program
+    density_check: str = "not compared"  # outcome of the comparison with the embedded backend
 
 
 class Backend(NamedTuple):
@@ -49,31 +44,12 @@ class Backend(NamedTuple):
     name: str  # name of the backend
     # (program, data as JSON text, unsafe, report) -> Loaded
     load: Callable[[Program, str, bool, Report], Loaded]
-    reads_nonfinite: bool  # whether its data may contain NaN, infinity and empty integer arrays
+    # Whether it compiles. Compiled code reads NaN, infinity and empty integer arrays. Threads share
+    # one model without waiting for each other, generated quantities run only on request, and a
+    # value is cheaper with propto=0 (with 1, Stan builds autodiff types).
+    native: bool
     # () -> whether it can be used on this computer, and a clause with the reason
     availability: Callable[[], tuple[bool, str]]
-
-
-def _fault_remarks(program: Program, version: str) -> tuple[Message, ...]:
-    faults = known_faults.find(program.code, version)
-    if not faults:
-        return ()
-    advice = "Use backend='stanli', or install a newer CmdStan."
-    text = f"{program.name}: {known_faults.describe(faults, version)}. {advice}"
-    return (Message("known_fault", text),)
-
-
-def compare(program: Program, data: str, loaded: Loaded) -> str:
-    """Compare a compiled density with the embedded backend's; see `agreement.check`.
-
-    The warnings are given before an error, since they explain it.
-    """
-    try:
-        return agreement.check(program, data, loaded.model, loaded.version, loaded.stan)
-    except StanadaptError:
-        for remark in loaded.remarks:
-            warn(remark)
-        raise
 
 
 def _load_native(
@@ -83,9 +59,27 @@ def _load_native(
     def load(program: Program, data: str, unsafe: bool, report: Report) -> Loaded:
         model, stan, seconds = native.load(program, data, compilation(program, report))
         version = name.format(stan=stan, package=toolchain.versions()["bridgestan"])
-        return Loaded(model, version, True, seconds, _fault_remarks(program, stan), stan)
+        loaded = Loaded(model, version, seconds, _fault_remarks(program, stan))
+        if unsafe:
+            return loaded
+        try:
+            check = agreement.check(program, data, model, version, stan)
+        except StanadaptError:
+            for remark in loaded.remarks:  # which explain the error
+                warn(remark)
+            raise
+        return loaded._replace(density_check=check)
 
     return load
+
+
+def _fault_remarks(program: Program, version: str) -> tuple[Message, ...]:
+    faults = known_faults.find(program.code, version)
+    if not faults:
+        return ()
+    advice = "Use backend='stanli', or install a newer CmdStan."
+    text = f"{program.name}: {known_faults.describe(faults, version)}. {advice}"
+    return (Message("known_fault", text),)
 
 
 def _load_stanli(program: Program, data: str, unsafe: bool, report: Report) -> Loaded:
@@ -104,7 +98,7 @@ def _load_stanli(program: Program, data: str, unsafe: bool, report: Report) -> L
                 raise error from None
             remarks = (*remarks, _left_out(program, error))
     version = f"stanli {stanli.installed()}"
-    return Loaded(model, version, False, remarks=remarks, program=loaded)
+    return Loaded(model, version, remarks=remarks, program=loaded)
 
 
 def _left_out(program: Program, refusal: StanadaptError) -> Message:
@@ -230,7 +224,7 @@ def load_first(
     for backend, reason in choices:
         began = time.perf_counter()
         try:
-            text = stan_data.to_json(data, program, **(RELAXED if backend.reads_nonfinite else {}))
+            text = stan_data.to_json(data, program, compiled=backend.native)
             loaded = backend.load(program, text, unsafe, report)
         except StanadaptError as error:
             is_last = backend is choices[-1][0]

@@ -7,9 +7,6 @@ milliseconds. It is omitted if the embedded backend cannot bind the program quic
 says so: a check at no point is no check.
 """
 
-import json
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -28,23 +25,6 @@ TOLERANCE = 1e-3
 # relative to the largest derivative, or to the log density, whose differences others are
 ROUNDING = 1e-11
 STEP = 1e-5
-CHILD_SECONDS = 60
-# prints value, gradient and value without autodiff at each point; run in another process if the
-# evaluation may overwrite memory
-CHILD = """
-import json, sys
-import bridgestan, numpy
-job = json.load(sys.stdin)
-model = bridgestan.StanModel(job["library"], job["data"], warn=False)
-answers = []
-for point in job["points"]:
-    try:
-        value, gradient = model.log_density_gradient(numpy.array(point))
-        answers.append([value, gradient.tolist()])
-    except RuntimeError as error:
-        answers.append([-float("inf"), [float("nan")] * len(point)])
-print("answers" + json.dumps(answers), flush=True)
-"""
 Answer = tuple[float, np.ndarray]
 
 
@@ -85,27 +65,23 @@ def check(
         return "not compared: the density is finite at none of the random points"
     if reason := _other_coordinates(native, embedded, points):
         return f"not compared: {reason}"
+    cure = "Use backend='stanli', or a newer CmdStan. unsafe=True omits this check."
     faults = known_faults.find(program.code, version)
-    theirs = [stanli.evaluate(embedded, point) for point in points]
-    ours: list[Answer] | None
+    known = known_faults.describe(faults, version) if faults else ""
+    trust = f"Trust the embedded backend: {known}. "
     if any(fault.writes_memory for fault in faults):
-        try:
-            ours = _isolated(native.lib_path, data, points)
-        except (OSError, subprocess.TimeoutExpired):
-            return "not compared: evaluation in another process, where it is harmless, failed"
-    else:
-        ours = [stanli.evaluate(native, point) for point in points]
-    nothing = [(np.nan, np.full(point.size, np.nan)) for point in points]
-    where = _disagreement(ours or nothing, theirs)
+        raise StanadaptError(
+            "densities_disagree",
+            f"the density of {program.name} was not evaluated by {name}. {trust}{cure}",
+        )
+    ours, theirs = ([stanli.evaluate(m, point) for point in points] for m in (native, embedded))
+    where = _disagreement(ours, theirs)
     if where is None:
         return f"agrees with stanli {stanli.installed()} at {len(points)} points"
-    point, (value, gradient) = points[where], (ours or nothing)[where]
+    point, (value, gradient) = points[where], ours[where]
     other, other_gradient = theirs[where]
     worst = int(np.argmax(np.nan_to_num(abs(gradient - other_gradient), nan=np.inf)))
-    if faults:
-        trust = f"Trust the embedded backend: {known_faults.describe(faults, version)}. "
-    else:
-        trust = _trust(native, point, gradient, name)
+    trust = trust if known else _trust(native, point, gradient, name)
     shown = np.array2string(point[:6], precision=4, separator=", ")
     raise StanadaptError(
         "densities_disagree",
@@ -113,8 +89,7 @@ def check(
         f"{' (the first 6 coordinates)' if point.size > 6 else ''}: {name} gives the log density "
         f"{value:.8g} and, in coordinate {worst + 1}, the derivative {gradient[worst]:.8g}; "
         f"stanli {stanli.installed()} gives {other:.8g} and {other_gradient[worst]:.8g} (log "
-        f"densities may differ by a constant). {trust}Use backend='stanli', or a newer CmdStan. "
-        "unsafe=True omits this check.",
+        f"densities may differ by a constant). {trust}{cure}",
     )
 
 
@@ -129,23 +104,6 @@ def _other_coordinates(native: Any, embedded: Any, points: list[np.ndarray]) -> 
     except RuntimeError:
         return "the transform of the parameters throws at a random point"
     return "" if same else differ
-
-
-def _isolated(
-    library: str, data: str, points: list[np.ndarray], child: str = CHILD
-) -> list[Answer] | None:
-    """Evaluate in another process; None if a signal ended it, OSError if it failed."""
-    job = {"library": library, "data": data, "points": [point.tolist() for point in points]}
-    done = subprocess.run(
-        [sys.executable, "-c", child], input=json.dumps(job), text=True, capture_output=True,
-        timeout=CHILD_SECONDS, check=False,
-    )  # fmt: skip
-    line = next((x for x in done.stdout.splitlines() if x.startswith("answers")), None)
-    if line is not None:
-        return [(value, np.array(gradient)) for value, gradient in json.loads(line[7:])]
-    if done.returncode < 0:
-        return None
-    raise OSError(done.stderr)
 
 
 def _disagreement(ours: list[Answer], theirs: list[Answer]) -> int | None:

@@ -9,6 +9,7 @@ import re
 from typing import NamedTuple
 
 from stanadapt.targets.stan.syntax import block
+from stanadapt.targets.stan.toolchain import numbers
 
 DENSITY_BLOCKS = ("functions", "transformed parameters", "model")
 
@@ -40,10 +41,7 @@ FAULTS = (
 
 def find(code: str, version: str) -> list[Fault]:
     """Return the faults of a release of Stan, such as "2.27.0", that a program may meet."""
-    numbers = re.match(r"(\d+)\.(\d+)\.(\d+)", version)
-    if numbers is None:
-        return []
-    release = tuple(map(int, numbers.groups()))
+    release = numbers(version)  # without any, it is before all others
     text = "\n".join(block(code, name) for name in DENSITY_BLOCKS)
     return [
         fault

@@ -126,7 +126,7 @@ def older_syntax(program: Program) -> str:
     if installed and not installed.refusal:
         missing = f" once there is a compiler. {installed.missing}" if installed.missing else "."
         return f" {installed.name} accepts this older syntax: use backend='cmdstan'{missing}"
-    if installed and tuple(map(int, re.findall(r"\d+", installed.name)[:2])) <= LAST_OLD:
+    if installed and toolchain.numbers(installed.name)[:2] <= LAST_OLD:
         return ""  # then something else than older syntax is wrong
     hashes = (match["hash"] or "" for match in HIDDEN.finditer(program.code))
     has_comment = any(found and not found.startswith("#include") for found in hashes)

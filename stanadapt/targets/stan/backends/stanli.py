@@ -9,7 +9,6 @@ import functools
 import itertools
 import json
 import os
-import re
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator
@@ -32,6 +31,7 @@ from stanadapt.targets.stan.backends.stanli_faults import (
 from stanadapt.targets.stan.backends.trial import in_thread, may_be_large, require_bindable
 from stanadapt.targets.stan.control_flow import branches
 from stanadapt.targets.stan.program import Program
+from stanadapt.targets.stan.toolchain import numbers
 
 REPORT = "STANLI_EXECUTION_REPORT"
 MANIFEST = '"kind":"execution_manifest"'
@@ -106,16 +106,12 @@ def _require_version() -> None:
     found = installed()
     if not found:
         raise StanadaptError("stanli_unusable", f"{MISSING}.")
-    if _numbers(found) < _numbers(VERSION):
+    if numbers(found) < numbers(VERSION):
         raise StanadaptError(
             "stanli_unusable",
             f"stanli {found} is installed, and its faults are not those of {VERSION}, against "
             f'which there are guards. Install a later one: pip install "stanli>={VERSION}".',
         )
-
-
-def _numbers(version: str) -> list[int]:
-    return [int(part) for part in re.findall(r"\d+", version)[:3]]
 
 
 def installed() -> str:

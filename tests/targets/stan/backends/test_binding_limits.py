@@ -179,7 +179,7 @@ def test_where_no_process_can_be_started_the_program_is_bound(monkeypatch):
 def test_a_compiler_takes_over(monkeypatch):
     """As with a release that has a known fault in the program, which comes second."""
     plain = bound(3, unsafe=True)
-    loaded = backends.Loaded(plain.model, "CmdStan", True)
+    loaded = backends.Loaded(plain.model, "CmdStan")
     native = backends.Backend("cmdstan", lambda *a: loaded, True, lambda: (True, ""))
     monkeypatch.setenv("STANADAPT_BIND_SECONDS", "0.001")
     choices = [(backends.BACKENDS["stanli"], ""), (native, "")]

@@ -48,7 +48,7 @@ def test_backends_that_are_tried(computer, monkeypatch, installed, name, variabl
 
 
 def test_native_backends_accept_nan_and_the_embedded_one_does_not():
-    assert {b.name: b.reads_nonfinite for b in backends.BACKENDS.values()} == {
+    assert {b.name: b.native for b in backends.BACKENDS.values()} == {
         "bridgestan": True, "cmdstan": True, "stanli": False,
     }  # fmt: skip
     assert list(backends.BACKENDS) == [b.name for b in backends.BACKENDS.values()]
@@ -103,7 +103,7 @@ class FakeBackend:
         if self.error:
             raise self.error
         model, _ = backends.stanli.construct(program, data)
-        return Loaded(model, f"{self.name} 1.0", False)
+        return Loaded(model, f"{self.name} 1.0")
 
 
 @pytest.fixture
