@@ -11,15 +11,24 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from stanadapt.targets.stan.declarations import TYPES
-from stanadapt.targets.stan.syntax import NAME, Token, at, closing, spans, split, strip, tokens
+from stanadapt.targets.stan.declarations import TYPES, typed_names
+from stanadapt.targets.stan.syntax import (
+    NAME,
+    Token,
+    at,
+    closing,
+    definitions,
+    spans,
+    split,
+    strip,
+    tokens,
+)
 
 _DATA = ("data", "transformed data")
 _SIZES = frozenset(["size", "num_elements", "rows", "cols", "dims"])
 _LOGICAL = frozenset(["==", "!=", "<", ">", "<=", ">=", "&&", "||", "!"])
 _INTEGER_OF_REAL = re.compile(r"is_nan|is_inf|int_step|rank|sort_indices_\w+|to_int|\w+_rng")
 _UNKNOWN = re.compile(r"target|\w+_(?:rng|lp)")  # calls that depend on more than their arguments
-_ARGUMENT = TYPES | {"array", "data", "tuple"}  # by which the next one starts
 _JUMPS = frozenset(["break", "continue"])
 _EDGES = frozenset(["=", ",", ";", "~", "|", ":", "?", "return", "else", *_JUMPS])
 _SUFFIX = re.compile(r"_(?:l?u?p[dm]f|l?c?cdf)$")
@@ -28,7 +37,7 @@ _SUFFIX = re.compile(r"_(?:l?u?p[dm]f|l?c?cdf)$")
 class _Scope(NamedTuple):
     """The tokens of a block or of a function, the names that are clean in it, and its integers."""
 
-    tokens: list[Token]
+    tokens: Sequence[Token]
     clean: set[str]
     integers: set[str]
 
@@ -42,9 +51,9 @@ def branches(code: str) -> list[tuple[int, str]]:
     """
     stripped = strip(code)
     blocks = {name: tokens(stripped, *span) for name, span in spans(stripped).items()}
-    data = {name for block in _DATA for name, _ in _declared(blocks.get(block, []))}
+    data = {name for block in _DATA for name, *_ in typed_names(blocks.get(block, []))}
     main = [block for name, block in blocks.items() if name not in (*_DATA, "functions")]
-    called = _called(_definitions(blocks.get("functions", [])), main)
+    called = _called(definitions(blocks.get("functions", [])), main)
     scopes = [_scope(block, data) for block in main]
     functions = [_scope(function, set()) for function in called]
     made = [_makes_integers(scope) for scope in scopes]
@@ -61,19 +70,9 @@ def branches(code: str) -> list[tuple[int, str]]:
     return [(number + 1, lines[number].strip()) for number in numbers]
 
 
-def _definitions(block: list[Token]) -> list[list[Token]]:
-    """Return the tokens of each function."""
-    found, start, place = [], 0, 0
-    while place < len(block):
-        if block[place] == "{":
-            place = closing(block, place)
-            found.append(block[start : place + 1])
-            start = place + 1
-        place += 1
-    return found
-
-
-def _called(functions: list[list[Token]], main: Iterable[list[Token]]) -> list[list[Token]]:
+def _called(
+    functions: list[Sequence[Token]], main: Iterable[Sequence[Token]]
+) -> list[Sequence[Token]]:
     """Return the functions that blocks with access to parameters call, directly or not."""
     seen, rest = {_SUFFIX.sub("", token) for block in main for token in block}, functions
     while True:
@@ -84,7 +83,7 @@ def _called(functions: list[list[Token]], main: Iterable[list[Token]]) -> list[l
         seen |= {_SUFFIX.sub("", token) for function in now for token in function}
 
 
-def _name(function: list[Token]) -> str:
+def _name(function: Sequence[Token]) -> str:
     """Return the name of a function, without the suffix of a density."""
     # a type, or declarations before the function, may have parentheses too
     body = next(i for i, token in enumerate(function) if token == "{")
@@ -92,28 +91,10 @@ def _name(function: list[Token]) -> str:
     return _SUFFIX.sub("", function[place - 1])
 
 
-def _declared(scope: Sequence[Token]) -> list[tuple[str, str]]:
-    """Return the names that are declared, arguments included, with their types."""
-    found = []
-    for place, token in enumerate(scope):
-        if token in TYPES:
-            after = place + 1
-            for opening, sign in (("<", ">"), ("[", "]")):
-                if at(scope, after) == opening:
-                    after = closing(scope, after, sign if opening == "<" else "") + 1
-            several = at(scope, after + 1) in (",", "=")
-            rest = scope[after : closing(scope, after, ";") if several else after + 1]
-            for name, *_ in filter(None, split(rest, ",")):
-                if name in _ARGUMENT or not NAME.fullmatch(name):
-                    break
-                found.append((str(name), str(token)))
-    return found
-
-
-def _scope(scope: list[Token], data: set[str]) -> _Scope:
-    declared = _declared(scope)
-    others = {name for name, kind in declared if kind != "int"}
-    integers = {name for name, kind in declared if kind == "int"} - others
+def _scope(scope: Sequence[Token], data: set[str]) -> _Scope:
+    declared = typed_names(scope)
+    others = {name for name, kind, _ in declared if kind != "int"}
+    integers = {name for name, kind, _ in declared if kind == "int"} - others
     clean, dirty = data - others - integers, others | integers
     for place, token in enumerate(scope):
         if token == "for" and at(scope, place + 3) == "in":
@@ -144,7 +125,7 @@ def _is_clean(expression: Sequence[Token], clean: set[str]) -> bool:
     return True
 
 
-def _around(scope: list[Token], place: int) -> tuple[int, int]:
+def _around(scope: Sequence[Token], place: int) -> tuple[int, int]:
     """Return the bounds of the expression around a place, within its brackets."""
     edges, depth, low = [], 0, place
     for step in (-1, 1):
@@ -159,7 +140,7 @@ def _around(scope: list[Token], place: int) -> tuple[int, int]:
     return edges[0] + 1, edges[1]
 
 
-def _conditions(scope: list[Token]) -> list[tuple[Token, int, int]]:
+def _conditions(scope: Sequence[Token]) -> list[tuple[Token, int, int]]:
     """Return each branch with the bounds of its condition."""
     found = []
     for place, token in enumerate(scope):

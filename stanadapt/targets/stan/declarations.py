@@ -19,6 +19,7 @@ _MATRICES = ["matrix", "sum_to_zero_matrix", "row_stochastic_matrix", "column_st
 _RANKS = dict.fromkeys(["int", "real"], 0) | dict.fromkeys(_VECTORS + _ORDERED, 1)
 _RANKS |= dict.fromkeys(_MATRICES + _SQUARE, 2)
 TYPES = frozenset(_RANKS)
+_ARGUMENT = TYPES | {"array", "data", "tuple"}  # by which an argument of a function begins
 
 
 class Expression(NamedTuple):
@@ -87,6 +88,30 @@ def parse(body: str) -> list[Declaration]:
         with contextlib.suppress(NotSupported):
             declarations.extend(_statement(body, statement))
     return declarations
+
+
+def typed_names(tokens: Sequence[Token]) -> list[tuple[str, str, int]]:
+    """Return each name that is declared, at any depth and as an argument, its type, and array rank.
+
+    Only arrays in the current syntax have a rank.
+    """
+    found, ranks = [], {}
+    for place, token in enumerate(tokens):
+        if token == "array" and at(tokens, place + 1) == "[":
+            last = closing(tokens, place + 1)
+            ranks[last + 1] = len(split(tokens[place + 2 : last], ","))
+        elif token in TYPES:
+            after = place + 1
+            for opening, sign in (("<", ">"), ("[", "")):
+                if at(tokens, after) == opening:
+                    after = closing(tokens, after, sign) + 1
+            several = at(tokens, after + 1) in (",", "=")
+            rest = tokens[after : closing(tokens, after, ";") if several else after + 1]
+            for name, *_ in filter(None, split(rest, ",")):
+                if name in _ARGUMENT or not NAME.fullmatch(name):
+                    break
+                found.append((str(name), str(token), ranks.get(place, 0)))
+    return found
 
 
 def evaluate(

@@ -6,6 +6,7 @@ valid are read as far as possible, because Stan's compiler gives better messages
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 BLOCKS = (
     "functions", "data", "transformed data", "parameters", "transformed parameters", "model",
@@ -38,6 +39,7 @@ _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 # --- text and blocks ------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=32)  # a program is read by several checks, block by block
 def strip(code: str) -> str:
     """Replace comments, `#` lines and the contents of strings by blanks.
 
@@ -55,6 +57,7 @@ def _blank(text: str, replaced: str = r"[^\n]") -> str:
     return re.sub(replaced, " ", text)
 
 
+@lru_cache(maxsize=32)
 def spans(stripped: str) -> dict[str, tuple[int, int]]:
     """Return start and end of the body of each top-level block."""
     spans, position = {}, 0
@@ -133,6 +136,16 @@ def closing(tokens: Sequence[Token], start: int, sign: str = "") -> int:
         if depth == 0 and token == (sign or token):
             return place
     return len(tokens)
+
+
+def definitions(block: Sequence[Token]) -> list[Sequence[Token]]:
+    """Split the block `functions` after the body of each; declarations are before the next one."""
+    found, first = [], 0
+    while "{" in block[first:]:
+        last = closing(block, block.index(Token("{"), first))
+        found.append(block[first : last + 1])
+        first = last + 1
+    return found
 
 
 def split(tokens: Sequence[Token], *separators: str) -> list[list[Token]]:

@@ -14,7 +14,8 @@ and types.
 from collections.abc import Sequence
 
 from stanadapt.targets.stan import syntax
-from stanadapt.targets.stan.syntax import NAME, Token, at, closing
+from stanadapt.targets.stan.declarations import typed_names
+from stanadapt.targets.stan.syntax import Token, at, closing
 
 
 def complete_rows(code: str) -> str:
@@ -32,26 +33,17 @@ def complete_rows(code: str) -> str:
         if name == "transformed data":
             places += _ends_of_indices(syntax.tokens(stripped, *span))
         elif name == "functions":
-            for body in _bodies(syntax.tokens(stripped, *span)):
+            # one by one: names may have other types in another
+            for body in syntax.definitions(syntax.tokens(stripped, *span)):
                 places += _ends_of_indices(body)
     for place in sorted(places, reverse=True):
         code = f"{code[:place]}, :{code[place:]}"
     return code
 
 
-def _bodies(block: Sequence[Token]) -> list[Sequence[Token]]:
-    """Return each function from its head on: names may have other types in another."""
-    found, first = [], 0
-    while "{" in block[first:]:
-        last = closing(block, block.index("{", first))
-        found.append(block[first : last + 1])
-        first = last + 1
-    return found
-
-
 def _ends_of_indices(part: Sequence[Token]) -> list[int]:
     """Return the places of the closing brackets of single indices that are assigned to."""
-    names = _tables(part)
+    names = {name for name, kind, rank in typed_names(part) if (kind, rank) == ("int", 2)}
     places = []
     for i in range(len(part) - 1):
         if part[i] in names and part[i + 1] == "[":
@@ -60,23 +52,3 @@ def _ends_of_indices(part: Sequence[Token]) -> list[int]:
             if index and len(syntax.split(index, ",")) == 1 and at(part, last + 1) == "=":
                 places.append(part[last].start)
     return places
-
-
-def _tables(part: Sequence[Token]) -> set[str]:
-    """Return the names of two-dimensional arrays of integers that are declared in a part."""
-    names: set[str] = set()
-    for i in range(len(part) - 1):
-        if part[i] != "array" or part[i + 1] != "[":
-            continue
-        last = closing(part, i + 1)
-        if at(part, last + 1) != "int" or len(syntax.split(part[i + 2 : last], ",")) != 2:
-            continue
-        first = last + 2
-        if at(part, first) == "<":
-            first = closing(part, first, ">") + 1
-        end = first
-        while at(part, end) not in (";", ")", ""):
-            end = closing(part, end) + 1
-        declared = syntax.split(part[first:end], ",")
-        names |= {str(one[0]) for one in declared if one and NAME.fullmatch(one[0])}
-    return names
