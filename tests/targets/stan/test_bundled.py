@@ -234,7 +234,7 @@ CLOSED_FORMS = {
     )
 }  # fmt: skip
 # in tests/samplers: kameleon/test_glass.py and tempering/test_multimodal_models.py, with their
-# second implementations; and in test_everyday_programs.py
+# second implementations; and in test_closed_forms.py
 ELSEWHERE = {"glass", "mixture", "boltzmann", "horseshoe", *everyday_programs.POSITIONS}
 
 # Relative. Stan's bernoulli_logit_glm treats exp(-20) as zero, an error of up to 2e-9 per row; with
