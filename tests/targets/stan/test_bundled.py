@@ -1,8 +1,4 @@
-"""The bundled programs: complete, with helpful errors, and equal to their closed forms.
-
-The closed forms are written out in numpy from the definitions, with the gradient derived by hand,
-so that neither Stan nor automatic differentiation is compared with itself.
-"""
+"""The bundled programs: complete, with helpful errors; test_closed_forms.py has their densities."""
 
 import json
 
@@ -11,12 +7,9 @@ import pytest
 import stanli
 
 from stanadapt.targets.stan import bundled
-from tests.helpers import everyday_programs
 from tests.helpers.codes import raises
 from tests.helpers.known_moments import arrays as load
 from workflows.data.make_data import write_files
-
-PAIRS = [(name, data) for name, program in bundled.available().items() for data in program.data]
 
 # Rows, columns and labels 1 of the data sets of Titsias and Dellaportas (2019). Their n includes
 # the intercept: 3, 8, 14, 15 and 25.
@@ -149,126 +142,6 @@ def test_moments_of_rings_are_those_of_another_quadrature():
     np.testing.assert_allclose(known["sd"]["x"], np.sqrt(square / 2), rtol=1e-8)
     evidence = np.log(2 * np.pi * density.sum() * (r[1] - r[0]))
     assert known["log_evidence"] == pytest.approx(evidence, rel=1e-8)
-
-
-def gaussian(data, x):
-    solved = np.linalg.solve(data["Sigma"], x - data["mu"])
-    return -0.5 * (x - data["mu"]) @ solved, -solved
-
-
-def neal(data, x):
-    variances = (np.arange(1, data["N"] + 1) / data["N"]) ** 2
-    return -0.5 * np.sum(x**2 / variances), -x / variances
-
-
-def logistic(data, w):
-    inputs = data["X"].astype(float)
-    standardized = (inputs - inputs.mean(axis=0)) / inputs.std(axis=0, ddof=1)
-    design = np.column_stack([np.ones(data["N"]), standardized])
-    logits = design @ w
-    log_likelihood = np.sum(data["y"] * logits - np.logaddexp(0, logits))
-    gradient = design.T @ (data["y"] - 1 / (1 + np.exp(-logits)))
-    return log_likelihood - 0.5 * w @ w, gradient - w
-
-
-def eight_schools_prior(mu, log_tau):
-    """Prior mu ~ normal(0, 5), tau ~ half-Cauchy(0, 5), with the Jacobian of tau = exp(log_tau)."""
-    ratio = np.exp(2 * log_tau) / 25
-    value = -(mu**2) / 50 - np.log1p(ratio) + log_tau
-    return value, -mu / 25, 1 - 2 * ratio / (1 + ratio)
-
-
-def eight_schools_centered(data, position):
-    mu, log_tau, theta = position[0], position[1], position[2:]
-    value, d_mu, d_log_tau = eight_schools_prior(mu, log_tau)
-    tau = np.exp(log_tau)
-    score = (theta - mu) / tau
-    residual = (data["y"] - theta) / data["sigma"]
-    value += np.sum(-0.5 * score**2 - log_tau - 0.5 * residual**2)
-    d_theta = residual / data["sigma"] - score / tau
-    return value, np.r_[d_mu + np.sum(score) / tau, d_log_tau + np.sum(score**2 - 1), d_theta]
-
-
-def eight_schools_noncentered(data, position):
-    mu, log_tau, raw = position[0], position[1], position[2:]
-    value, d_mu, d_log_tau = eight_schools_prior(mu, log_tau)
-    tau = np.exp(log_tau)
-    residual = (data["y"] - mu - tau * raw) / data["sigma"]
-    pull = residual / data["sigma"]
-    value += np.sum(-0.5 * raw**2 - 0.5 * residual**2)
-    return value, np.r_[d_mu + np.sum(pull), d_log_tau + tau * np.sum(pull * raw), tau * pull - raw]
-
-
-def banana(data, x):
-    wide, bent = x[0], x[1] - data["twist"] * (x[0] ** 2 - data["variance"])
-    value = -0.5 * (wide**2 / data["variance"] + bent**2 + x[2:] @ x[2:])
-    d_wide = -wide / data["variance"] + 2 * data["twist"] * wide * bent
-    return value, np.r_[d_wide, -bent, -x[2:]]
-
-
-def flower(data, x):
-    """The gradient has a radial part, along the ray, and an angular part, across it."""
-    r, angle = np.hypot(x[0], x[1]), np.arctan2(x[1], x[0])
-    ray, across = x[:2] / r, np.array([-x[1], x[0]]) / r**2
-    amplitude, petals = data.get("amplitude", 0.0), data.get("petals", 1)
-    distance = r - data["radius"] - amplitude * np.cos(petals * angle)
-    slope = ray + amplitude * petals * np.sin(petals * angle) * across
-    value = -0.5 * (distance**2 / data["variance"] + x[2:] @ x[2:])
-    return value, np.r_[-distance / data["variance"] * slope, -x[2:]]
-
-
-def ring(data, x):
-    return flower(data, x)
-
-
-def rings(data, x):
-    nearest = data["radii"][np.argmin(np.abs(np.hypot(*x) - data["radii"]))]
-    return flower({"radius": nearest, "variance": data["variance"]}, x)
-
-
-CLOSED_FORMS = {
-    form.__name__: form
-    for form in (
-        gaussian, neal, logistic, eight_schools_centered, eight_schools_noncentered, banana,
-        flower, ring, rings,
-    )
-}  # fmt: skip
-# in tests/samplers: kameleon/test_glass.py and tempering/test_multimodal_models.py, with their
-# second implementations; and in test_closed_forms.py
-ELSEWHERE = {"glass", "mixture", "boltzmann", "horseshoe", *everyday_programs.POSITIONS}
-
-# Relative. Stan's bernoulli_logit_glm treats exp(-20) as zero, an error of up to 2e-9 per row; with
-# that cut-off in the closed form the two agree to 4e-14 on all four data sets.
-TOLERANCES = {"logistic": 1e-9}
-
-
-def test_every_program_has_a_closed_form():
-    assert set(CLOSED_FORMS) | ELSEWHERE == set(bundled.available())
-
-
-@pytest.mark.parametrize(("name", "data"), [pair for pair in PAIRS if pair[0] not in ELSEWHERE])
-def test_density_and_gradient_equal_the_closed_form(build, name, data):
-    """At eight points of three sizes; values up to the constant that `propto` drops."""
-    tolerance = TOLERANCES.get(name, 1e-12)
-    model = build(name, data)
-    content = load(name, data)
-    rng = np.random.default_rng(20191)
-    values, expected_values = [], []
-    for size in (0.1, 0.1, 0.5, 0.5, 0.5, 1.5, 1.5, 1.5):
-        point = size * rng.standard_normal(model.param_unc_num())
-        value, gradient = model.log_density_gradient(point)
-        expected_value, expected_gradient = CLOSED_FORMS[name](content, point)
-        values.append(value)
-        expected_values.append(expected_value)
-        # Rounding errors scale with the largest entry: small ones are differences of large sums.
-        largest = np.abs(expected_gradient).max()
-        np.testing.assert_allclose(gradient, expected_gradient, rtol=0, atol=tolerance * largest)
-        assert model.log_density(point) == pytest.approx(value, rel=1e-13)
-    assert np.ptp(expected_values) > 1  # otherwise a constant density would pass
-    largest = np.abs(values).max()
-    np.testing.assert_allclose(
-        np.diff(values), np.diff(expected_values), rtol=0, atol=tolerance * largest
-    )
 
 
 def test_logistic_refuses_a_constant_column(build):
