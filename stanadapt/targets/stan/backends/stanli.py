@@ -21,10 +21,10 @@ from stanadapt.errors import Message, StanadaptError
 from stanadapt.results.attributes import version_of
 from stanadapt.targets.stan.backends.native import bind
 from stanadapt.targets.stan.backends.refusals import older_syntax
-from stanadapt.targets.stan.backends.row_assignments import complete_rows
 from stanadapt.targets.stan.backends.stanli_faults import (
     SWITCHES,
     VERSION,
+    complete_rows,
     refusal,
     refusal_of_binding,
 )

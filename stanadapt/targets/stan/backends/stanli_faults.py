@@ -6,8 +6,8 @@ programs. It is therefore used only with these guards:
 1. Passes of its optimizer that are wrong for nested loops and invariant stores are off at every
    construction (`SWITCHES`). The version is pinned, and a self-test verifies, once per installed
    version, that the switches still work.
-2. Row assignments to tables of integers are rewritten (`row_assignments.py`); if a name has two
-   types, the program is refused ("rows").
+2. Row assignments to tables of integers are rewritten (`complete_rows`); if a name has two types,
+   the program is refused ("rows").
 3. Branches that may depend on parameters (`branches`, and regions in stanli's report) are refused.
 4. A wrong gradient, found by finite differences at several random points, is refused.
 5. Data are checked before (`data.py`).
@@ -17,13 +17,25 @@ that takes too long, in another process (`trial.py`).
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan.backends.index_errors import index_error
 from stanadapt.targets.stan.backends.refusals import elsewhere, reason_of_stanli
+from stanadapt.targets.stan.declarations import typed_names
 from stanadapt.targets.stan.program import Program
-from stanadapt.targets.stan.syntax import block
+from stanadapt.targets.stan.syntax import (
+    Token,
+    at,
+    block,
+    closing,
+    definitions,
+    spans,
+    split,
+    strip,
+    tokens,
+)
 
 VERSION = "0.24.0"
 # passes that are off at every construction
@@ -101,3 +113,49 @@ def refusal_of_binding(program: Program, text: str, data: str) -> StanadaptError
         return refusal("construct", program, reason)
     message = f"{program.name} does not accept these data."
     return StanadaptError("data_rejected", message, reason)
+
+
+def complete_rows(source: str) -> str:
+    """Return a program in which row assignments have both indices; lines keep their numbers.
+
+    stanli evaluates transformed data before it builds the density. If these, or a function that
+    they call, assign a row of a two-dimensional array of integers by one index,
+
+        array[2, 3] int z = rep_array(0, 2, 3);
+        z[2] = y;
+
+    then distributions, sums and other integers still read the values before the assignment, without
+    an error. `z[2, :] = y`, which means the same in Stan, is read correctly, as are arrays of other
+    ranks and types.
+
+    Examples
+    --------
+    >>> code = "transformed data { array[2, 2] int z; z[1] = {1, 2}; }"
+    >>> complete_rows(code)
+    'transformed data { array[2, 2] int z; z[1, :] = {1, 2}; }'
+    """
+    stripped = strip(source)
+    places: list[int] = []
+    for name, span in spans(stripped).items():
+        if name == "transformed data":
+            places += _ends_of_indices(tokens(stripped, *span))
+        elif name == "functions":
+            # one by one: names may have other types in another
+            for body in definitions(tokens(stripped, *span)):
+                places += _ends_of_indices(body)
+    for place in sorted(places, reverse=True):
+        source = f"{source[:place]}, :{source[place:]}"
+    return source
+
+
+def _ends_of_indices(part: Sequence[Token]) -> list[int]:
+    """Return the places of the closing brackets of single indices that are assigned to."""
+    names = {name for name, kind, rank in typed_names(part) if (kind, rank) == ("int", 2)}
+    places = []
+    for i in range(len(part) - 1):
+        if part[i] in names and part[i + 1] == "[":
+            last = closing(part, i + 1)
+            index = part[i + 2 : last]
+            if index and len(split(index, ",")) == 1 and at(part, last + 1) == "=":
+                places.append(part[last].start)
+    return places

@@ -5,7 +5,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.targets.stan.backends import stanli
-from stanadapt.targets.stan.backends.row_assignments import complete_rows
+from stanadapt.targets.stan.backends.stanli_faults import complete_rows
 from tests.helpers.codes import raises
 
 DATA = {"y": [[1, 2, 3], [4, 5, 6]]}
