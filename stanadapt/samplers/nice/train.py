@@ -19,7 +19,7 @@ from stanadapt.engine.registry import find
 from stanadapt.errors import Message, StanadaptError, require_between, require_whole, warn
 from stanadapt.samplers.initial_values import initial_positions, positions_of_fit
 from stanadapt.samplers.nice.network import Network
-from stanadapt.samplers.nice.start import init_with
+from stanadapt.samplers.nice.nice import init_with
 from stanadapt.targets.target import (
     Target,
     check_same_target,
