@@ -6,12 +6,8 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.runs.reference import fit_reference
-from stanadapt.samplers.tempering import Extended, ReferenceDistribution, pooled_reference
-from stanadapt.samplers.tempering.pooled_reference import (
-    highest_elbos,
-    parts_of_mass,
-    pooled_moments,
-)
+from stanadapt.samplers.tempering import Extended, ReferenceDistribution, start
+from stanadapt.samplers.tempering.start import highest_elbos, parts_of_mass, pooled_moments
 from stanadapt.samplers.variational.gaussian import Gaussian
 from stanadapt.samplers.variational.methods import gaussians_of
 from stanadapt.targets.stan import bundled
@@ -56,7 +52,7 @@ def test_moments_are_those_of_the_mixture(monkeypatch):
     moments = pooled_moments(parts())
     np.testing.assert_allclose(moments.mean, mean)
     np.testing.assert_allclose(moments.covariance, covariance, rtol=1e-12, atol=1e-10)
-    monkeypatch.setattr(pooled_reference, "LARGEST_DENSE", 2)
+    monkeypatch.setattr(start, "LARGEST_DENSE", 2)
     np.testing.assert_allclose(pooled_moments(parts()).covariance, np.diag(covariance))
 
 
