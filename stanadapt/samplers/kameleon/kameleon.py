@@ -38,7 +38,8 @@ from stanadapt.engine.settings import (
     setting_error,
 )
 from stanadapt.samplers.kameleon import history as histories
-from stanadapt.samplers.kameleon import kernel_proposal, kernels
+from stanadapt.samplers.kameleon import kernel_proposal
+from stanadapt.samplers.kameleon.kernel_proposal import Kernel
 
 # iterations; in a shorter warm-up, units are not learned at closer intervals than in this one
 SHORT = 1000
@@ -54,7 +55,7 @@ class Settings(NamedTuple):
     # gaussian, matern32, matern52, inverse_multiquadric, which is (1 + r^2 /
     # bandwidth^2)^(-1/2) and has the heaviest tails, or linear, which is Adaptive Metropolis
     # with a minimum variance
-    kernel: kernels.Kernel = kernels.Kernel.gaussian
+    kernel: Kernel = Kernel.gaussian
     # n, the number of past positions that a proposal uses; it takes O(n dim^2) operations.
     # Before positions are recorded, proposals are isotropic.
     subsample: Annotated[int, Between(2, ends="[)")] = 1000
@@ -109,6 +110,60 @@ PUBLISHED = Settings(
 )  # fmt: skip
 
 
+# s stays within this factor of its start, so that an uninformative past cannot drive it away
+LARGEST_CHANGE = 1e3
+
+
+class Scale(NamedTuple):
+    """The scales of the proposal; gamma is tuned before the first subsample, s after it."""
+
+    # gamma, s: R = gamma^2 F + s^2 S
+    gamma: float
+    s: float
+    updates: int  # number of updates since tuning started or restarted
+    # log_mean, averaged: mean of the logarithm of the tuned scale, and the number of updates that
+    # it averages
+    log_mean: float
+    averaged: int
+
+
+@jit
+def fresh_scale(settings, dim):
+    """Return the initial scales of proposals in dim dimensions."""
+    return Scale(settings.gamma, settings.initial_scale / np.sqrt(dim), 0, 0.0, 0)
+
+
+@jit
+def tuned_scale(settings, scale, tunes_gamma, dim, acceptance_rate, averaging):
+    """Move log gamma^2, if `tunes_gamma`, or log s^2, to bring acceptance to its target."""
+    updates = scale.updates + 1
+    gain = 0.5 / updates**settings.learning_power
+    change = np.exp(gain * (acceptance_rate - settings.target_accept))
+    start = settings.initial_scale / np.sqrt(dim)
+    gamma, s = scale.gamma, scale.s
+    if tunes_gamma:
+        gamma *= change
+    else:
+        s = min(max(s * change, start / LARGEST_CHANGE), start * LARGEST_CHANGE)
+    averaged = scale.averaged + 1 if averaging else 0
+    log_mean = 0.0
+    if averaging:
+        log_mean = scale.log_mean
+        log_mean += (np.log(gamma if tunes_gamma else s) - log_mean) / averaged
+    return Scale(gamma, s, updates, log_mean, averaged)
+
+
+@jit
+def averaged_scale(scale, tunes_gamma):
+    """Return the final scales, with the tuned one replaced by its mean if there is a mean."""
+    if scale.averaged == 0:
+        return scale
+    tuned = np.exp(scale.log_mean)
+    if tunes_gamma:
+        return Scale(tuned, scale.s, scale.updates, 0.0, 0)
+    return Scale(scale.gamma, tuned, scale.updates, 0.0, 0)
+
+
 class Past(NamedTuple):
     """Tuning that was learned from the positions so far. Arrays are updated in place."""
 
@@ -129,7 +184,7 @@ class State(NamedTuple):
     here: kernel_proposal.Local
     there: kernel_proposal.Local
     past: Past
-    scale: kernels.Scale
+    scale: Scale
     noise: np.ndarray
     move: np.ndarray
 
@@ -166,7 +221,7 @@ def init(density, settings, position, rng):
         floor=factors.initial(n, 1.0, False),
         redraw=0.0,
     )
-    here, scale = kernel_proposal.unused_local(n), kernels.fresh_scale(settings, n)
+    here, scale = kernel_proposal.unused_local(n), fresh_scale(settings, n)
     return State(
         current=points.value_at(density, position),
         scratch=points.unused_value(density.size),
@@ -222,7 +277,7 @@ def step(density, settings, state, rng):
     past, scale, noise, move = state.past, state.scale, state.noise, state.move
     if past.redraw > 0.0 and rng.random() < past.redraw:
         if past.subsample.count == 0:
-            scale = kernels.fresh_scale(settings, density.dim)
+            scale = fresh_scale(settings, density.dim)
         past = _redrawn(settings, past, rng)
         kernel_proposal.measure(settings, past.subsample, x.position[: density.dim], here)
         past = _factorized(here, past, scale)
@@ -307,7 +362,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
     discard = min(settings.discard, iter_warmup // 4)
     if settings.tune_early or not early:
         averaging, rate = 2 * count > iter_warmup, info.acceptance_rate
-        scale = kernels.tuned_scale(settings, scale, early, density.dim, rate, averaging)
+        scale = tuned_scale(settings, scale, early, density.dim, rate, averaging)
         past = _factorized(here, past, scale)
     if count > discard:
         history = histories.record(past.history, state.current.position)
@@ -320,7 +375,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
             and _is_window(count, iter_warmup, known)
         ):
             past = _with_new_units(settings, past, 4 * count >= iter_warmup)
-            scale = kernels.Scale(scale.gamma, scale.s, 0, 0.0, 0)
+            scale = Scale(scale.gamma, scale.s, 0, 0.0, 0)
     return replace(state, past=past, scale=scale)
 
 
@@ -329,7 +384,7 @@ def freeze(settings, state):
     """Keep the subsample, and end with the mean scale if `average` is set."""
     past, scale, here = state.past, state.scale, state.here
     if settings.average:
-        scale = kernels.averaged_scale(scale, past.subsample.count == 0)
+        scale = averaged_scale(scale, past.subsample.count == 0)
     past = _factorized(here, replace(past, redraw=0.0), scale)
     return replace(state, past=past, scale=scale)
 

@@ -6,7 +6,7 @@ H = I - 1 1^T / n centers them. With centered columns c_a this is gamma^2 F + nu
 O(n d^2), and H is never formed.
 
 The scale is expressed in units that depend on neither n nor the bandwidth: s = 2 w(0) sqrt(n) nu,
-where w(0) is the kernel's weight at distance zero (see `kernels`). Then R(y) = gamma^2 F +
+where w(0) is the kernel's weight at distance zero. Then R(y) = gamma^2 F +
 s^2 S(y), and the `spread` S(y) is the covariance of the points, each pulled toward y by its
 relative weight w(r) / w(0). For the linear kernel it is the covariance of the points, and s is the
 scale of Adaptive Metropolis.
@@ -19,18 +19,65 @@ equal, is 3.6 on average and 31.7 at worst; with normalized weights, 2.1 and 4.5
 depends on y alone is equally valid, with its Hastings ratio.
 
 The kernel's distance may be measured in other units, r = |U^-1 (y - z)|. The columns are still w(r)
-(z - y): gradients in those units, mapped back by U. (The paper is cited in `kameleon`: its section
-4.)
+(z - y): gradients in those units, mapped back by U.
+
+The gradient of a kernel k(x, z) that depends only on r = |x - z| points from x to z:
+grad_x k(x, z) = weight(r^2) (z - x). A kernel is therefore a function from r^2 to the weight, and a
+`bandwidth` in the units of r. The linear kernel k(x, z) = x^T z has gradient z: weight 1, plus a
+term x that is the same for every z and is removed by the centering of the proposal.
+
+References
+----------
+That of `kameleon`, sections 2 and 4. The Matern kernels are those of Rasmussen and Williams (2006),
+equation 4.17; the one with nu = 1/2 has no gradient at r = 0 and is omitted. The inverse
+multiquadric is their rational quadratic kernel, equation 4.19, with alpha = 1/2.
 """
 
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.numerics import triangular as factors
 from stanadapt.engine.numerics.vectors import copy, inner_product, squared_norm, vector_sum
-from stanadapt.samplers.kameleon.kernels import Kernel, fill_weights, weight
+
+
+class Kernel(IntEnum):
+    """The available kernels."""
+
+    gaussian = 0
+    linear = 1
+    matern32 = 2
+    matern52 = 3
+    inverse_multiquadric = 4
+
+
+@inline
+def weight(kernel, bandwidth, squared):
+    """Return the weight at r^2; the kernels are, with s = sqrt(3) r / rho or sqrt(5) r / rho,
+
+    exp(-r^2 / (2 sigma^2)), (1 + s) exp(-s), (1 + s + s^2 / 3) exp(-s), (1 + r^2 / c^2)^(-1/2).
+    The last falls as r^-3, not exponentially.
+    """
+    if kernel == Kernel.gaussian:
+        return np.exp(-0.5 * squared / bandwidth**2) / bandwidth**2
+    if kernel == Kernel.matern32:
+        return 3.0 / bandwidth**2 * np.exp(-np.sqrt(3.0 * squared) / bandwidth)
+    if kernel == Kernel.matern52:
+        s = np.sqrt(5.0 * squared) / bandwidth
+        return 5.0 / (3.0 * bandwidth**2) * (1.0 + s) * np.exp(-s)
+    if kernel == Kernel.inverse_multiquadric:
+        inverse = 1.0 / (1.0 + squared / bandwidth**2)
+        return inverse * np.sqrt(inverse) / bandwidth**2
+    return 1.0
+
+
+@jit
+def fill_weights(kernel, bandwidth, squared, count, out):
+    """Write the weights at squared[:count] into out[:count]."""
+    for a in range(count):
+        out[a] = weight(kernel, bandwidth, squared[a])
 
 
 class Subsample(NamedTuple):

@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal
 
 from stanadapt.samplers.kameleon import kernel_proposal
 from stanadapt.samplers.kameleon.kameleon import Settings
-from stanadapt.samplers.kameleon.kernels import Kernel, fill_weights, weight
+from stanadapt.samplers.kameleon.kernel_proposal import Kernel, fill_weights, weight
 
 SIGMA, GAMMA, SCALE = 1.3, 0.4, 0.9
 RNG = np.random.default_rng(1)
