@@ -39,7 +39,6 @@ from stanadapt.samplers.tempering import coordinate as coordinates
 from stanadapt.samplers.tempering import path as paths
 from stanadapt.samplers.tempering import reference_distribution
 from stanadapt.samplers.tempering.coordinate import Coordinate, log_jacobian, place_of
-from stanadapt.samplers.tempering.levels import ExcursionInfo
 from stanadapt.samplers.tempering.moves import drift
 from stanadapt.samplers.tempering.tours import COLD, HOT, end_tour, no_tours
 
@@ -54,6 +53,24 @@ class Design(NamedTuple):
     leapfrogs: int  # largest number of leapfrogs of a trajectory; the number is uniform from 1
     coordinate_scale: float  # step of u for a step of x with scale 1; 0 in the Gibbs form
     target_accept: float  # acceptance rate to which the step size is tuned
+
+
+class ExcursionInfo(NamedTuple):
+    """Statistics of an excursion: the `Info` of `continuous_tempering`."""
+
+    # acceptance_rate, n_steps, diverging: mean acceptance rate of the trajectories, or of the
+    # latest one if there was none; number of leapfrogs; whether a trajectory that began at the
+    # target ended in an energy error above 1000, or at a point at which the density failed
+    acceptance_rate: float
+    n_steps: int
+    diverging: bool
+    # n_moves, n_redraws: trajectories from one draw to the next, and draws of the reference before
+    # them (instead of them, with gibbs)
+    n_moves: int
+    n_redraws: int
+    returned: bool  # whether there is a new draw; otherwise the last one is repeated
+    round_trips: int  # number of returns to the cold end of the coordinate from the hot one
+    step_size: float  # step size of the trajectories, in units of their scales
 
 
 class Walker(NamedTuple):
@@ -142,7 +159,10 @@ def excursion(walker, design, learning, longest, rng):
     if n_moved > 0:
         numbers[RATE] = rates / n_moved
     numbers[COPIES] = max(numbers[COPIES] - 1.0, 0.0)
-    return ExcursionInfo(numbers[RATE], steps, diverging, moves, redraws, returned, trips)
+    step_size = np.exp(walker.averaging[LOG_STEP if learning else LOG_MEAN])
+    return ExcursionInfo(
+        numbers[RATE], steps, diverging, moves, redraws, returned, trips, step_size
+    )  # fmt: skip
 
 
 @inline

@@ -89,20 +89,7 @@ class Settings(NamedTuple):
     step_size: common.StepSize = 0.1
 
 
-class Info(NamedTuple):
-    # acceptance_rate, n_steps, diverging: mean acceptance rate of the trajectories, or of the
-    # latest one if there was none; number of leapfrogs; whether a trajectory that began at the
-    # target ended in an energy error above 1000, or at a point at which the density failed
-    acceptance_rate: float
-    n_steps: int
-    diverging: bool
-    # n_moves, n_redraws: trajectories from one draw to the next, and draws of the reference before
-    # them (instead of them, with gibbs)
-    n_moves: int
-    n_redraws: int
-    returned: bool  # whether there is a new draw; otherwise the last one is repeated
-    round_trips: int  # number of returns to the cold end of the coordinate from the hot one
-    step_size: float  # step size of the trajectories, in units of their scales
+Info = continuous_path.ExcursionInfo
 
 
 def check(settings: Settings) -> None:
@@ -168,25 +155,19 @@ def move(settings, state, learning, rng):
     walker, current = state.engine, state.current
     scale = 0.0 if settings.temperature_update == GIBBS else settings.coordinate_scale
     design = continuous_path.Design(settings.leapfrogs, scale, settings.target_accept)
-    done = continuous_path.excursion(walker, design, learning, settings.longest_excursion, rng)
-    log_step = walker.averaging[
-        continuous_path.LOG_STEP if learning else continuous_path.LOG_MEAN
-    ]  # fmt: skip
-    if done.returned:
+    info = continuous_path.excursion(walker, design, learning, settings.longest_excursion, rng)
+    if info.returned:
         current = point_of(walker.replicas, continuous_path.CURRENT, current.position)
-    return current, Info(
-        done.acceptance_rate, done.steps, done.diverging, done.moves, done.redraws,
-        done.returned, done.round_trips, np.exp(log_step),
-    )  # fmt: skip
+    return current, info
 
 
 @jit
 def on_path(settings, done, tempering):
     """Return the statistics of a sweep of the parallel tempering."""
-    count, ladder = tempering.ladder.size[0], tempering.ladder
+    count, ladder = done.levels, tempering.ladder
     redraws = int(levels.regenerates(tempering.path, ladder))
     return Info(
-        done.acceptance_rate, done.steps, done.diverging, count, redraws, True, done.round_trips,
+        done.acceptance_rate, done.n_steps, done.diverging, count, redraws, True, done.round_trips,
         np.exp(ladder.levels[count - 1, LOG_STEP]),
     )  # fmt: skip
 

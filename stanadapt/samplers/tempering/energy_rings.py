@@ -92,7 +92,8 @@ def sweep(tempering, rings, rng):
     swaps.swap_neighbors(tempering, swaps.NEITHER, rng)
     swap_rate = swap(tempering, rings, rng)
     trips = swaps.count_round_trips(tempering)
-    return swaps.SweepInfo(acceptance_rate, swap_rate, steps, diverging, trips)
+    levels = tempering.ladder.size[0]
+    return swaps.SweepInfo(acceptance_rate, swap_rate, steps, diverging, trips, levels)
 
 
 @jit

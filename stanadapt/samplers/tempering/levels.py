@@ -125,15 +125,21 @@ def regenerates(path, ladder):
 
 
 class ExcursionInfo(NamedTuple):
-    """The outcome of the moves from one visit of the target to the next."""
+    """Statistics of an excursion: the `Info` of `simulated_tempering`."""
 
-    acceptance_rate: float  # mean over moves that were not redraws, or of the latest one
-    steps: int
-    diverging: bool  # whether a move from b = 1 diverged
-    moves: int
-    redraws: int  # draws from the reference, one evaluation each
-    returned: bool
-    round_trips: int
+    # acceptance_rate, n_steps, diverging: mean acceptance rate of the moves without redraws from
+    # the reference; leapfrogs (or steps) of all; whether a trajectory on the target ended in an
+    # energy error above 1000, or the density failed
+    acceptance_rate: float
+    n_steps: int
+    diverging: bool
+    # n_moves, n_redraws: moves from one visit of the target to the next, and the number of redraws
+    # from the reference among them
+    n_moves: int
+    n_redraws: int
+    returned: bool  # whether the target was reached; otherwise the last draw is repeated
+    round_trips: int  # 1 if the chain came back to the target from the hottest level
+    levels: int  # number of temperatures
 
 
 @jit
@@ -163,7 +169,7 @@ def excursion(walkers, target_accept, learning, longest, rng):
             break
     return ExcursionInfo(
         rates / max(n_moved, 1), steps, diverging, made, made - n_moved, where[0] == coldest,
-        trips,
+        trips, walkers.ladder.size[0],
     )  # fmt: skip
 
 
@@ -189,15 +195,21 @@ def _choose_level(walkers, learning, rng):
 
 
 class SweepInfo(NamedTuple):
-    """The outcome of one sweep over all pseudo-samples."""
+    """Statistics of one sweep over all pseudo-samples: the `Info` of `pseudo_extended`."""
 
-    acceptance_rate: float  # mean over the pseudo-samples that moved
-    steps: int
-    diverging: bool  # whether the move on the target diverged
-    switched: bool
+    # acceptance_rate, n_steps, diverging: mean acceptance rate of those that moved; leapfrogs (or
+    # steps) of all; whether the trajectory on the target ended in an energy error above 1000, or
+    # the density failed
+    acceptance_rate: float
+    n_steps: int
+    diverging: bool
+    switched: bool  # whether the draw is another pseudo-sample than before
+    # largest weight of a pseudo-sample; always 1 if only the draw ever comes near the target
     largest_weight: float
-    temperature: float  # mean b of the pseudo-samples that were not the index
+    temperature: float  # mean inverse temperature of those that were not the draw
+    # pseudo-samples that are the draw again after having been at the hottest level
     round_trips: int
+    levels: int  # number of temperatures
 
 
 @jit
@@ -226,7 +238,7 @@ def sweep(walkers, target_accept, learning, rng):
     trips = choose(walkers, rng)
     return SweepInfo(
         done.acceptance_rate, done.steps, diverging, walkers.index[0] != index, heaviest,
-        total / max(rows - 1, 1), trips,
+        total / max(rows - 1, 1), trips, ladder.size[0],
     )  # fmt: skip
 
 

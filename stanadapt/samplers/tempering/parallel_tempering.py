@@ -64,20 +64,7 @@ class Settings(NamedTuple):
     rings: Annotated[int, Between(1, LARGEST_RINGS, "[]")] = 5
 
 
-class Info(NamedTuple):
-    # acceptance_rate, swap_rate: mean acceptance rate of the moves over levels; that of the swaps
-    # over all pairs of neighbors or, with energy rings, of the one pair that was picked: 0 if no
-    # two states shared a ring
-    acceptance_rate: float
-    swap_rate: float
-    n_steps: int  # leapfrogs (steps of the random walk) of all levels
-    # whether the coldest chain's trajectory ended in an energy error above 1000, or the density
-    # failed
-    diverging: bool
-    round_trips: int  # number of chains that came back to the coldest level from the hottest
-    levels: int  # number of temperatures
-
-
+Info = swaps.SweepInfo
 check = common.check
 
 
@@ -112,24 +99,16 @@ def move(settings, state, learning, rng):
     """Move all chains, then swap neighbors, or two that share an energy ring."""
     tempering = state.tempering
     if settings.swaps == ENERGY_RINGS:
-        done = energy_rings.sweep(tempering, state.engine, rng)
+        info = energy_rings.sweep(tempering, state.engine, rng)
     else:
-        done = swaps.sweep(tempering, state.design.target_accept, state.parity, learning, rng)
-    current = swaps.coldest_point(tempering, state.current.position)
-    return current, on_path(settings, done, tempering)
+        info = swaps.sweep(tempering, state.design.target_accept, state.parity, learning, rng)
+    return swaps.coldest_point(tempering, state.current.position), info
 
 
 @jit
 def on_path(settings, done, tempering):
     """Return the statistics of a sweep."""
-    return Info(
-        acceptance_rate=done.acceptance_rate,
-        swap_rate=done.swap_rate,
-        n_steps=done.steps,
-        diverging=done.diverging,
-        round_trips=done.round_trips,
-        levels=tempering.ladder.size[0],
-    )
+    return done
 
 
 @jit

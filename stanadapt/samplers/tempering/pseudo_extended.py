@@ -43,22 +43,7 @@ class Settings(NamedTuple):
     step_size: common.StepSize = 0.1
 
 
-class Info(NamedTuple):
-    # acceptance_rate, n_steps, diverging: mean acceptance rate of those that moved; leapfrogs (or
-    # steps) of all; whether the trajectory on the target ended in an energy error above 1000, or
-    # the density failed
-    acceptance_rate: float
-    n_steps: int
-    diverging: bool
-    switched: bool  # whether the draw is another pseudo-sample than before
-    # largest weight of a pseudo-sample; always 1 if only the draw ever comes near the target
-    largest_weight: float
-    temperature: float  # mean inverse temperature of those that were not the draw
-    # pseudo-samples that are the draw again after having been at the hottest level
-    round_trips: int
-    levels: int  # number of temperatures
-
-
+Info = levels.SweepInfo
 check = common.check
 
 
@@ -79,19 +64,16 @@ def place(settings: Settings, state: on_the_path.State) -> None:
 def move(settings, state, learning, rng):
     """Move all pseudo-samples, then choose the draw."""
     pseudo = state.engine
-    done = levels.sweep(pseudo, state.design.target_accept, learning, rng)
-    return point_of(pseudo.replicas, pseudo.index[0], state.current.position), Info(
-        done.acceptance_rate, done.steps, done.diverging, done.switched, done.largest_weight,
-        done.temperature, done.round_trips, pseudo.ladder.size[0],
-    )  # fmt: skip
+    info = levels.sweep(pseudo, state.design.target_accept, learning, rng)
+    return point_of(pseudo.replicas, pseudo.index[0], state.current.position), info
 
 
 @jit
 def on_path(settings, done, tempering):
     """Return the statistics of a sweep of the parallel tempering."""
     return Info(
-        done.acceptance_rate, done.steps, done.diverging, False, 1.0, 1.0, done.round_trips,
-        tempering.ladder.size[0],
+        done.acceptance_rate, done.n_steps, done.diverging, False, 1.0, 1.0, done.round_trips,
+        done.levels,
     )  # fmt: skip
 
 

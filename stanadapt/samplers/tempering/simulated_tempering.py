@@ -52,22 +52,7 @@ class Settings(NamedTuple):
     step_size: common.StepSize = 0.1
 
 
-class Info(NamedTuple):
-    # acceptance_rate, n_steps, diverging: mean acceptance rate of the moves without redraws from
-    # the reference; leapfrogs (or steps) of all; whether a trajectory on the target ended in an
-    # energy error above 1000, or the density failed
-    acceptance_rate: float
-    n_steps: int
-    diverging: bool
-    # n_moves, n_redraws: moves from one visit of the target to the next, and the number of redraws
-    # from the reference among them
-    n_moves: int
-    n_redraws: int
-    returned: bool  # whether the target was reached; otherwise the last draw is repeated
-    round_trips: int  # 1 if the chain came back to the target from the hottest level
-    levels: int  # number of temperatures
-
-
+Info = levels.ExcursionInfo
 check = common.check
 
 
@@ -96,23 +81,19 @@ def move(settings, state, learning, rng):
     walker, longest, current = state.engine, settings.longest_excursion, state.current
     if longest == 0:
         longest = MOVES_PER_LEVEL * walker.ladder.size[0]
-    done = levels.excursion(walker, state.design.target_accept, learning, longest, rng)
-    if done.returned:
+    info = levels.excursion(walker, state.design.target_accept, learning, longest, rng)
+    if info.returned:
         current = point_of(walker.replicas, 0, current.position)
-    return current, Info(
-        done.acceptance_rate, done.steps, done.diverging, done.moves, done.redraws,
-        done.returned, done.round_trips, walker.ladder.size[0],
-    )  # fmt: skip
+    return current, info
 
 
 @jit
 def on_path(settings, done, tempering):
     """Return the statistics of a sweep of the parallel tempering."""
-    count = tempering.ladder.size[0]
     redraws = int(levels.regenerates(tempering.path, tempering.ladder))
     return Info(
-        done.acceptance_rate, done.steps, done.diverging, count, redraws, True, done.round_trips,
-        count,
+        done.acceptance_rate, done.n_steps, done.diverging, done.levels, redraws, True,
+        done.round_trips, done.levels,
     )  # fmt: skip
 
 

@@ -161,7 +161,7 @@ def _anneal(settings, state, learning, rng):
 def on_path(settings, done, tempering):
     """Return the statistics of a sweep of the parallel tempering."""
     redraws = int(levels.regenerates(tempering.path, tempering.ladder))
-    return Info(done.acceptance_rate, done.steps, done.diverging, redraws, 1.0, 0, 0, 0)
+    return Info(done.acceptance_rate, done.n_steps, done.diverging, redraws, 1.0, 0, 0, 0)
 
 
 @jit

@@ -59,13 +59,19 @@ class Tempering(NamedTuple):
 
 
 class SweepInfo(NamedTuple):
-    """The outcome of one sweep over all levels."""
+    """Statistics of one sweep over all levels: the `Info` of `parallel_tempering`."""
 
-    acceptance_rate: float  # mean over levels
-    swap_rate: float  # mean over all pairs of neighbors
-    steps: int
-    diverging: bool  # on the target only: hot trajectories may well diverge
-    round_trips: int
+    # acceptance_rate, swap_rate: mean acceptance rate of the moves over levels; that of the swaps
+    # over all pairs of neighbors or, with energy rings, of the one pair that was picked: 0 if no
+    # two states shared a ring
+    acceptance_rate: float
+    swap_rate: float
+    n_steps: int  # leapfrogs (steps of the random walk) of all levels
+    # whether the coldest chain's trajectory ended in an energy error above 1000, or the density
+    # failed; hot trajectories may well diverge
+    diverging: bool
+    round_trips: int  # number of chains that came back to the coldest level from the hottest
+    levels: int  # number of temperatures
 
 
 def no_statistics(room: int, dim: int) -> RoundStatistics:
@@ -94,7 +100,9 @@ def sweep(tempering, target_accept, parity, learning, rng):
     acceptance_rate, steps, diverging = move_levels(tempering, target_accept, learning, rng)
     swap_rate = swap_neighbors(tempering, parity, rng)
     trips = count_round_trips(tempering)
-    return SweepInfo(acceptance_rate, swap_rate, steps, diverging, trips)
+    return SweepInfo(
+        acceptance_rate, swap_rate, steps, diverging, trips, tempering.ladder.size[0]
+    )  # fmt: skip
 
 
 @jit

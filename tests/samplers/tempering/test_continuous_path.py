@@ -62,7 +62,7 @@ def _excursions(walker, design, x, u, longest, rng, learning):
     for r in range(x.shape[0]):
         _place(walker, x[r], u[r])
         walker.numbers[COPIES] = 0.0
-        moves += engine.excursion(walker, design, learning, longest, rng).moves
+        moves += engine.excursion(walker, design, learning, longest, rng).n_moves
         x[r] = walker.replicas.vectors[CURRENT, path.POSITION]
         u[r] = walker.numbers[U]
     return moves

@@ -58,7 +58,7 @@ def _excursions(walker, x, levels, longest, rng, learning):
     moves = 0
     for r in range(x.shape[0]):
         _place(walker, x[r], levels[r])
-        moves += engine.excursion(walker, 0.8, learning, longest, rng).moves
+        moves += engine.excursion(walker, 0.8, learning, longest, rng).n_moves
         x[r] = walker.replicas.vectors[0, POSITION]
         levels[r] = walker.where[LEVEL, 0]
     return moves
@@ -287,7 +287,7 @@ def test_the_report_of_a_sweep():
         others = np.arange(3) != before
         assert info.temperature == pytest.approx(LEVELS[level[others]].mean())
         assert info.switched == (pseudo.index[0] != before)
-        assert calls[1] - evaluations == info.steps + np.sum(level == 0)
+        assert calls[1] - evaluations == info.n_steps + np.sum(level == 0)
         assert info.largest_weight == pseudo.probabilities[:, WEIGHT].max()
         row = pseudo.index[0]
         target, reference = pseudo.replicas.logs[row, TARGET], pseudo.replicas.logs[row, REFERENCE]

@@ -54,7 +54,7 @@ def _swept(tempering, starts, sweeps, rng, out, learning=False):
             info = engine.sweep(tempering, 0.8, (r + i) % 2, learning, rng)
             rates[0] += info.acceptance_rate
             rates[1] += info.swap_rate
-            out[r] += info.steps
+            out[r] += info.n_steps
         for k in range(count):
             starts[r, k] = tempering.replicas.vectors[tempering.order[0, k], POSITION]
     return rates / (starts.shape[0] * sweeps)
