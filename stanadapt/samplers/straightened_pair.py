@@ -13,27 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 
+from stanadapt.engine import triangular_map as maps
 from stanadapt.engine.block_map import unpacked
 from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.straightened_density import residuals
-from stanadapt.engine.triangular_map import (
-    COORDINATE,
-    LARGEST_EXPONENT,
-    LOCATION_DRIVER,
-    NONE,
-    P0,
-    SCALE_DRIVER,
-    SECOND_DRIVER,
-    A,
-    B,
-    C,
-    F,
-    Q,
-    S,
-    T,
-    no_map,
-    with_memory,
-)
 from stanadapt.results.datasets import draws_dataset
 
 STRAIGHTENED = "straightened"
@@ -59,9 +42,9 @@ def straightened_pair(
     x = np.ascontiguousarray(positions[finite], dtype=float)
     if not len(rows) + len(block) or len(x) < 2:
         return {}
-    straightening = no_map(block)._replace(rows=np.ascontiguousarray(rows))
+    straightening = maps.no_map(block)._replace(rows=np.ascontiguousarray(rows))
     y = np.empty_like(x)
-    residuals(with_memory(straightening, x.shape[1]), x, y)
+    residuals(maps.with_memory(straightening, x.shape[1]), x, y)
     # the pair is one of the block, if there is one: its hubs are on the program's scale
     member, driver = _most_dependent_in(block, x, y) if len(block) else _most_dependent(rows, x)
     every = np.full((3, len(positions)), np.nan)
@@ -96,16 +79,19 @@ def _most_dependent(rows: np.ndarray, x: np.ndarray) -> tuple[int, int]:
     A scale depends by the standard deviation of the log of the conditional sd over the draws, and a
     location by that of the part of the conditional mean that is quadratic, in conditional sds.
     """
-    a, b, c, s, t, own = (rows[:, [column]] for column in (A, B, C, S, T, P0))
+    a, b, c, s, t, own = (
+        rows[:, [column]] for column in (maps.A, maps.B, maps.C, maps.S, maps.T, maps.P0)
+    )
     scale, second, location = (
-        rows[:, column].astype(int) for column in (SCALE_DRIVER, SECOND_DRIVER, LOCATION_DRIVER)
+        rows[:, column].astype(int)
+        for column in (maps.SCALE_DRIVER, maps.SECOND_DRIVER, maps.LOCATION_DRIVER)
     )
     # numbers of absent drivers are 0
     first_part, second_part = b * (x.T[scale] - c), s * (x.T[second] - t)
     exponent = a + first_part + second_part
-    learned = np.exp(np.clip(exponent, -LARGEST_EXPONENT, LARGEST_EXPONENT))
+    learned = np.exp(np.clip(exponent, -maps.LARGEST_EXPONENT, maps.LARGEST_EXPONENT))
     precision = own + learned
-    bend = rows[:, [Q]] * (x.T[location] - rows[:, [F]]) ** 2 * learned / precision
+    bend = rows[:, [maps.Q]] * (x.T[location] - rows[:, [maps.F]]) ** 2 * learned / precision
     of_scale = np.nan_to_num(0.5 * np.log(precision).std(axis=1))
     of_location = np.nan_to_num(bend.std(axis=1) * np.sqrt(np.median(precision, axis=1)))
     most = int(np.argmax(np.maximum(of_scale, of_location)))
@@ -115,6 +101,6 @@ def _most_dependent(rows: np.ndarray, x: np.ndarray) -> tuple[int, int]:
         driver = second[most]
     else:
         driver = scale[most]
-    if driver == NONE:
+    if driver == maps.NONE:
         driver = location[most]
-    return int(rows[most, COORDINATE]), int(driver)
+    return int(rows[most, maps.COORDINATE]), int(driver)

@@ -14,20 +14,8 @@ from scipy.special import logsumexp
 from stanadapt import results
 from stanadapt.engine.density import Density, value, value_and_gradient
 from stanadapt.errors import Message, StanadaptError, require_whole, warn
-from stanadapt.samplers.tempering.pseudo_extension import (
-    COLLAPSED,
-    FIXED,
-    FREE,
-    NO_LADDER,
-    ExtensionDesign,
-    Source,
-    choose,
-    extended_dim,
-    extension_of,
-    make_extended,
-    source_of,
-    weigh,
-)
+from stanadapt.samplers.tempering import pseudo_extension as pseudo
+from stanadapt.samplers.tempering.pseudo_extension import COLLAPSED, FIXED, FREE, ExtensionDesign
 from stanadapt.samplers.tempering.reference_distribution import (
     ReferenceDistribution,
     recorded_reference,
@@ -59,7 +47,7 @@ def read_design(
         if ladder is not None:
             raise _conflict("a fixed temperature needs no ladder: leave one of the two out.")
         b = _read("fixed_at", fixed_at)
-        return ExtensionDesign(count, mode, b, b, *NO_LADDER)
+        return ExtensionDesign(count, mode, b, b, *pseudo.NO_LADDER)
     if mode == COLLAPSED:
         if ladder is None:
             raise _conflict(
@@ -71,7 +59,7 @@ def read_design(
         return ExtensionDesign(count, mode, 0.0, 1.0, temperatures, log_normalizers, none)
     low, high = _read("between", between)
     if ladder is None:
-        return ExtensionDesign(count, mode, low, high, *NO_LADDER)
+        return ExtensionDesign(count, mode, low, high, *pseudo.NO_LADDER)
     temperatures, log_normalizers = _read("ladder", ladder)
     if temperatures[0] > low:
         raise StanadaptError(
@@ -250,7 +238,7 @@ class Extended(Samplable):
         self.pseudo_samples = require_whole("pseudo_samples", pseudo_samples, 1)
         self.temperature = temperature
         self._design = read_design(self.pseudo_samples, temperature, between, fixed_at, ladder)
-        self.dim = extended_dim(self._design, self._base.dim)
+        self.dim = pseudo.extended_dim(self._design, self._base.dim)
         self._reference, self._prior = None, None
         if prior_data is not None:
             if reference_distribution is not None:
@@ -329,12 +317,12 @@ class Extended(Samplable):
     def density(self, chain: int = 0) -> Density:
         """Make a density with its own memory, for one chain. This object must outlive it."""
         sources = [
-            source_of(target.density(chain))._replace(
+            pseudo.source_of(target.density(chain))._replace(
                 value_propto=source.value_propto, offset=source.offset, level=source.level
             )
             for target, source in zip(self._targets, self._sources, strict=True)
         ]
-        return make_extended(
+        return pseudo.make_extended(
             self._design, self._base.dim, sources[0], self._reference, *sources[1:]
         )
 
@@ -385,9 +373,9 @@ class Extended(Samplable):
         shape = (*positions.shape[:2], self.pseudo_samples)
         temperatures, weights = np.empty(shape), np.empty(shape)
         density = self.density()
-        extension = extension_of(density)
+        extension = pseudo.extension_of(density)
         for chain, rows in enumerate(positions):
-            weigh(extension, np.array(rows), temperatures[chain], weights[chain])
+            pseudo.weigh(extension, np.array(rows), temperatures[chain], weights[chain])
         return self._program_positions(positions), temperatures, weights
 
     def constrainer(self, seed: int, chain: int = 0) -> "Resampler":
@@ -412,14 +400,14 @@ class Resampler(TransformedDraws):
     def __init__(self, extended: Extended, seed: int, chain: int) -> None:
         super().__init__(extended.target.constrainer(seed, chain), self._chosen)
         self._density, self._count = extended.density(chain), extended.pseudo_samples
-        self._extension = extension_of(self._density)
+        self._extension = pseudo.extension_of(self._density)
         self._dim, self._rng = extended.target.dim, np.random.default_rng((seed, self._count))
 
     def _chosen(self, positions: np.ndarray) -> np.ndarray:
         shape, picked = (len(positions), self._count), np.empty((len(positions), self._dim))
         temperatures, weights = np.empty(shape), np.empty(shape)
-        weigh(self._extension, positions, temperatures, weights)
-        choose(positions, weights, self._rng, picked)
+        pseudo.weigh(self._extension, positions, temperatures, weights)
+        pseudo.choose(positions, weights, self._rng, picked)
         return picked
 
     def state(self) -> dict[str, Any]:
@@ -492,13 +480,13 @@ def _describe_impropriety(extended: Extended) -> str:
     )
 
 
-def _calibrate_source(target: Target) -> Source:
+def _calibrate_source(target: Target) -> pseudo.Source:
     """Return the C functions of chain 0, with the constant by which values and gradients differ.
 
     If the difference is not constant, or cannot be measured, values are evaluated without the
     constants, as gradients are, which is slower.
     """
-    source, rng = source_of(target.density()), np.random.default_rng(17)
+    source, rng = pseudo.source_of(target.density()), np.random.default_rng(17)
     if source.value_propto:
         return source
     offsets: list[float] = []

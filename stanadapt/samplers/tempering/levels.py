@@ -37,15 +37,8 @@ from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.numerics.softmax import categorical, softmax
 from stanadapt.engine.numerics.vectors import largest
 from stanadapt.samplers.tempering import moves, tours
+from stanadapt.samplers.tempering import path as paths
 from stanadapt.samplers.tempering.ladder import LOG_Z, B, Ladder
-from stanadapt.samplers.tempering.path import (
-    DISTRIBUTION,
-    IMPOSSIBLE,
-    Replicas,
-    TemperingPath,
-    log_ratio,
-    no_replicas,
-)
 from stanadapt.samplers.tempering.swaps import Tempering
 
 # largest gain of the log normalizing constants, which is otherwise levels / (1 + sweeps)
@@ -57,10 +50,10 @@ NO_INDEX = -1
 class Walkers(NamedTuple):
     """Rows and their levels; arrays are updated in place."""
 
-    path: TemperingPath
+    path: paths.TemperingPath
     mover: moves.Mover
     ladder: Ladder
-    replicas: Replicas  # one row per walker, or pseudo-sample
+    replicas: paths.Replicas  # one row per walker, or pseudo-sample
     # P(b_k | x_j) in column k, and the weight P(I = j) in the last; shape (N, room + 1)
     probabilities: np.ndarray
     # LEVEL of each row, which is the coldest for the index, and whether it has BEEN_HOT since it
@@ -83,7 +76,7 @@ WORKSPACE = (
 
 
 def no_walkers(
-    path: TemperingPath,
+    path: paths.TemperingPath,
     options: moves.Options,
     ladder: Ladder,
     count: int,
@@ -93,7 +86,7 @@ def no_walkers(
     """Return `count` walkers without positions; ladder and queue may be shared with others."""
     room, dim = ladder.scale.shape
     return Walkers(
-        path, moves.make_mover(count, dim, options, queue), ladder, no_replicas(count, dim),
+        path, moves.make_mover(count, dim, options, queue), ladder, paths.no_replicas(count, dim),
         np.zeros((count, room + 1)), np.zeros((2, count), np.int64), np.zeros((2, room + 1)),
         np.full(1, index), tours.no_tours(),
     )  # fmt: skip
@@ -118,7 +111,7 @@ def run_task(walkers, slot):
 @jit
 def regenerates(path, ladder):
     """Whether the hottest level is redrawn from the reference."""
-    return path.kind == DISTRIBUTION and ladder.levels[0, B] == 0.0
+    return path.kind == paths.DISTRIBUTION and ladder.levels[0, B] == 0.0
 
 
 # --- one row: simulated tempering -----------------------------------------------------------------
@@ -287,8 +280,8 @@ def weigh_row(walkers, j):
     m(x) is the sum over k of exp(b_k Delta) / Zhat(b_k).
     """
     levels, count = walkers.ladder.levels, walkers.ladder.size[0]
-    delta, shares = log_ratio(walkers.replicas, j), walkers.probabilities[j, :count]
-    finite_delta = max(delta, IMPOSSIBLE)
+    delta, shares = paths.log_ratio(walkers.replicas, j), walkers.probabilities[j, :count]
+    finite_delta = max(delta, paths.IMPOSSIBLE)
     for k in range(count):
         shares[k] = levels[k, B] * finite_delta - levels[k, LOG_Z]
     return delta - softmax(shares)

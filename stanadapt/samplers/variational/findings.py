@@ -14,7 +14,7 @@ with a tail of Pareto k above 1/2 the variance of weights is infinite.
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, logsumexp
+from scipy.special import logsumexp
 
 from stanadapt import results
 from stanadapt.diagnostics.draw_checks import longest_run
@@ -23,7 +23,7 @@ from stanadapt.engine.after_run import Findings, RunView, reports_for
 from stanadapt.engine.chain import Chain
 from stanadapt.errors import Message
 from stanadapt.samplers.variational import hvi, variational_mcmc
-from stanadapt.samplers.variational.gaussian import LOG_2PI, Gaussian, log_densities
+from stanadapt.samplers.variational.gaussian import Gaussian, log_densities
 from stanadapt.samplers.variational.hamiltonian_path import LOWEST
 from stanadapt.targets.target import Samplable
 
@@ -67,18 +67,12 @@ def _log_weights(target: Samplable, number: int, chain: Chain) -> np.ndarray:
     z = rng.standard_normal((DRAWS, q.dim))
     if degrees:
         z *= np.sqrt(degrees / rng.chisquare(degrees, (DRAWS, 1)))
-    log_q = _log_density(np.sum(z**2, axis=1), q.dim, degrees) - q.log_volume
+    distance = np.sum(z**2, axis=1)
+    log_q = -0.5 * distance
+    if degrees:
+        log_q = -0.5 * (degrees + q.dim) * np.log1p(distance / degrees)
     log_density = log_densities(target.density(number), q.place(z))
     return np.where(np.isfinite(log_density), log_density - log_q, -np.inf)
-
-
-def _log_density(distance: np.ndarray, n: int, degrees: float) -> np.ndarray:
-    """Return the log density at squared distances from the center, with scale matrix I."""
-    if not degrees:
-        return -0.5 * (distance + n * LOG_2PI)
-    constant = gammaln(0.5 * (degrees + n)) - gammaln(0.5 * degrees)
-    constant -= 0.5 * n * np.log(degrees * np.pi)
-    return constant - 0.5 * (degrees + n) * np.log1p(distance / degrees)
 
 
 def _note_weights(

@@ -55,6 +55,12 @@ class PathfinderSettings(NamedTuple):
     elbo_draws: Count = 25  # draws for each estimate of the ELBO, one estimate per step of a climb
     max_iterations: Count = 1000  # largest number of steps of a climb
 
+    def find(self, density: Any, start: np.ndarray, rng: Any) -> pathfinder.Found:
+        """Make one climb."""
+        options = self._asdict()
+        del options["paths"]
+        return pathfinder.find(density, start, rng, **options)
+
 
 class Algorithm(IntEnum):
     """The Gaussian of ADVI: with all correlations, or with none; Stan's names."""
@@ -88,14 +94,10 @@ def fit_pathfinder(
 ) -> Fitted:
     """Fit one Gaussian per start."""
     densities = [target.density(i) for i in range(len(starts))]
-    options = settings._asdict()
-    del options["paths"]
-
-    def find(i: int) -> pathfinder.Found:
-        return pathfinder.find(densities[i], starts[i], rngs[i], **options)
-
     with one_blas_thread():
-        results_of_paths = in_threads(find, len(starts))
+        results_of_paths = in_threads(
+            lambda i: settings.find(densities[i], starts[i], rngs[i]), len(starts)
+        )
     parts = [path.best for path in results_of_paths if path.best is not None]
     if not parts:
         raise _no_approximation(target, "the density failed around every point of the path")
@@ -279,11 +281,10 @@ def pathfinder_positions(
         target, "estimated_start_density", f"inits='{PATHFINDER}' follows gradients, but ",
         "give other inits.",
     )  # fmt: skip
-    settings = PathfinderSettings()._asdict()
-    del settings["paths"]
+    settings = PathfinderSettings()
 
     def position(i: int) -> np.ndarray | None:
-        path = pathfinder.find(target.density(i), starts[i], rngs[i], **settings)
+        path = settings.find(target.density(i), starts[i], rngs[i])
         if path.best is None:
             return None
         for _ in range(TRIES):
@@ -294,8 +295,8 @@ def pathfinder_positions(
         return None
 
     # compiles, on which the time limit of a run is not spent
-    first = settings | {"max_iterations": 1}
-    pathfinder.find(target.density(0), starts[0], np.random.default_rng(0), **first)
+    once = settings._replace(max_iterations=1)
+    once.find(target.density(0), starts[0], np.random.default_rng(0))
     with one_blas_thread():
         positions = in_threads(position, len(starts), on_wait)
     lost = [str(i + 1) for i, drawn in enumerate(positions) if drawn is None]
