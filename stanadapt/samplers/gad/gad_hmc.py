@@ -194,16 +194,14 @@ def entropy_term(density, steps, tuning, path, row):
 def _climb(density, settings, state):
     """Take one step up the objective; L is updated in place."""
     tuning, path = state.tuning, state.trajectory
-    rank, direction = 0, 1.0
-    if not state.log_ratio > -np.inf:
-        direction = -1.0
-    else:
-        if state.log_ratio < 0.0:
-            rank = trajectory_derivative.log_ratio_derivative(
-                density, tuning.factor, path, settings.exact, tuning.left, tuning.right
-            )
+    rank = 0
+    if -np.inf < state.log_ratio < 0.0:
+        rank = trajectory_derivative.log_ratio_derivative(
+            density, tuning.factor, path, settings.exact, tuning.left, tuning.right
+        )
+    if state.log_ratio > -np.inf:
         rank = entropy_term(density, settings.leapfrogs, tuning, path, rank)
-    speed_measure.ascend(tuning, rank, direction, settings.learning_rate)
+    speed_measure.ascend(tuning, rank, state.log_ratio, settings.learning_rate)
 
 
 @jit

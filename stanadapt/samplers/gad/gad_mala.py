@@ -199,10 +199,8 @@ def _climb(density, settings, state, info):
     """Take one step up the speed measure; L is updated in place."""
     current = state.current
     x, y = (state.scratch, current) if info.accepted else (current, state.scratch)
-    rank, direction = 0, 1.0
-    if not state.log_ratio > -np.inf:
-        direction = -1.0
-    elif state.log_ratio < 0.0:
+    rank = 0
+    if -np.inf < state.log_ratio < 0.0:
         rank, left, right = 1, state.tuning.left[0], state.tuning.right[0]
         # -(g(x) - g(y)) / 2 times ((u - v) / 2 + eps)^T
         for i in range(density.dim):
@@ -210,7 +208,7 @@ def _climb(density, settings, state, info):
             right[i] = state.drift_and_noise[i] - 0.5 * y.scaled_gradient[i]
         if settings.exact:
             rank = _hessian_terms(density, state, x, y)
-    speed_measure.ascend(state.tuning, rank, direction, settings.learning_rate)
+    speed_measure.ascend(state.tuning, rank, state.log_ratio, settings.learning_rate)
 
 
 @jit

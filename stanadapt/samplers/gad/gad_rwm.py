@@ -101,14 +101,12 @@ def adapt(density, settings, state, info, t, iter_warmup):
     tuning = state.tuning
     if t % settings.adapt_every == 0:
         y = state.current if info.accepted else state.scratch
-        rank, direction = 0, 1.0
-        if not state.log_ratio > -np.inf:
-            direction = -1.0
-        elif state.log_ratio < 0.0:
+        rank = 0
+        if -np.inf < state.log_ratio < 0.0:
             rank = 1
             copy(y.gradient, tuning.left[0])
             copy(state.noise, tuning.right[0])
-        speed_measure.ascend(tuning, rank, direction, settings.learning_rate)
+        speed_measure.ascend(tuning, rank, state.log_ratio, settings.learning_rate)
     tuning = speed_measure.after_step(tuning, info.accepted, settings.target_accept)
     return replace(state, tuning=tuning)
 

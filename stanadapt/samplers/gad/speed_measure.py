@@ -181,16 +181,16 @@ def _bound(tuning, rank):
 
 
 @jit
-def ascend(tuning, rank, direction, learning_rate):
+def ascend(tuning, rank, log_ratio, learning_rate):
     """Take one step of size rho * dF, dF = [sum_{r < rank} left[r] right[r]^T] + entropy term.
 
-    The entropy term is direction * beta * diag(1 / L), or the derivative of direction * beta *
-    log |det L| if L is of low rank. `direction` is 1, but -1 with rank 0 after a proposal at which
-    the density failed, which shows only that moves must be shorter. (The paper has no such case;
+    The entropy term is beta * diag(1 / L), or the derivative of beta * log |det L| if L is of low
+    rank. Its sign is reversed, and rank is 0, after a proposal with a log ratio of -inf, at which
+    the density failed: this shows only that moves must be shorter. (The paper has no such case;
     without it a chain would never recover if all of its proposals fail.)
     """
     factor, mean_square, row = tuning.factor, tuning.mean_square, tuning.row
-    weight = direction * tuning.entropy_weight
+    weight = tuning.entropy_weight if log_ratio > -np.inf else -tuning.entropy_weight
     _bound(tuning, rank)
     # the mean square starts as the first squared derivative
     forgetting = 0.0 if tuning.updates == 0 else FORGETTING

@@ -173,7 +173,7 @@ def test_a_long_way_does_not_wind_the_entropy_weight_up():
 def test_diagonal_and_beta_stay_above_their_lower_bounds():
     tuning = speed_measure.start(2, 1.0, False)
     for _ in range(3000):
-        speed_measure.ascend(tuning, 0, -1.0, 0.01)
+        speed_measure.ascend(tuning, 0, -np.inf, 0.01)
         tuning = speed_measure.after_step(tuning, False, 0.9)
     assert np.diag(tuning.factor) == pytest.approx([1e-3, 1e-3])
     assert tuning.entropy_weight == 1e-4
