@@ -74,10 +74,7 @@ def init(density, settings, position, rng):
 def step(density, settings, state, rng):
     """Draw from a trajectory through the current point."""
     x, y, tree, leapfrog = state.current, state.scratch, state.tree, state.leapfrog
-    tuning = state.tuning
-    if tuning.new_metric:
-        phase = nuts_tree.end_of(tree, 0)
-        tuning = windowed.for_new_metric(density, tuning, leapfrog, phase, x, rng)
+    tuning = windowed.tuned(density, state.tuning, leapfrog, tree, x, rng)
     step_size = tuning.step_size
     path = nuts_tree.draw(density, leapfrog, tree, x, y, step_size, settings.max_treedepth, rng)
     info = Info(

@@ -104,10 +104,7 @@ def init(density, settings, position, rng):
 def step(density, settings, state, rng):
     """Draw from an orbit through the current point."""
     x, y, orbit, leapfrog = state.current, state.scratch, state.orbit, state.leapfrog
-    tuning = state.tuning
-    if tuning.new_metric:
-        phase = nuts_tree.end_of(orbit.tree, 0)
-        tuning = windowed.for_new_metric(density, tuning, leapfrog, phase, x, rng)
+    tuning = windowed.tuned(density, state.tuning, leapfrog, orbit.tree, x, rng)
     steps = walnuts_orbit.Steps(
         tuning.step_size, settings.energy_tolerance, settings.max_halvings, settings.extra_halving,
         state.descending,

@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from stanadapt.engine import adaptation
+from stanadapt.engine import adaptation, nuts_tree
 from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.leapfrog import Leapfrog, first_step
@@ -49,8 +49,11 @@ def begin(density, settings, leapfrog, phase, point, rng):
 
 
 @jit
-def for_new_metric(density, tuning, leapfrog, phase, point, rng):
-    """Search for a step size that suits a new metric."""
+def tuned(density, tuning, leapfrog, tree, point, rng):
+    """Return the tuning of an iteration: if there is a new metric, search for a step size first."""
+    if not tuning.new_metric:
+        return tuning
+    phase = nuts_tree.end_of(tree, 0)
     step_size = first_step(density, leapfrog, phase, point, tuning.step_size, rng)
     averaging = adaptation.start(step_size)
     return replace(tuning, step_size=step_size, averaging=averaging, new_metric=False)
