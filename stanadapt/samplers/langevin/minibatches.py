@@ -8,6 +8,7 @@ program with all rows.
 import json
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -219,9 +220,8 @@ class Minibatches(Samplable):
 
     def __reduce__(self) -> tuple:
         """Pickle and copy by the arguments, since densities are addresses."""
-        return _rebuild, (
-            self._base, self.rows, self.batches, self.control_variates, self.seed,
-        )  # fmt: skip
+        options = {"control_variates": self.control_variates, "seed": self.seed}
+        return partial(Minibatches, **options), (self._base, self.rows, self.batches)
 
     def _with(self, rows: Rows, indices: np.ndarray) -> Target:
         """Return the program with some rows."""
@@ -328,12 +328,6 @@ class Minibatches(Samplable):
             self._base.constrainer(seed, chain),
             lambda positions: np.ascontiguousarray(positions[:, : self.dim]),
         )
-
-
-def _rebuild(
-    target: Target, rows: tuple, batches: int, control_variates: bool, seed: int
-) -> Minibatches:
-    return Minibatches(target, rows, batches, control_variates=control_variates, seed=seed)
 
 
 def _sizes(target: Target) -> dict[str, tuple]:

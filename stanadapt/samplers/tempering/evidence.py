@@ -67,12 +67,13 @@ def describe_path(path: TemperingPath, ladder: Ladder, short_chain_ends: np.ndar
     return learned
 
 
-def describe_levels(walkers: Walkers, short_chain_ends: np.ndarray) -> Learned:
-    """Return ladder and reference, and the visits to each level during sampling.
+def describe_levels(state: Any) -> Learned:
+    """Return ladder and reference, and the visits of `Walkers` to each level during sampling.
 
     Visits are proportional to Z / Zhat, so that they improve the constants from warm-up.
     """
-    learned = describe_path(walkers.path, walkers.ladder, short_chain_ends)
+    walkers: Walkers = state.engine
+    learned = describe_path(walkers.path, walkers.ladder, state.tempering.short_chain_ends)
     visits = walkers.visits[1, : len(learned["temperature"])].copy()
     if visits.any():
         learned["occupancy"] = visits
@@ -101,9 +102,10 @@ def group(learned: Sequence[Learned], constant: float) -> xr.Dataset:
     return dataset
 
 
-def describe_particles(population: Population, short_chain_ends: np.ndarray) -> Learned:
+def describe_particles(state: Any) -> Learned:
     """Return stages, reference, log evidence, ancestors and, if they were kept, weights."""
-    learned = describe_path(population.path, population.ladder, short_chain_ends)
+    population: Population = state.engine
+    learned = describe_path(population.path, population.ladder, state.tempering.short_chain_ends)
     learned.pop("barrier")
     particles = len(population.log_weights)
     counts = np.bincount(population.indices[ANCESTOR], minlength=particles)

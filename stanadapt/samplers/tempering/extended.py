@@ -283,7 +283,7 @@ class Extended(Samplable):
 
     def __reduce__(self) -> tuple:
         """Pickle and copy the arguments, since densities contain addresses."""
-        return remake_extended, (self._base, self.options)
+        return self.remake, (self._base,)
 
     @property
     def min_inverse_temperature(self) -> float:

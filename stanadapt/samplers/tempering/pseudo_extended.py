@@ -44,7 +44,7 @@ class Settings(NamedTuple):
 
 
 Info = levels.SweepInfo
-check = common.check
+check, learned = common.check, describe_levels
 
 
 def make(path: Any, options: Any, settings: Settings, tempering: Any) -> levels.Walkers:
@@ -84,11 +84,6 @@ def run_task(settings, state, kind, slot):
         levels.run_task(state.engine, slot)
     else:
         swaps.run_task(state.tempering, slot)
-
-
-def learned(state: on_the_path.State) -> dict[str, Any]:
-    """Return ladder and reference, the visits, and the log evidence."""
-    return describe_levels(state.engine, state.tempering.short_chain_ends)
 
 
 @jit

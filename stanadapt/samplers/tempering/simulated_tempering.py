@@ -99,8 +99,9 @@ def on_path(settings, done, tempering):
 
 def learned(state: on_the_path.State) -> dict[str, Any]:
     """Return ladder and reference, visits, and the log evidence with its error."""
-    values = describe_levels(state.engine, state.tempering.short_chain_ends)
-    return values | {"log_evidence_error": tours.log_ratio_error(state.engine.tours)}
+    return describe_levels(state) | {
+        "log_evidence_error": tours.log_ratio_error(state.engine.tours)
+    }
 
 
 on_the_path.register(

@@ -104,6 +104,7 @@ def check(settings: Settings) -> None:
 
 # the first part of warm-up has only to learn the reference
 design_of_path = partial(common.design_of_path, share=PATH_SHARE)
+learned = describe_particles
 
 
 def make(path: Any, options: Any, settings: Settings, tempering: Any) -> particles.Population:
@@ -171,11 +172,6 @@ def run_task(settings, state, kind, slot):
         swaps.run_task(state.tempering, slot)
     else:
         particles.run_task(state.engine, kind, slot)
-
-
-def learned(state: on_the_path.State) -> dict[str, Any]:
-    """Return stages and reference; log evidence; ancestors; weights, if they were kept."""
-    return describe_particles(state.engine, state.tempering.short_chain_ends)
 
 
 on_the_path.register(
