@@ -62,14 +62,18 @@ def exact_draws(count, levels, seed=1):
     return np.stack([TemperedDistribution(b).draws(count, rng) for b in levels], axis=1)
 
 
+def log_target(x):
+    """Log density of the target at positions of shape (..., 3), without its constant."""
+    a, b = (x[..., 1] - 1.0) / 0.3, (x[..., 2] + 2.0) / 4.0
+    return 2 * x[..., 0] - np.exp(x[..., 0]) - 0.5 / 0.51 * (a * a - 1.4 * a * b + b * b)
+
+
 def log_ratios(x):
     """Delta, the log density ratio of target and reference, of draws of shape (..., 3)."""
-    a, b = (x[..., 1] - 1.0) / 0.3, (x[..., 2] + 2.0) / 4.0
-    log_target = 2 * x[..., 0] - np.exp(x[..., 0]) - 0.5 / 0.51 * (a * a - 1.4 * a * b + b * b)
     z = (x - REFERENCE_MEAN) / REFERENCE_SD
     log_scale = np.log(REFERENCE_SD).sum()
     log_reference = -0.5 * (z**2).sum(axis=-1) - log_scale - 1.5 * np.log(2 * np.pi)
-    return log_target - log_reference
+    return log_target(x) - log_reference
 
 
 def standard_errors_off(x, exact):

@@ -12,14 +12,18 @@ from tests.helpers.targets import Awkward
 from tests.helpers.tempered_formula import REFERENCE_MEAN, REFERENCE_SD
 
 
+def make_path(kind=DISTRIBUTION, wall=np.inf, prior_wall=np.inf, **chosen):
+    """Return a path to the awkward target, from a reference with these options."""
+    options = chosen if "covariance" in chosen else {"sd": REFERENCE_SD, **chosen}
+    reference = ReferenceDistribution(REFERENCE_MEAN, **options).compiled(3)
+    # the same program with another wall stands in for the one with prior-only data
+    prior = Awkward(prior_wall).wall.ctypes.data
+    return TemperingPath(Awkward(wall).density(), reference, kind, prior)
+
+
 def make_tempering(levels, kernel=MoveKernel.hmc, room=7, wall=np.inf, degrees=np.inf):
     """Return a Tempering with these inverse temperatures, and unequal steps and scales."""
-    path = TemperingPath(
-        Awkward(wall).density(),
-        ReferenceDistribution(REFERENCE_MEAN, REFERENCE_SD, degrees=degrees).compiled(3),
-        DISTRIBUTION,
-        0,
-    )
+    path = make_path(wall=wall, degrees=degrees)
     ladder, order = no_ladder(room, 3), np.zeros((2, room), np.int64)
     count = len(levels)
     ladder.levels[:count, B], ladder.size[0] = levels, count

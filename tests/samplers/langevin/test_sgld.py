@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
+from stanadapt import results
 from stanadapt.samplers.langevin.minibatches import Minibatches
 from stanadapt.samplers.tempering import weighted_summary
 from tests.helpers import rows_program
@@ -68,8 +69,6 @@ def test_steps_follow_the_schedule_after_warmup_and_are_the_weights():
 
 def test_weighted_errors_are_those_of_a_mean_of_independent_draws():
     """Independent draws with two weights: the variance of the ratio is known."""
-    from stanadapt import results
-
     rng, found = np.random.default_rng(3), []
     weight = np.tile(np.repeat([3.0, 1.0], 500), (4, 1))
     for _ in range(40):

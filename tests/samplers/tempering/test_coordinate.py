@@ -106,29 +106,6 @@ def test_the_uniform_coordinate_has_the_weights_of_the_paper():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("delta", DELTAS)
-def test_a_barrier_that_rises_with_b_is_the_uniform_coordinate(delta):
-    """With b = s and c = s log zeta: that of the paper, for any levels of the ladder."""
-    ladder, barrier, paper = no_ladder(9, 2), coordinates.no_coordinate(0.0), uniform()
-    b = np.array([0.0, 0.05, 0.1, 0.5, 0.7, 1.0])
-    ladder.size[0] = len(b)
-    for column, values in ((B, b), (BARRIER, 3.5 * b), (LOG_Z, 1.7 * b)):
-        ladder.levels[: len(b), column] = values
-    coordinates.set_barrier(barrier, ladder)
-    for u in (-40.0, -2.0, 0.3, 5.0):
-        places = [coordinates.place_of(one, u) for one in (barrier, paper)]
-        np.testing.assert_allclose(places[0], places[1], rtol=1e-9, atol=1e-12)
-    ends = [coordinates.condition(one, delta) for one in (barrier, paper)]
-    np.testing.assert_allclose(ends[0], ends[1], rtol=1e-8, atol=1e-12)
-    rngs = [np.random.default_rng(3) for _ in range(2)]
-    draws = [
-        [coordinates.draw(o, r) for _ in range(4000)]
-        for o, r in zip((barrier, paper), rngs, strict=True)
-    ]
-    assert stats.ks_2samp(*draws).pvalue > 1e-4
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("delta", DELTAS)
 def test_draws_given_a_position_have_its_law(coordinate, delta):
     """One false alarm in 1e4 draws of the whole grid; ties at atoms are spread evenly."""
     q, cdf, _ = law(coordinate, delta)

@@ -103,15 +103,6 @@ TRUTH = {"x": 0.0, "square": 1.06, "positive": 0.50038}
 FUNCTIONS = {"square": lambda v: v["x"] ** 2, "positive": lambda v: v["x"] > 0}
 
 
-def log_mixture(x):
-    one = -0.5 * (x + 1) ** 2 / 0.1 - 0.5 * np.log(0.1)
-    return (
-        np.logaddexp(one, -0.5 * (x - 1) ** 2 / 0.02 - 0.5 * np.log(0.02))
-        - np.log(2)
-        - 0.5 * np.log(2 * np.pi)
-    )
-
-
 @pytest.fixture(scope="module")
 def two_modes():
     """80,000 draws of four chains; only for dim = 1 is this target proper without p0."""
@@ -133,18 +124,6 @@ def test_weighted_means_are_those_of_the_target(two_modes):
     assert table.loc["square", "mcse"] < 0.004
     # the Monte Carlo errors of both are themselves known to about 5 %
     assert np.all(table["mcse"] < 1.15 * table["draws_mcse"])
-
-
-def test_pooled_and_missing_weights_give_other_means(two_modes):
-    pseudo = results.dataset(two_modes, "pseudo")
-    table = weighted_summary(two_modes)
-    x, b = pseudo["x"].values, pseudo["temperature"].values
-    raw = np.exp((1 - b) * log_mixture(x))
-    shares = raw / raw.sum(axis=-1, keepdims=True)
-    # the log density minus an estimate of its log integral, which is 0
-    np.testing.assert_allclose(shares, pseudo["weight"], rtol=1e-7, atol=1e-10)
-    assert np.sum(raw * x) / raw.sum() > 4.5 * table.loc["x", "mcse"]
-    assert np.mean(x**2) > 1.5
 
 
 GAUSSIAN = """

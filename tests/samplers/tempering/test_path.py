@@ -25,7 +25,6 @@ from stanadapt.samplers.tempering.path import (
     SLOPE,
     TARGET,
     Tempered,
-    TemperingPath,
     copy_replica,
     evaluate,
     evaluate_reference,
@@ -37,35 +36,22 @@ from stanadapt.samplers.tempering.path import (
     recover_target,
     store,
 )
-from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
-from tests.helpers.targets import MEAN, SD, Awkward
-from tests.helpers.tempered_formula import REFERENCE_MEAN, REFERENCE_SD
+from tests.helpers.targets import MEAN, SD
+from tests.helpers.tempered_formula import REFERENCE_MEAN, REFERENCE_SD, log_target
+from tests.helpers.tempering import make_path
 
 REFERENCES = {"distribution": DISTRIBUTION, "power": POWER, "prior": PRIOR}
 TEMPERATURES = [0.0, 1e-3, 0.3, 1.0]
-
-
-def make_path(kind, wall=np.inf, prior_wall=np.inf):
-    reference = ReferenceDistribution(REFERENCE_MEAN, REFERENCE_SD).compiled(3)
-    # the same program with another wall stands in for the one with prior-only data
-    prior_handle = Awkward(prior_wall).wall.ctypes.data
-    return TemperingPath(Awkward(wall).density(), reference, kind, prior_handle)
 
 
 def tempered(path, b):
     return Tempered(path, b, 3, no_replicas(1, 3))
 
 
-def base(x):
-    """Log density of the target, in NumPy."""
-    a, b = (x[1] - 1.0) / 0.3, (x[2] + 2.0) / 4.0
-    return 2.0 * x[0] - np.exp(x[0]) - 0.5 / 0.51 * (a * a - 1.4 * a * b + b * b)
-
-
 def psi(kind, x):
     if kind == DISTRIBUTION:
         return stats.norm(REFERENCE_MEAN, REFERENCE_SD).logpdf(x).sum()
-    return base(x) if kind == PRIOR else 0.0
+    return log_target(x) if kind == PRIOR else 0.0
 
 
 def points(count, seed):
@@ -82,7 +68,7 @@ def test_value_and_gradient_are_those_of_the_formula(kind, b):
     path = make_path(kind)
     density, gradient = tempered(path, b), np.empty(3)
     for x in points(20, 1):
-        expected = b * base(x) + (1 - b) * psi(kind, x)
+        expected = b * log_target(x) + (1 - b) * psi(kind, x)
         assert value(density, x) == pytest.approx(expected, rel=1e-12, abs=1e-12)
         assert value_and_gradient(density, x, gradient) == value(density, x)
         for i in range(3):
@@ -100,9 +86,11 @@ def test_a_stored_evaluation_serves_every_temperature(kind, b):
         value_and_gradient(density, x, gradient)
         store(density, x, replicas, 1)
         np.testing.assert_array_equal(replicas.vectors[1, POSITION], x)
-        assert replicas.logs[1, TARGET] == pytest.approx(base(x), rel=1e-12)
+        assert replicas.logs[1, TARGET] == pytest.approx(log_target(x), rel=1e-12)
         assert replicas.logs[1, REFERENCE] == pytest.approx(psi(kind, x), rel=1e-12)
-        assert log_ratio(replicas, 1) == pytest.approx(base(x) - psi(kind, x), rel=1e-10, abs=1e-10)
+        assert log_ratio(replicas, 1) == pytest.approx(
+            log_target(x) - psi(kind, x), rel=1e-10, abs=1e-10
+        )
         expected = value_and_gradient(colder, x, expected_slope)
         assert log_density_of(replicas, 1, 0.6) == pytest.approx(expected, rel=1e-12)
         fill_slope(replicas, 1, 0.6, slope)
@@ -156,7 +144,7 @@ def test_evaluate_fills_in_both_parts(kind):
             replicas.logs[:] = np.nan
             replicas.vectors[1, POSITION] = x
             evaluate(path, replicas, 1, with_gradient)
-            assert replicas.logs[1, TARGET] == pytest.approx(base(x), rel=1e-12)
+            assert replicas.logs[1, TARGET] == pytest.approx(log_target(x), rel=1e-12)
             assert replicas.logs[1, REFERENCE] == pytest.approx(psi(kind, x), rel=1e-12)
         value_and_gradient(path.target, x, gradient)
         np.testing.assert_array_equal(replicas.vectors[1, SLOPE], gradient)
@@ -175,7 +163,7 @@ def test_evaluate_reference_after_a_change_of_the_reference():
     expected = stats.norm(0, REFERENCE_SD).logpdf(0 * REFERENCE_SD).sum()
     assert replicas.logs[0, REFERENCE] == pytest.approx(expected)
     assert not replicas.vectors[0, REFERENCE_SLOPE].any()
-    assert replicas.logs[0, TARGET] == pytest.approx(base(MEAN))
+    assert replicas.logs[0, TARGET] == pytest.approx(log_target(MEAN))
 
 
 BEYOND = np.array([2.0, 1.0, -2.0])

@@ -28,6 +28,7 @@ from stanadapt.samplers.tempering.pseudo_extension import (
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
 from tests.helpers import pseudo_extension_formula
 from tests.helpers.targets import Awkward
+from tests.helpers.tempered_formula import log_target
 
 LADDER = (np.array([0.0, 0.1, 0.35, 1.0]), np.array([0.3, -1.0, -1.4, 2.0]))
 OPTIONS = {
@@ -89,11 +90,6 @@ def _shifted_value(handle, propto, jacobian, position, out, message):
     return 0
 
 
-def log_awkward(x):
-    a, b = (x[1] - 1.0) / 0.3, (x[2] + 2.0) / 4.0
-    return 2.0 * x[0] - np.exp(x[0]) - 0.5 / 0.51 * (a * a - 1.4 * a * b + b * b)
-
-
 def make(mode, reference="none", n=2, base=None):
     options = {"between": (0.0, 1.0), "fixed_at": 0.5, "ladder": None, **OPTIONS[mode]}
     design = read_design(n, MODE.get(mode, mode), *options.values())
@@ -112,7 +108,7 @@ def formula(function, density, mode, reference, position):
     return function(
         x,
         u,
-        log_awkward,
+        log_target,
         LOG_REFERENCES[reference],
         MODE.get(mode, mode),
         low,

@@ -14,23 +14,22 @@ from stanadapt.samplers.tempering.path import (
     PRIOR,
     PRIOR_COUNTERS,
     Tempered,
-    TemperingPath,
     evaluate,
     no_replicas,
 )
-from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
-from tests.helpers.targets import MEAN, SD, Awkward
-from tests.helpers.tempered_formula import REFERENCE_MEAN, REFERENCE_SD
+from tests.helpers.targets import MEAN, SD
+from tests.helpers.tempered_formula import REFERENCE_SD
+from tests.helpers.tempering import make_path
 
 _CORRELATION = np.array([[1.0, 0.5, -0.2], [0.5, 1.0, 0.3], [-0.2, 0.3, 1.0]])
 DENSE = {"covariance": _CORRELATION * np.outer(REFERENCE_SD, REFERENCE_SD)}
 REFERENCES = {
-    "gaussian": (DISTRIBUTION, {"sd": REFERENCE_SD}),
+    "gaussian": (DISTRIBUTION, {}),
     "dense": (DISTRIBUTION, DENSE),
-    "student": (DISTRIBUTION, {"sd": REFERENCE_SD, "degrees": 4.0}),
+    "student": (DISTRIBUTION, {"degrees": 4.0}),
     "dense student": (DISTRIBUTION, {**DENSE, "degrees": 4.0}),
-    "power": (POWER, {"sd": REFERENCE_SD}),
-    "prior": (PRIOR, {"sd": REFERENCE_SD}),
+    "power": (POWER, {}),
+    "prior": (PRIOR, {}),
 }
 TEMPERATURES = [0.0, 1e-3, 0.3, 1.0]
 STEPS, STEP_SIZE, SCALE = 5, 0.3, np.array([[1.2, 0.15, 3.0]])
@@ -41,19 +40,13 @@ def _integrate(density, replicas, momentum, scale, step_size, steps):
     return integrate(density, replicas, 1, momentum, scale, step_size, steps)
 
 
-def make_path(name, wall=np.inf, prior_wall=np.inf):
-    kind, chosen = REFERENCES[name]
-    prior = Awkward(prior_wall).wall.ctypes.data
-    reference = ReferenceDistribution(REFERENCE_MEAN, **chosen).compiled(3)
-    return TemperingPath(Awkward(wall).density(), reference, kind, prior)
-
-
 def both(name, b, x, momentum, **walls):
     """End points of `integrate` and of `leapfrog`: position, momentum, log density, steps.
 
     Also returns the density that `integrate` used.
     """
-    path, replicas = make_path(name, **walls), no_replicas(2, 3)
+    kind, chosen = REFERENCES[name]
+    path, replicas = make_path(kind, **walls, **chosen), no_replicas(2, 3)
     density, plain = (Tempered(path, b, 3, no_replicas(1, 3)) for _ in range(2))
     replicas.vectors[1, POSITION] = x
     evaluate(path, replicas, 1, True)

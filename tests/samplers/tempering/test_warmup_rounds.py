@@ -15,10 +15,8 @@ from stanadapt.samplers.tempering.on_the_path import FROZEN, PATH_SHARE
 from stanadapt.samplers.tempering.path import (
     DISTRIBUTION,
     POSITION,
-    REFERENCE,
     TemperingPath,
     evaluate,
-    evaluate_reference,
     no_replicas,
 )
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
@@ -282,23 +280,6 @@ def last_fits(inflation):
             changes.append(chain.n_done)
     assert changes[-2:] == [4000 >> warmup_rounds.LAST_REFIT + 1, 4000 >> warmup_rounds.LAST_REFIT]
     return scales[-2:]
-
-
-def test_rows_have_the_log_density_of_the_reference_of_the_moment():
-    """After each sweep, including those at which the reference was fitted again."""
-    (chain,) = make_chains(("parallel_tempering", {}), Awkward(), warmup=400)
-    means = set()
-    while chain.warming_up:
-        chain.advance(1)
-        tempering = chain.state.tempering
-        count, fresh = tempering.ladder.size[0], no_replicas(1, 3)
-        for row in tempering.order[0, :count]:
-            fresh.vectors[0, POSITION] = tempering.replicas.vectors[row, POSITION]
-            evaluate_reference(tempering.path, fresh, 0, True)
-            kept = tempering.replicas.logs[row, REFERENCE]
-            assert fresh.logs[0, REFERENCE] == pytest.approx(kept, rel=1e-9)
-        means.add(tempering.path.reference.mean[0])
-    assert len(means) > 2
 
 
 def test_a_learned_reference_is_wider_before_its_last_fit():
