@@ -23,7 +23,6 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.numerics.vectors import sort
 from stanadapt.engine.points import acceptance_probability
 from stanadapt.samplers.tempering import swaps
 from stanadapt.samplers.tempering.ladder import B
@@ -39,7 +38,8 @@ class EnergyRings(NamedTuple):
     # values of l between one ring and the next, increasing; inf before they are learned, when all
     # states lie in the first ring; shape (rings - 1,)
     boundaries: np.ndarray
-    seen: np.ndarray  # values of l in the last round of warm-up, without some sweeps
+    # values of l in the last round of warm-up, without some sweeps; NaN where there is none
+    seen: np.ndarray
     # for the latest sweep: the RING of each level's state, and the number of hotter levels in the
     # same ring (PARTNERS), shape (2, room); without room if there are no rings
     members: np.ndarray
@@ -52,13 +52,13 @@ RING, PARTNERS = 0, 1
 def no_rings(count: int, room: int) -> EnergyRings:
     """Return EnergyRings to be learned, for at most `room` levels; with 0, there are no rings."""
     boundaries = np.full(count - 1 if room > 0 else 0, np.inf)
-    seen = np.zeros(max(KEPT, room) if room > 0 else 0)
+    seen = np.full(max(KEPT, room) if room > 0 else 0, np.nan)
     return EnergyRings(boundaries, seen, np.zeros((2, room), np.int64), np.zeros(1, np.int64))
 
 
 @jit
-def learn(rings, tempering, t, iter_warmup):
-    """In the last round of warm-up, keep l of all levels after sweep t; at its end, set rings."""
+def keep(rings, tempering, t, iter_warmup):
+    """In the last round of warm-up, keep l of all levels after sweep t."""
     n = t - (iter_warmup >> 1)
     if n < 0 or rings.seen.shape[0] == 0:
         return
@@ -68,21 +68,13 @@ def learn(rings, tempering, t, iter_warmup):
         for k in range(count):
             row = tempering.order[0, k]
             rings.seen[n // stride * count + k] = tempering.replicas.logs[row, TARGET]
-    if n == last:
-        set_boundaries(rings.boundaries, rings.seen[: (n // stride + 1) * count])
 
 
-@jit
-def set_boundaries(boundaries, seen):
-    """Write quantiles of the finite values of `seen`, so that all rings get equally many."""
-    values, first = seen.copy(), 0
-    sort(values)
-    while first < values.shape[0] and values[first] == -np.inf:
-        first += 1
-    values = values[first:]
-    count = boundaries.shape[0] + 1
-    for r in range(boundaries.shape[0] if values.shape[0] > 0 else 0):
-        boundaries[r] = values[(r + 1) * values.shape[0] // count]
+def learn(rings: EnergyRings) -> None:
+    """Set the boundaries to quantiles of the finite values, so that all rings get equally many."""
+    values, count = np.sort(rings.seen[np.isfinite(rings.seen)]), len(rings.boundaries) + 1
+    if len(values):
+        rings.boundaries[:] = values[np.arange(1, count) * len(values) // count]
 
 
 @jit

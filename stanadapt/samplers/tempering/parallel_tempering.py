@@ -90,8 +90,9 @@ def make(path: Any, options: Any, settings: Settings, tempering: Any) -> energy_
 
 
 def place(settings: Settings, state: on_the_path.State) -> None:
-    """End the last round: the chains stay on the path."""
+    """End the last round, and learn the energy rings: the chains stay on the path."""
     rounds.tune(state.tempering, state.design, 0)
+    energy_rings.learn(state.engine)
 
 
 @jit
@@ -113,8 +114,8 @@ def on_path(settings, done, tempering):
 
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
-    """In the last round of warm-up, learn the energy rings."""
-    energy_rings.learn(state.engine, state.tempering, t, iter_warmup)
+    """Keep what the energy rings are learned from."""
+    energy_rings.keep(state.engine, state.tempering, t, iter_warmup)
     return state
 
 

@@ -36,9 +36,3 @@ def test_a_chain_leaves_a_steep_tail_with_a_bound_alone(steep, bound, leaves):
     left = fit["posterior"]["t"].values[:, -1] < 20.0
     assert left.all() if leaves else not left.any()
     assert ("frozen_chain" in fit.attrs["verdict_codes"]) == (not leaves)
-
-
-def test_the_bound_is_a_default_in_standardized_coordinates_alone():
-    find = sa.samplers.find
-    assert find("gad_mala")[1].largest_drift == 0.0
-    assert find("gad_mala", preset="titsias2019")[1].largest_drift == 0.0

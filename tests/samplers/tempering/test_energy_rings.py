@@ -1,4 +1,4 @@
-"""Swaps within energy rings: the pairs, their probabilities, and exactness."""
+"""Swaps within energy rings: the pairs, their probabilities, exactness, warm-up and reports."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,8 @@ from scipy import stats
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.samplers.tempering import energy_rings, swaps
 from stanadapt.samplers.tempering.path import POSITION, REFERENCE, TARGET, evaluate
+from tests.helpers.chains import column, finish, make_chains
+from tests.helpers.targets import Awkward
 from tests.helpers.tempered_formula import TemperedDistribution, exact_draws, standard_errors_off
 from tests.helpers.tempering import make_tempering
 
@@ -178,8 +180,8 @@ def test_boundaries_are_quantiles_of_the_last_round_of_warmup(iter_warmup):
             tempering.replicas.logs[:, TARGET] = 1e3
         elif rng.random() < 0.5:
             tempering.replicas.logs[0, TARGET] = -np.inf  # no ring is made for these
-        energy_rings.learn(rings, tempering, t, iter_warmup)
-        assert np.all(rings.boundaries == np.inf) == (t + 1 < iter_warmup)
+        energy_rings.keep(rings, tempering, t, iter_warmup)
+    energy_rings.learn(rings)
     assert np.all(np.diff(rings.boundaries) > 0)
     if iter_warmup < 400:
         return
@@ -189,3 +191,38 @@ def test_boundaries_are_quantiles_of_the_last_round_of_warmup(iter_warmup):
     )
     n = 4.5 * min(iter_warmup / 2, energy_rings.KEPT / 5)
     np.testing.assert_allclose(cdf, [0.25, 0.5, 0.75], atol=5 * 0.5 / np.sqrt(n))
+
+
+# --- the sampler ----------------------------------------------------------------------------------
+
+
+def ended(**chosen):
+    case = "parallel_tempering", {"kernel": "random_walk", "levels": 5, **chosen}
+    (chain,) = finish(make_chains(case, Awkward(), warmup=400))
+    return chain, chain.sampler.tempering.learned(chain.state)
+
+
+def test_rings_change_nothing_in_warmup():
+    """Neighbors swap there: the same draws, ladder and constants; then they differ."""
+    (one, of_one), (other, of_other) = ended(), ended(swaps="energy_rings", rings=3)
+    np.testing.assert_array_equal(one.warmup.constrained, other.warmup.constrained)
+    np.testing.assert_array_equal(of_one["temperature"], of_other["temperature"])
+    assert not np.array_equal(one.sampling.constrained, other.sampling.constrained)
+    assert set(of_other) - set(of_one) == {"ring_boundary", "without_pair"}
+    assert of_other["ring_boundary"].shape == (2,)
+    assert np.all(np.diff(of_other["ring_boundary"]) > 0)
+    # rejections and evidence are still those of neighbors
+    np.testing.assert_allclose(of_other["rejection"], of_one["rejection"], atol=0.2)
+    assert of_other["log_evidence"] != of_one["log_evidence"]
+    assert of_other["log_evidence"] == pytest.approx(of_one["log_evidence"], abs=1.0)
+
+
+def test_sweeps_without_a_pair_are_counted():
+    chain, found = ended(swaps="energy_rings", rings=20)
+    alone = np.mean(column(chain, "swap_rate") == 0)
+    assert 0.1 < found["without_pair"] < 0.9
+    # a pair may have an acceptance rate of 0 as well
+    assert found["without_pair"] <= alone < found["without_pair"] + 0.2
+    _, found = ended(swaps="energy_rings", rings=1)
+    assert found["without_pair"] == 0
+    assert found["ring_boundary"].shape == (0,)
