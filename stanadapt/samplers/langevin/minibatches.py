@@ -220,8 +220,8 @@ class Minibatches(Samplable):
 
     def __reduce__(self) -> tuple:
         """Pickle and copy by the arguments, since densities are addresses."""
-        options = {"control_variates": self.control_variates, "seed": self.seed}
-        return partial(Minibatches, **options), (self._base, self.rows, self.batches)
+        make = partial(Minibatches, control_variates=self.control_variates, seed=self.seed)
+        return make, (self._base, self.rows, self.batches)
 
     def _with(self, rows: Rows, indices: np.ndarray) -> Target:
         """Return the program with some rows."""
