@@ -74,11 +74,8 @@ class FittedReference(NamedTuple):
     cost: Cost = Cost()
 
 
-class Moments(NamedTuple):
-    """Mean, shape (dim,), and covariance, shape (dim, dim), or variances, shape (dim,)."""
-
-    mean: np.ndarray
-    covariance: np.ndarray
+# mean, shape (dim,), and covariance, shape (dim, dim), or variances, shape (dim,)
+Moments = tuple[np.ndarray, np.ndarray]
 
 
 def reference_from(
@@ -96,11 +93,9 @@ def reference_from(
     else:
         (moments, description), cost = _from_fit(target, source), Cost()
     factor = inflation or INFLATION_2D ** math.sqrt(2.0 / target.dim)
-    mean, covariance = moments.mean, moments.covariance * factor**2
-    if covariance.ndim == 1:
-        distribution = ReferenceDistribution(mean, sd=np.sqrt(covariance), degrees=degrees)
-    else:
-        distribution = ReferenceDistribution(mean, covariance=covariance, degrees=degrees)
+    mean, covariance = moments[0], moments[1] * factor**2
+    spread = {"sd": np.sqrt(covariance)} if covariance.ndim == 1 else {"covariance": covariance}
+    distribution = ReferenceDistribution(mean, degrees=degrees, **spread)
     return FittedReference(distribution, f"{description}, inflated by {factor:.3g}", cost)
 
 
@@ -115,11 +110,9 @@ def _from_pathfinder(target: Samplable, seed: int | None) -> tuple[Moments, str,
     rngs = [np.random.default_rng(source) for source in sources]
     starts = initial_positions(target, None, rngs)
     settings, began = PathfinderSettings(paths=PATHS), time.perf_counter()
-    try:  # compile, with a climb of one step
-        one = [np.random.default_rng(0)]
-        fit_pathfinder(target, settings._replace(max_iterations=1), starts[:1], one)
-    except StanadaptError:
-        pass  # the full climbs will raise it again
+    # compile, with a climb of one step
+    once = settings._replace(max_iterations=1)
+    once.find(target.density(), starts[0], np.random.default_rng(0))
     compiled, used = time.perf_counter(), time.process_time()
     fitted = fit_pathfinder(target, settings, starts, rngs)
     for remark in fitted.remarks:
@@ -159,10 +152,10 @@ def pooled_moments(parts: list[Gaussian]) -> Moments:
     between = locations - mean
     if len(mean) > LARGEST_DENSE:
         within = np.mean([part.sd() ** 2 for part in parts], axis=0)
-        return Moments(mean, within + np.mean(between**2, axis=0))
+        return mean, within + np.mean(between**2, axis=0)
     within = np.mean([part.covariance() for part in parts], axis=0)
     covariance = within + between.T @ between / len(parts)
-    return Moments(mean, (covariance + covariance.T) / 2.0)
+    return mean, (covariance + covariance.T) / 2.0
 
 
 def _from_fit(target: Samplable, fit: Any) -> tuple[Moments, str]:
@@ -197,7 +190,7 @@ def _from_fit(target: Samplable, fit: Any) -> tuple[Moments, str]:
     n, dim = draws.shape
     dense = dim <= LARGEST_DENSE and n >= DRAWS_PER_PARAMETER * dim
     spread = np.cov(draws, rowvar=False).reshape(dim, dim) if dense else draws.var(axis=0, ddof=1)
-    return Moments(draws.mean(axis=0), spread), f"{n} draws of a fit by {name}"
+    return (draws.mean(axis=0), spread), f"{n} draws of a fit by {name}"
 
 
 def _require_coordinates(name: str, fit: Any, parts: list[Gaussian], draws: np.ndarray) -> None:
@@ -248,13 +241,10 @@ def kept_reference(fit: Any) -> FittedReference | None:
 def _with_reference(
     target: Samplable, sampler: Sampler, settings: Any, plan: Plan, source: Any
 ) -> ChainInit:
-    cost = Cost()
     if isinstance(source, ReferenceDistribution):
-        reference = source
-        description = {"reference_distribution": repr(reference)}
+        found = FittedReference(source, repr(source))
     elif isinstance(source, FittedReference):
-        reference = source.distribution
-        description = {"reference_distribution": source.description}
+        found = source
     else:
         if settings.reference_family == ReferenceFamily.power:
             raise StanadaptError(
@@ -263,13 +253,13 @@ def _with_reference(
                 "reference_distribution out, or use reference_family=gaussian.",
             )
         degrees = DEGREES if settings.reference_family == ReferenceFamily.student_t else np.inf
-        fitted = reference_from(
+        found = reference_from(
             target, source, settings.inflation, degrees, plan.seed, plan.show_progress
         )
-        reference, cost = fitted.distribution, fitted.cost
-        description = {"reference_distribution": f"{reference!r}, of {fitted.description}"}
-    reference.compiled(target.dim)  # raises if the size is wrong
-    return ChainInit(_on_path(target, sampler, reference), description, cost=cost)
+        found = found._replace(description=f"{found.distribution!r}, of {found.description}")
+    found.distribution.compiled(target.dim)  # raises if the size is wrong
+    init = _on_path(target, sampler, found.distribution)
+    return ChainInit(init, {"reference_distribution": found.description}, cost=found.cost)
 
 
 def _on_path(
