@@ -94,7 +94,8 @@ def reference_from(
         (moments, description), cost = _from_fit(target, source), Cost()
     factor = inflation or INFLATION_2D ** math.sqrt(2.0 / target.dim)
     mean, covariance = moments[0], moments[1] * factor**2
-    spread = {"sd": np.sqrt(covariance)} if covariance.ndim == 1 else {"covariance": covariance}
+    dense = covariance.ndim == 2
+    spread: dict[str, Any] = {"covariance": covariance} if dense else {"sd": np.sqrt(covariance)}
     distribution = ReferenceDistribution(mean, degrees=degrees, **spread)
     return FittedReference(distribution, f"{description}, inflated by {factor:.3g}", cost)
 
