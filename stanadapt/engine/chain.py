@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,7 @@ from stanadapt.engine.protocol import (
 from stanadapt.engine.settings import as_compiled
 from stanadapt.engine.threads import ThreadPool
 from stanadapt.engine.warmup import NO_BOUNDS, Sampled, next_block
+from stanadapt.errors import Message
 
 Constrain = Callable[[np.ndarray, np.ndarray], int]
 
@@ -404,9 +405,9 @@ class Chain:
         self.sampling_seconds = self.sampling_processor_seconds = 0.0
 
     def recall_draws(self) -> None:
-        """Take the draws back that were thrown away, if there are no others."""
-        if self.thrown_away.iterations and not self.sampling.rows:
-            self.sampling.rows = self.plan.thinned(self.thrown_away.iterations)
+        """Take the draws back that were thrown away; there must be no others."""
+        self.sampling.rows = self.plan.thinned(self.thrown_away.iterations)
+        self.thrown_away = Sampled()
 
     def _account(self, seconds: float, processor_seconds: float, warming_up: bool) -> None:
         if warming_up:
@@ -444,6 +445,8 @@ def advance_together(chains: list[Chain], chunk: int | None = None) -> None:
 
 class Keeper:
     """Callbacks between chunks, for checkpointing. The base class does nothing."""
+
+    ended: Message | Literal[""] = ""  # why it has ended the run, by KeyboardInterrupt
 
     def chunk_done(self, chain: Chain) -> None:
         """Respond to a chunk of a chain, in the chain's thread."""
@@ -517,8 +520,7 @@ def run(
             wait_for(running, lambda: on_progress(chains))
             if not any(chain.waiting for chain in chains):
                 break
-            next_block(chains)
-            keeper.pooled(chains)
+            next_block(chains, keeper.pooled)
     except KeyboardInterrupt:
         interrupted = True
     finally:

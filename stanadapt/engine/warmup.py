@@ -37,6 +37,7 @@ from numba import typeof
 
 from stanadapt.engine.compile_errors import running
 from stanadapt.engine.compiled.replace import shown
+from stanadapt.engine.interrupts import uninterrupted
 from stanadapt.errors import StanadaptError, did_you_mean
 
 END = ""  # in place of the name of a stage: the end of warm-up
@@ -295,11 +296,14 @@ def _kind(value: Any) -> Any:
 
 
 @np.errstate(all="ignore")  # numbers that are too large are checked there
-def next_block(chains: list[Any]) -> None:
+def next_block(
+    chains: list[Any], begun: Callable[[list[Any]], Any] = lambda chains: None
+) -> None:
     """Let those chains that wait learn from a block, and begin the next one.
 
     All of them wait at the same iteration; chains that were stopped are left out. The time that
     this takes is divided equally among the others. Those that sample look at their draws instead.
+    Ctrl-C ends the learning, or waits until all of them have begun and `begun` has been called.
     """
     waiting = [chain for chain in chains if chain.pausing]
     began, used, first = time.perf_counter(), time.thread_time(), waiting[0]
@@ -324,16 +328,20 @@ def next_block(chains: list[Any]) -> None:
                 progress, states = warmup.after_draws(settings, progress, states, sampled, values)
             else:
                 progress, states = warmup.after_block(settings, progress, states)
-    for chain, state in zip(waiting, states, strict=True):
-        chain.state, chain.progress = state, progress
-        if samples and not progress.block:
-            chain.wait_for_review()
-            continue
-        if samples:
-            chain.throw_draws_away()
-        chain.pause = chain.n_done + progress.block
-        if not progress.block:
-            chain.end_warmup()
-    seconds, used = time.perf_counter() - began, time.thread_time() - used
-    for chain in waiting:
-        chain.count_as_warmup(seconds / len(waiting), used / len(waiting))
+    with uninterrupted() as pressed:
+        for chain, state in zip(waiting, states, strict=True):
+            chain.state, chain.progress = state, progress
+            if samples and not progress.block:
+                chain.wait_for_review()
+                continue
+            if samples:
+                chain.throw_draws_away()
+            chain.pause = chain.n_done + progress.block
+            if not progress.block:
+                chain.end_warmup()
+        seconds, used = time.perf_counter() - began, time.thread_time() - used
+        for chain in waiting:
+            chain.count_as_warmup(seconds / len(waiting), used / len(waiting))
+        begun(chains)
+    if pressed:
+        raise KeyboardInterrupt

@@ -173,7 +173,8 @@ class WriteCheckpoints(Keeper):
         """Schedule the writing of all chains into one file, so that they resume together.
 
         It is written once a chain is due, so frequent poolings cost little and a crash loses only a
-        few seconds.
+        few seconds. If draws are to begin again, it is written now, since new draws take the place
+        of those that earlier states count; the run ends if that fails.
         """
         self.generation += 1
         replaced = any(chain.warming_up and chain.thrown_away.iterations for chain in chains)
@@ -185,6 +186,10 @@ class WriteCheckpoints(Keeper):
                 self._due = [self._next(time.thread_time() - began)] * len(chains)
             if replaced:
                 self._writer.submit(int).result()  # the one writer has then written it
+        if replaced and self.trouble:
+            text = "sampling ended before its draws began again with shorter steps, since the run "
+            self.ended = Message("ended_early", text + "folder could not be written.")
+            raise KeyboardInterrupt
 
     def write_together(self, chains: list[Chain]) -> None:
         """Write all chains into one file now; StanadaptError, stage "files", if that fails."""

@@ -225,11 +225,12 @@ class Run:
             if workers.trouble is not None:
                 note = f"the run ended early. {workers.trouble.message}"
                 record.notes.append(Message("ended_early", note))
+        stopped = watch.note or (self.keeper.ended if self.keeper else "")
         # a run that was asked to stop was not interrupted
-        record.interrupted = interrupted and not watch.note
-        if interrupted and watch.note:
-            record.notes.append(watch.note)
-            record.stopped = watch.note
+        record.interrupted = interrupted and not stopped
+        if interrupted and stopped:
+            record.notes.append(stopped)
+            record.stopped = stopped
             record.keep_all_chains = watch.stopped_by_user
 
     def result(self) -> Any:
@@ -261,8 +262,10 @@ class Run:
         Ctrl-C while it is built, or before (`hurried`), leaves no time; Ctrl-C during sampling
         leaves some tenths of a second.
         """
-        for chain in self.chains:
-            chain.recall_draws()
+        again = [chain for chain in self.chains if chain.thrown_away.iterations]
+        if not any(chain.sampling.rows for chain in again):
+            for chain in again:
+                chain.recall_draws()
         if self.record.interrupted:
             size = sum(c.sampling.rows * c.sampling.constrained.shape[1] for c in self.chains)
             hurried = hurried or size > QUICKLY_JUDGED

@@ -238,8 +238,7 @@ class RunOnWorkers:
             while self._advanced(on_progress, keeper):
                 if not any(chain.waiting for chain in chains):
                     break
-                next_block(chains)
-                keeper.pooled(chains)
+                next_block(chains, keeper.pooled)
         except KeyboardInterrupt:
             pass
         finally:

@@ -60,7 +60,7 @@ def report(view: RunView) -> Findings:
 
 def began_again(view: RunView, thrown: Sampled, found: dict[str, Any]) -> list[str]:
     """Return the note that draws were thrown away; none if they are the result after all."""
-    if not thrown.iterations or view.chains[0].warming_up:
+    if not thrown.iterations:
         return []
     text = (
         f"whitened_hmc: {thrown.diverging} of the first {thrown.iterations:,} trajectories "

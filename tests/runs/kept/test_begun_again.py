@@ -1,13 +1,17 @@
 """Draws begin again with shorter steps if too many diverge, alike in every way to run."""
 
 import json
+import signal
 
 import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt.results import attribute, dataset
-from stanadapt.runs.checkpoint import WriteCheckpoints
+from stanadapt.engine.chain import Chain
+from stanadapt.engine.warmup import next_block
+from stanadapt.errors import StanadaptError, codes_of
+from stanadapt.results import attribute, dataset, notes
+from stanadapt.runs.checkpoint import WriteCheckpoints, chain_file
 from stanadapt.samplers.whitened.nuts_stages import REVIEWED
 from tests.helpers.codes import warns
 from tests.helpers.driven_runs import SMALL_CHUNKS, Crash, Crashing, crash, sample_with
@@ -81,6 +85,83 @@ def test_a_crash_before_while_and_after_they_begin_again(target, seed, before_en
     with pytest.raises(Crash):
         sample_with(crash(after), target, "whitened_hmc", **chosen, run=tmp_path / "run")
     assert_same_fit(sa.resume(tmp_path / "run"), whole)
+
+
+class FullDisk(WriteCheckpoints):
+    """Writes after each chunk until draws are to begin again, and nothing from then on."""
+
+    def __init__(self, *given):
+        super().__init__(*given, seconds=1e9)
+
+    def chunk_done(self, chain):
+        if not chain.thrown_away.iterations:
+            number = self._number[id(chain)]
+            self.folder.write_arrays(chain_file(number), self.state_of(chain))
+
+    def pooled(self, chains):
+        again = chains[0].thrown_away.iterations
+        if again:
+            self.folder.write_arrays = self.refuse
+        super().pooled(chains)
+        if not again:
+            self.write_together(chains)
+
+    def refuse(self, *given):
+        raise StanadaptError("run_not_writable", "no space left on device.")
+
+
+def test_a_full_disk_in_between_ends_the_run_with_its_draws(target, seed, tmp_path):
+    whole, run = draw(target, seed), tmp_path / "run"
+    with warns("checkpoint_failed", "no space left"), warns("ended_early", "began again"):
+        fit = sample_with(
+            {"make_keeper": FullDisk}, target, "whitened_hmc", **NUTS, seed=seed, run=run
+        )
+    assert not attribute(fit, "interrupted")
+    assert AGAIN not in codes_of(notes(fit))
+    assert fit["posterior"].sizes["draw"] in REVIEWED
+    # the folder has the draws of its last checkpoint still
+    for kept in (sa.load(run), fit):
+        x, chains = kept["posterior"]["x"].values, attribute(kept, "chains_kept") - 1
+        # a run that ends before the review
+        first = draw(target, seed, iter_sampling=x.shape[1] - 1)["posterior"]["x"]
+        np.testing.assert_array_equal(x[:, :-1], first[chains])
+    assert_same_fit(sa.resume(run), whole)
+
+
+def test_an_interruption_waits_until_all_chains_begin_again(target, seed, tmp_path, monkeypatch):
+    throw, whole = Chain.throw_draws_away, draw(target, seed)
+
+    def pressed(chain):
+        throw(chain)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Chain, "throw_draws_away", pressed)
+    fit = draw(target, seed, run=tmp_path / "run")
+    monkeypatch.undo()
+    assert attribute(fit, "interrupted")
+    assert attribute(fit, "chains_kept").tolist() == [1, 2, 3, 4]
+    assert fit["posterior"].sizes["draw"] in REVIEWED
+    assert_same_fit(sa.resume(tmp_path / "run"), whole)
+
+
+def test_old_draws_stand_beside_no_new_ones(target, seed):
+    def one_chain(chains, *given, **more):
+        first = chains[0]
+        while not first.thrown_away.iterations or first.warming_up:
+            for chain in chains:
+                while not chain.waiting:
+                    chain.advance()
+            next_block(chains)
+        first.advance(3)
+        return True
+
+    parts = {"run_chains": one_chain}
+    fit = sample_with(parts, target, "whitened_hmc", **NUTS, seed=seed)
+    assert attribute(fit, "chains_kept").tolist() == [1]
+    x = fit["posterior"]["x"].values
+    np.testing.assert_array_equal(
+        x[0], draw(target, seed)["posterior"]["x"].values[0, : x.shape[1]]
+    )
 
 
 class Pressing(WriteCheckpoints):
