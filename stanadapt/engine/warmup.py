@@ -296,9 +296,7 @@ def _kind(value: Any) -> Any:
 
 
 @np.errstate(all="ignore")  # numbers that are too large are checked there
-def next_block(
-    chains: list[Any], begun: Callable[[list[Any]], Any] = lambda chains: None
-) -> None:
+def next_block(chains: list[Any], begun: Callable[[list[Any]], Any] = lambda chains: None) -> None:
     """Let those chains that wait learn from a block, and begin the next one.
 
     All of them wait at the same iteration; chains that were stopped are left out. The time that

@@ -3,6 +3,7 @@
 import copy
 import time
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,54 +23,35 @@ from stanadapt.runs.stopping_rule import require_limits
 from stanadapt.targets.target import Target
 
 DRAWS = 1000
+# arguments of `sample` that mean nothing here
+UNUSED = (
+    "inits", "warm_start", "until_ess", "until_mcse", "standardize", "save", "run", "executor",
+)  # fmt: skip
 # distinguishes seeds of these draws from those of chains
 STREAM = 0x66697865
 
 
 def independent_draws(
-    target: Target,
-    sampler: Any,
-    unused: Mapping[str, Any],
-    *,
-    iter_sampling: int | None,
-    seed: int | None,
-    chains: int,
-    thin: int,
-    max_minutes: float | None,
-    parallel_chains: int | None,
-    show_progress: Any,
+    target: Target, sampler: Any, settings: Mapping[str, Any], asked: SimpleNamespace
 ) -> Any:
     """Return draws of the generated quantities, as CmdStan's sampler `fixed_param`.
 
-    `unused` are other arguments of `sample` that were given. StanadaptError "no_parameters" for
-    one of these or a named sampler, and "nothing_to_generate" if the program computes nothing.
+    `asked` has the keyword arguments of `sample`. StanadaptError "no_parameters" for a named
+    sampler, or an argument that only samplers use; "nothing_to_generate" if the program computes
+    nothing.
     """
-    unused = {**unused, "threads_per_chain": None}  # any number draws the same
-    given = [name for name, value in unused.items() if value is not None and value != ()]
-    given += ["sampler"] if not isinstance(sampler, str) or sampler != AUTO else []
-    if given:
-        raise StanadaptError(
-            "no_parameters",
-            f"{target.name} has no parameters: its draws are independent, and no sampler moves "
-            f"them. Leave out {', '.join(given)}; or, if it should have parameters, check the data "
-            "that set their sizes.",
-        )
-    if not target.column_names:
-        raise StanadaptError(
-            "nothing_to_generate",
-            f"{target.name} has neither parameters nor generated quantities: there is nothing to "
-            "draw.",
-        )
-    require_limits(None, None, max_minutes, None)
+    _require_suitable(target, sampler, settings, asked)
+    require_limits(None, None, asked.max_minutes, None)
     plan = make_plan(
-        chains=chains, parallel_chains=parallel_chains, iter_warmup=0, thin=thin, seed=seed,
-        iter_sampling=DRAWS if iter_sampling is None else iter_sampling, save_warmup=False,
-        show_progress=bool(show_progress),
+        chains=asked.chains, parallel_chains=asked.parallel_chains, iter_warmup=0,
+        iter_sampling=DRAWS if asked.iter_sampling is None else asked.iter_sampling,
+        thin=asked.thin, seed=asked.seed, save_warmup=False,
+        show_progress=bool(asked.show_progress),
     )  # fmt: skip
     began = time.perf_counter()
     found = compute(
         target, lambda chain, rows: np.empty((rows.stop - rows.start, 0)), plan.draws,
-        streams(plan.seed, STREAM, plan.chains), max_minutes=max_minutes,
+        streams(plan.seed, STREAM, plan.chains), max_minutes=asked.max_minutes,
         threads=plan.parallel_chains, show_progress=plan.show_progress,
     )  # fmt: skip
     with uninterrupted():
@@ -104,6 +86,30 @@ def independent_draws(
             "notes": notes,
         }
         return judge(results.build(_groups(target, found.columns), attributes))
+
+
+def _require_suitable(
+    target: Target, sampler: Any, settings: Mapping[str, Any], asked: SimpleNamespace
+) -> None:
+    values = {name: getattr(asked, name) for name in UNUSED}
+    given = [
+        name for name, x in values.items() if x is not None and not (name == "save" and x == ())
+    ]
+    given += [name for name in settings if name != "threads_per_chain"]  # any number draws the same
+    given += ["sampler"] if not isinstance(sampler, str) or sampler != AUTO else []
+    if given:
+        raise StanadaptError(
+            "no_parameters",
+            f"{target.name} has no parameters: its draws are independent, and no sampler moves "
+            f"them. Leave out {', '.join(given)}; or, if it should have parameters, check the data "
+            "that set their sizes.",
+        )
+    if not target.column_names:
+        raise StanadaptError(
+            "nothing_to_generate",
+            f"{target.name} has neither parameters nor generated quantities: there is nothing to "
+            "draw.",
+        )
 
 
 def _groups(target: Target, columns: np.ndarray) -> results.Groups:

@@ -1,13 +1,14 @@
 """From the arguments of `sample` to what will be run: all are checked and resolved here, once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from stanadapt.engine import chain
 from stanadapt.engine.chain import ChainDesign, Keeper
-from stanadapt.engine.plan import make_plan
-from stanadapt.engine.protocol import PRESET
+from stanadapt.engine.plan import Plan, make_plan
+from stanadapt.engine.protocol import PRESET, Sampler
 from stanadapt.engine.registry import load_all
 from stanadapt.engine.starts import START_OPTIONS, ChainInit
 from stanadapt.engine.warmup import NO_BOUNDS
@@ -58,39 +59,27 @@ class Setup(NamedTuple):
         return RunOnWorkers(self.executor, target, spec(), self.slices)
 
 
+def keywords(function: Any, given: dict[str, Any]) -> SimpleNamespace:
+    """Return the keyword arguments of a call of `sample` or `resume`, from all names it has."""
+    return SimpleNamespace(**{name: given[name] for name in function.__kwdefaults__})
+
+
 def prepare(
     target: Samplable,
     sampler: Any,
     settings: dict[str, Any],
-    *,
-    chains: Any,
-    iter_warmup: Any,
-    iter_sampling: Any,
-    seed: Any,
-    inits: Any,
-    warm_start: Any,
-    until_ess: Any,
-    until_mcse: Any,
-    max_minutes: Any,
-    thin: Any,
-    parallel_chains: Any,
-    standardize: Any,
-    save_warmup: Any,
-    save: Any,
-    run: Any,
-    executor: Any,
-    show_progress: Any,
+    asked: SimpleNamespace,
     keeps_result: bool = True,
 ) -> Setup:
     """Check the arguments of `sample`, and resolve names, defaults and files.
 
-    `keeps_result` says whether an ArviZ object will be made.
+    `asked` has its keyword arguments, and `keeps_result` says whether an ArviZ object will be made.
     Raises StanadaptError if an argument is wrong; nothing has been sampled.
     """
-    program = require_samplable(target).target
-    require_limits(until_ess, until_mcse, max_minutes, executor)
-    folder = None if run is None else as_path(run)
-    saved = _saved_groups(save)
+    program, until_mcse = require_samplable(target).target, asked.until_mcse
+    require_limits(asked.until_ess, until_mcse, asked.max_minutes, asked.executor)
+    folder = None if asked.run is None else as_path(asked.run)
+    saved = _saved_groups(asked.save)
     if until_mcse is not None:
         saved = saved._replace(gradient=True)
     families = family_options() if settings else []
@@ -98,22 +87,14 @@ def prepare(
     chosen = {name: value for name, value in settings.items() if name not in own_options}
     threads = own_options.pop("threads_per_chain", 1)
     choice = choose_sampler(target, sampler)
-    _require_known(choice.sampler, chosen)
+    _require_known(choice.sampler, chosen, vars(asked))
     moved, size = program.dim - program.noise_size, target.dim - program.noise_size
     found, typed, standardized = resolve(choice.sampler, chosen, size, moved)
-    given = read_start(target, found, warm_start, own_options)
-    length = found.iter_sampling if until_mcse is None else max(FIRST_LENGTH, thin)
-    plan = make_plan(
-        chains=chains, parallel_chains=parallel_chains, thin=thin, seed=seed,
-        threads_per_chain=threads,
-        iter_warmup=found.iter_warmup if iter_warmup is None else iter_warmup,
-        iter_sampling=length if iter_sampling is None else iter_sampling,
-        save_warmup=save_warmup, show_progress=shows(show_progress),
-    )  # fmt: skip
-    plan = with_stopping_rule(plan, until_ess, until_mcse, found if iter_sampling is None else None)
+    given = read_start(target, found, asked.warm_start, own_options)
+    plan = _plan_of(asked, found, threads)
     require_suitable(target, found, typed, plan, saved.pseudo)
     begin = choose_chain_init(target, found, typed, plan, given)
-    coordinates = choose_coordinates(standardize, target, found, plan, given)
+    coordinates = choose_coordinates(asked.standardize, target, found, plan, given)
     if saved.gradient:
         require_gradients(
             found, target is program and coordinates.kind == NO,
@@ -133,8 +114,8 @@ def prepare(
         attributes[PRESET] = chosen[PRESET]
     return Setup(
         target, design, standardized, coordinates, begin,
-        starting_values(inits, found, given), saved, attributes, folder, executor,
-        watch_of(program, show_progress, max_minutes),
+        starting_values(asked.inits, found, given), saved, attributes, folder, asked.executor,
+        watch_of(program, asked),
     )  # fmt: skip
 
 
@@ -143,9 +124,25 @@ def shows(show_progress: Any) -> bool:
     return not callable(show_progress) and require_flag("show_progress", show_progress)
 
 
-def watch_of(target: Target, show_progress: Any, max_minutes: float | None) -> Watch:
+def watch_of(target: Target, asked: SimpleNamespace) -> Watch:
     """Return what ends a run at its time limit, or when the user's function asks for it."""
-    return Watch(target, show_progress if callable(show_progress) else None, max_minutes)
+    own = asked.show_progress if callable(asked.show_progress) else None
+    return Watch(target, own, asked.max_minutes)
+
+
+def _plan_of(asked: SimpleNamespace, sampler: Sampler, threads: Any) -> Plan:
+    length = sampler.iter_sampling
+    if asked.until_mcse is not None:
+        length = max(FIRST_LENGTH, asked.thin)
+    default = asked.iter_sampling is None
+    plan = make_plan(
+        chains=asked.chains, parallel_chains=asked.parallel_chains, thin=asked.thin,
+        seed=asked.seed, threads_per_chain=threads,
+        iter_warmup=sampler.iter_warmup if asked.iter_warmup is None else asked.iter_warmup,
+        iter_sampling=length if default else asked.iter_sampling,
+        save_warmup=asked.save_warmup, show_progress=shows(asked.show_progress),
+    )  # fmt: skip
+    return with_stopping_rule(plan, asked.until_ess, asked.until_mcse, sampler if default else None)
 
 
 def _saved_groups(save: Any) -> SavedGroups:
@@ -166,14 +163,13 @@ def family_options() -> list[str]:
     return [*START_OPTIONS, "threads_per_chain"]
 
 
-def _require_known(sampler: Any, settings: dict[str, Any]) -> None:
+def _require_known(sampler: Any, settings: dict[str, Any], arguments: Collection[str]) -> None:
     """Raise StanadaptError for a keyword that neither `sample` nor the sampler has."""
     if not isinstance(sampler, str):
         return
-    known = {PRESET, *names_of_settings(sampler)}
+    known, arguments = {PRESET, *names_of_settings(sampler)}, [*arguments, *family_options()]
     unknown = [name for name in settings if name not in known]
     if unknown:
-        arguments = [*list(prepare.__annotations__)[3:-1], *family_options()]  # of `sample`
         raise StanadaptError(
             "unknown_argument",
             f"sample has no argument, and {sampler} no setting, named {unknown[0]!r}; the settings "

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from os import PathLike
+from types import SimpleNamespace
 from typing import Any
 
 from stanadapt.engine.plan import Plan
@@ -11,7 +12,7 @@ from stanadapt.results import Fit
 from stanadapt.runs.chains import Start
 from stanadapt.runs.coordinates import NO, Coordinates
 from stanadapt.runs.folder import RunFolder
-from stanadapt.runs.prepare import Setup, shows, watch_of
+from stanadapt.runs.prepare import Setup, keywords, shows, watch_of
 from stanadapt.runs.progress import RunProgress
 from stanadapt.runs.result import RunRecord, rehearse_result
 from stanadapt.runs.run import Run
@@ -81,33 +82,21 @@ def resume(
     >>> longer["posterior"].sizes["draw"]
     1000
     """
-    folder = RunFolder.open(run)
+    asked, folder = keywords(resume, locals()), RunFolder.open(run)
     with folder.lock():
-        setup, start, record = prepare_again(
-            folder, target, iter_sampling=iter_sampling, until_ess=until_ess,
-            until_mcse=until_mcse, max_minutes=max_minutes, parallel_chains=parallel_chains,
-            executor=executor, show_progress=show_progress,
-        )  # fmt: skip
+        setup, start, record = prepare_again(folder, target, asked)
         return Run.reopen(setup, folder, start, record).finish()
 
 
 def prepare_again(
-    folder: RunFolder,
-    target: Samplable | None,
-    *,
-    iter_sampling: Any,
-    until_ess: Any,
-    until_mcse: Any,
-    max_minutes: Any,
-    parallel_chains: Any,
-    executor: Any,
-    show_progress: Any,
+    folder: RunFolder, target: Samplable | None, asked: SimpleNamespace
 ) -> tuple[Setup, Start, RunRecord]:
-    """Check the arguments of `resume`, and make the target and the design of the chains again.
+    """Check the keyword arguments of `resume`, and make target and design of the chains again.
 
     Raises StanadaptError: as `resume`; nothing has been sampled.
     """
-    require_limits(until_ess, until_mcse, max_minutes, executor)
+    until_ess, until_mcse = asked.until_ess, asked.until_mcse
+    require_limits(until_ess, until_mcse, asked.max_minutes, asked.executor)
     spec, begun = read_spec(folder)
     if until_mcse is not None and not spec.save.gradient:
         raise StanadaptError(
@@ -115,10 +104,10 @@ def prepare_again(
             "until_mcse needs gradients at all draws, which this run has not kept: begin one with "
             "until_mcse or save='gradient'.",
         )
-    plan = _changed(spec.plan, iter_sampling, parallel_chains)
+    plan = _changed(spec.plan, asked.iter_sampling, asked.parallel_chains)
     if until_ess is not None or until_mcse is not None:
         plan = with_stopping_rule(plan, until_ess, until_mcse or plan.until_mcse or None, None)
-    shown = shows(show_progress)
+    shown = shows(asked.show_progress)
     spec = spec._replace(plan=plan._replace(show_progress=shown))
     made = target_for(spec, folder, target, shown)
     design = spec.make_design(made.target)
@@ -128,7 +117,7 @@ def prepare_again(
     setup = Setup(
         made, design, design.settings, Coordinates(NO, "as the run began"),
         ChainInit(None, {}, spec.prior_data), None, spec.save, begun["attributes"],
-        folder.path, executor, watch_of(made.target, show_progress, max_minutes),
+        folder.path, asked.executor, watch_of(made.target, asked),
     )  # fmt: skip
     changed = changed_files(folder, made.target) if target is None else []
     for note in changed:

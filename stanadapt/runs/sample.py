@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from os import PathLike
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from stanadapt.engine.protocol import AUTO, SamplerName
 from stanadapt.results import Fit
 from stanadapt.runs.independent import independent_draws
-from stanadapt.runs.prepare import prepare
+from stanadapt.runs.prepare import keywords, prepare
 from stanadapt.runs.progress import RunProgress
 from stanadapt.runs.run import Run
 from stanadapt.targets.target import Samplable, Target, require_samplable
@@ -155,25 +156,10 @@ def sample(
     >>> fit.attrs["sampler"], fit.attrs["verdict"]
     ('whitened_hmc', 'fine')
     """
+    asked = keywords(sample, locals())
     if not require_samplable(target, empty=True).dim:
-        unused = {
-            "inits": inits, "warm_start": warm_start, "until_ess": until_ess,
-            "until_mcse": until_mcse, "standardize": standardize, "save": save, "run": run,
-            "executor": executor, **settings,
-        }  # fmt: skip
-        return independent_draws(
-            target.target, sampler, unused, iter_sampling=iter_sampling, seed=seed, chains=chains,
-            thin=thin, max_minutes=max_minutes, parallel_chains=parallel_chains,
-            show_progress=show_progress,
-        )  # fmt: skip
-    setup = prepare(
-        target, sampler, settings, chains=chains, iter_warmup=iter_warmup,
-        iter_sampling=iter_sampling, seed=seed, inits=inits, warm_start=warm_start,
-        until_ess=until_ess, until_mcse=until_mcse, max_minutes=max_minutes, thin=thin,
-        parallel_chains=parallel_chains, standardize=standardize, save_warmup=save_warmup,
-        save=save, run=run, executor=executor, show_progress=show_progress,
-    )  # fmt: skip
-    return Run.begin(setup).finish()
+        return independent_draws(target.target, sampler, settings, asked)
+    return Run.begin(prepare(target, sampler, settings, asked)).finish()
 
 
 def parameter_draws(target: Target, sampler: Any, **options: Any) -> dict[str, np.ndarray]:
@@ -182,5 +168,5 @@ def parameter_draws(target: Target, sampler: Any, **options: Any) -> dict[str, n
     For studies of many fits, none of which is kept: shape (chain, draw) of each element.
     """
     own = {name: options.pop(name, x) for name, x in (sample.__kwdefaults__ or {}).items()}
-    setup = prepare(target, sampler, options, **own, keeps_result=False)
+    setup = prepare(target, sampler, options, SimpleNamespace(**own), keeps_result=False)
     return Run.begin(setup).parameter_draws()

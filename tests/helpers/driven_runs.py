@@ -2,6 +2,7 @@
 
 import itertools
 from functools import partial
+from types import SimpleNamespace
 
 import stanadapt as sa
 from stanadapt.engine import chain
@@ -19,7 +20,7 @@ EAGER = {"make_keeper": partial(WriteCheckpoints, seconds=0.0, share=1.0)}
 def setup_of(target, sampler="auto", /, **arguments):
     """What `sample` would run with these arguments."""
     own = {name: arguments.pop(name, x) for name, x in sa.sample.__kwdefaults__.items()}
-    return prepare(target, sampler, arguments, **own)
+    return prepare(target, sampler, arguments, SimpleNamespace(**own))
 
 
 def sample_with(parts, target, sampler="auto", /, **arguments):
@@ -33,7 +34,7 @@ def resume_with(parts, run, /, **arguments):
     with folder.lock():
         chosen = {"show_progress": False, **arguments}
         own = {name: chosen.get(name, x) for name, x in sa.resume.__kwdefaults__.items()}
-        setup, *begun = prepare_again(folder, None, **own)
+        setup, *begun = prepare_again(folder, None, SimpleNamespace(**own))
         return Run.reopen(setup._replace(**parts), folder, *begun).finish()
 
 
