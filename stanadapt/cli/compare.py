@@ -105,7 +105,7 @@ def compare(
     require_budget(measured["budget"])
     nuts = []
     if plan["engine"] != NO_NUTS:
-        choose_engine(plan["engine"])
+        choose_engine(plan["engine"], "engine")
         nuts = [name_of_stan_nuts(names)]
     flags = {"float32": float32 or None, "estimates": estimates or None}
     _require_repeatable(repeats, more, budget=measured["budget"], **flags)

@@ -8,17 +8,20 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from itertools import takewhile
 from os import PathLike
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
 
 import typer
+from typer.models import OptionInfo
 
 from stanadapt.cli.terminal import plain, report_errors
 
 Given = dict[str, Any]  # arguments of a function, from the options of a command
 _ENTRY = re.compile(r"(\*{0,2}\w+(?:, \w+)*)(?: : .+)?")
+_ARGUMENT = re.compile(r"\b([a-z]\w*)=('[^' ]+'|True|False)")  # in a message
 _ELSEWHERE = re.compile(r"As for `(\w+)`")
 
 
@@ -120,16 +123,36 @@ def command(**parcels: Options) -> Callable[[Callable[..., None]], Callable[...,
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(function, eval_str=True).parameters.values()
+        parameters = _merged(own, parcels)
 
         def run(**values: Any) -> None:
-            with report_errors():
+            with report_errors(partial(_in_shell, parameters)):
                 given = {name: _arguments(parcel, values) for name, parcel in parcels.items()}
                 rest = {p.name: values[p.name] for p in own if p.name not in parcels}
                 function(**given, **rest)
 
-        return _with_parameters(run, _merged(own, parcels), function)
+        return _with_parameters(run, parameters, function)
 
     return decorate
+
+
+def _in_shell(parameters: Mapping[str, inspect.Parameter], text: str) -> str:
+    """Return a message with the options of a command in place of arguments of Python."""
+
+    def as_option(found: re.Match) -> str:
+        name, value = found[1], found[2]
+        kind = parameters[name].annotation if name in parameters else None
+        info = (get_args(kind) or [None])[-1]
+        if not isinstance(info, OptionInfo):
+            return found[0]
+        own = f"--{name.replace('_', '-')}"
+        flag = info.default if isinstance(info.default, str) else own  # its first flag
+        if value.startswith("'"):
+            return f"{flag} {value[1:-1]}"
+        switched = {"True": flag, "False": flag.replace("--", "--no-")}[value]
+        return switched if flag == own else found[0]
+
+    return _ARGUMENT.sub(as_option, text)
 
 
 def _arguments(options: Options, values: dict[str, Any]) -> Given:

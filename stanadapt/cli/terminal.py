@@ -11,7 +11,7 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -150,8 +150,11 @@ def load_all(files: list[Path]) -> dict[str, results.Fit]:
 
 
 @contextlib.contextmanager
-def report_errors() -> Iterator[None]:
-    """Print errors and warnings on standard error; exit with 1, or with 130 after Ctrl-C."""
+def report_errors(worded: Callable[[str], str] = str) -> Iterator[None]:
+    """Print errors and warnings on standard error; exit with 1, or with 130 after Ctrl-C.
+
+    `worded` returns a message in the words of the command line.
+    """
     console = Console(stderr=True, soft_wrap=True)
     interruption.written.clear()
     interruption.runs.clear()
@@ -159,7 +162,7 @@ def report_errors() -> Iterator[None]:
     interruption.begun.set()
 
     def show(message: Any, *args: Any, **kwargs: Any) -> None:
-        console.print(f"[yellow]note:[/yellow] {plain(str(message))}", highlight=False)
+        console.print(f"[yellow]note:[/yellow] {plain(worded(str(message)))}", highlight=False)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -169,7 +172,7 @@ def report_errors() -> Iterator[None]:
         try:
             yield
         except StanadaptError as error:
-            console.print(f"[red]error in {plain(str(error))}[/red]", highlight=False)
+            console.print(f"[red]error in {plain(worded(str(error)))}[/red]", highlight=False)
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             interruption.report(functools.partial(console.print, highlight=False, markup=False))

@@ -13,7 +13,7 @@ from stanadapt.cli.commands import app
 from stanadapt.cli.terminal import report_errors
 from stanadapt.engine.chain import Chain
 from stanadapt.errors import StanadaptError
-from tests.helpers.command_line import call
+from tests.helpers.command_line import TINY, call
 
 WRONG = {
     "missing program": (["none.stan"], ["files", "none.stan"]),
@@ -93,7 +93,17 @@ def test_compare_with_a_missing_cmdstan(files, monkeypatch):
     monkeypatch.setenv("CMDSTAN", "")
     monkeypatch.setenv("HOME", str(files))
     printed = call("compare", "neal", "--stan-nuts", "cmdstan", "--quiet", status=1)
-    assert "install-cmdstan" in printed
+    assert "install-cmdstan`, or use --stan-nuts stanli" in printed
+
+
+def test_advice_is_on_options(files):
+    quantity = "generated quantities { matrix[1, 1] M; real t = trace(M); }"
+    (files / "my.stan").write_text(
+        f"parameters {{ real x; }} model {{ x ~ std_normal(); }} {quantity}"
+    )
+    printed = call("sample", "my.stan", *TINY, "--backend", "stanli")
+    assert "[quantities_left_out]" in printed
+    assert "se --backend cmdstan" in printed
 
 
 def test_stans_messages_keep_their_brackets(files):

@@ -191,8 +191,8 @@ def _result(
     return fit
 
 
-def choose_engine(backend: str) -> str:
-    """Return the engine for a backend's name or "auto"; StanadaptError if it is missing."""
+def choose_engine(backend: str, argument: str = "backend") -> str:
+    """Return the engine for a name or "auto", the value of an argument; StanadaptError if none."""
     if not is_one_of(backend, {"auto", *ENGINES}):
         names = ", ".join(["auto", *ENGINES])
         raise StanadaptError(
@@ -209,7 +209,7 @@ def choose_engine(backend: str) -> str:
         raise StanadaptError(
             "cmdstan_broken" if problem else "cmdstan_missing",
             f"CmdStan is {f'not usable: {problem}' if problem else 'not installed.'} Run "
-            "`stanadapt install-cmdstan`, or use backend='stanli', which needs no compiler.",
+            f"`stanadapt install-cmdstan`, or use {argument}='stanli', which needs no compiler.",
         )
     return backend
 

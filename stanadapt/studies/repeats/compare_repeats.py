@@ -133,7 +133,7 @@ def compare_repeats(
     described = {name: _all_settings(name, one) for name, one in settings_by_sampler.items()}
     if not is_one_of(engine, {NO_NUTS}):
         stan_name = name_of_stan_nuts(settings_by_sampler)
-        described = {stan_name: {"engine": choose_engine(engine)}, **described}
+        described = {stan_name: {"engine": choose_engine(engine, "engine")}, **described}
     settings = {
         **common,
         **lengths,
