@@ -39,7 +39,7 @@ import numpy as np
 
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.numerics.vectors import copy
-from stanadapt.engine.wrapped_density import Integers, Matrix, Vector
+from stanadapt.engine.wrapped_density import Integers, Matrix, Vector, packed, parts_in
 
 # functions of the value v of a hub with two bounds, in BlockMap.powers; 0 for none
 LINEAR, SQUARE, INVERSE, RATIO, RECIPROCAL, PRECISION = 1, 2, 3, 4, 5, 6
@@ -76,49 +76,14 @@ def size_of_work(terms: int, hubs: int, n: int, envelope: int) -> int:
     return 1 + terms * (1 + hubs) + 2 * envelope + 6 * n
 
 
-# numbers at the beginning of a packed map: K, H, n, F, the size of the envelope, and G or 0
-SIZES = 6
+def pack(block: BlockMap) -> np.ndarray:
+    """Return a map as a single array of numbers, of which `unpacked` returns views."""
+    return packed(block).view(float)
 
 
-def pack(block: BlockMap) -> Vector:
-    """Return a map as a single array, of which `unpacked` returns views, workspace included."""
-    (terms, hubs), n = block.exponents.shape, len(block.block)
-    knots = len(block.splines) // hubs
-    sizes = np.array([terms, hubs, n, len(block.free), block.precisions.shape[1], knots])
-    words = [np.asarray(part).ravel() for part in (sizes, *block)]
-    return np.concatenate([
-        (part.astype(np.int64) if part.dtype.kind == "i" else part.astype(float)).view(float)
-        for part in words
-    ])  # fmt: skip
-
-
-@jit
-def unpacked(packed):
-    """Return the BlockMap that `pack` has made an array of, as views of it."""
-    sizes = packed[:SIZES].view(np.int64)
-    terms, hubs, n, free, envelope = sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]
-    knots = sizes[5]
-    a = SIZES + hubs + n + free
-    numbers = packed[SIZES:a].view(np.int64)
-    b = a + terms * hubs
-    c = b + terms * hubs
-    d = c + 3 * hubs
-    rows = packed[d : d + 2 * n].view(np.int64)
-    e = d + 2 * n
-    f = e + terms * envelope
-    g = f + terms * n
-    h = g + terms * n * free
-    i = h + n + 1 + terms * (1 + hubs) + 2 * envelope + 6 * n  # after `size_of_work`
-    j = i + 1 + (2 * hubs if knots > 0 else 0)
-    return BlockMap(
-        numbers[:hubs], numbers[hubs : hubs + n], numbers[hubs + n :],
-        packed[a:b].reshape((terms, hubs)), packed[b:c].reshape((terms, hubs)),
-        packed[c:d].reshape((hubs, 3)), rows[:n], rows[n:],
-        packed[e:f].reshape((terms, envelope)), packed[f:g].reshape((terms, n)),
-        packed[g:h].reshape((terms * n, free)), packed[h : h + n], packed[h + n : i],
-        packed[i : i + 1].view(np.int64), packed[i + 1 : j].reshape((-1, 2)),
-        packed[j:].reshape((knots * hubs, n if knots > 0 else 0)),
-    )  # fmt: skip
+def unpacked(array: np.ndarray) -> BlockMap:
+    """Return the map of which `pack` has made an array, as views of it."""
+    return parts_in(array, BlockMap)
 
 
 @jit

@@ -1,11 +1,14 @@
-"""A density in front of another: what its C functions need, in memory behind one address.
+"""Parts in one block of memory, and a density in front of another, whose C functions read them.
 
 The parts are a NamedTuple of numbers, arrays and further such tuples, whose fields are declared as
-int, float, `Vector`, `Matrix` or `Integers`. `wrapped` copies them into one block of memory, which
-follows the counters of the Density; its C functions get the address of the block as their handle,
-and read the parts back with `parts_at`. Arrays are views of the block, so that some of them can be
-workspace. The Density's `calls` is a view of the same memory, which therefore lives as long as the
-Density. The caller must keep the other density, and the model behind it, alive.
+int, float, `Vector`, `Matrix` or `Integers`. `packed` copies them into one block of memory, and
+`parts_in` returns them as views of it, so that some of them can be workspace: a state with one
+array is compiled faster than one with many.
+
+`wrapped` puts the block after the counters of a Density; its C functions get the address of the
+block as their handle, and read the parts back with `parts_at`. The Density's `calls` is a view of
+the same memory, which therefore lives as long as the Density. The caller must keep the other
+density, and the model behind it, alive.
 """
 
 import typing
@@ -43,12 +46,11 @@ def program_of(density: Density) -> Program:
     return Program(density.value_address, density.gradient_address, density.handle)
 
 
-# Layout of a block, in words of eight bytes: the numbers, and for each array its place in the block
-# and its shape; then the entries of the arrays.
-def wrapped(density: Density, parts: Any, value: Any, gradient: Any) -> Density:
-    """Return a density with new counters, whose C functions find `parts` at their handle.
+def packed(parts: Any) -> np.ndarray:
+    """Return parts as a block, an array of words of eight bytes.
 
-    Dimensions and flags are those of the given density.
+    First come the numbers, and for each array its place in the block and its shape; then the
+    entries of the arrays.
     """
     kinds = list(_leaves(_compiled(type(parts))))
     at = sum(kind.ndim + 1 if isinstance(kind, types.Array) else 1 for kind in kinds)
@@ -61,7 +63,15 @@ def wrapped(density: Density, parts: Any, value: Any, gradient: Any) -> Density:
             at += words.size
         else:
             header += [words[0]]
-    block = np.concatenate([np.zeros(COUNTERS, np.int64), np.array(header), *contents])
+    return np.concatenate([np.array(header, np.int64), *contents])
+
+
+def wrapped(density: Density, parts: Any, value: Any, gradient: Any) -> Density:
+    """Return a density with new counters, whose C functions find `parts` at their handle.
+
+    Dimensions and flags are those of the given density.
+    """
+    block = np.concatenate([np.zeros(COUNTERS, np.int64), packed(parts)])
     return density._replace(
         value_address=value.address,
         gradient_address=gradient.address,
@@ -73,7 +83,12 @@ def wrapped(density: Density, parts: Any, value: Any, gradient: Any) -> Density:
 
 def parts_of(density: Density, kind: Any) -> Any:
     """Return the parts of a density from `wrapped`, of the given class, as views of its memory."""
-    block = density.calls.base[COUNTERS:]  # type: ignore[index]
+    return parts_in(density.calls.base[COUNTERS:], kind)  # type: ignore[index]
+
+
+def parts_in(block: np.ndarray, kind: Any) -> Any:
+    """Return the parts, of the given class, of a block from `packed`, as views of it."""
+    block = block.view(np.int64)
     words = iter(block.tolist())
 
     def read(kind: Any) -> Any:
@@ -90,15 +105,18 @@ def parts_of(density: Density, kind: Any) -> Any:
 
 
 @intrinsic
-def parts_at(typing: Any, handle: Any, kind: Any) -> Any:
-    """Only for compiled code: the parts, of the given class, at the handle of a C function."""
+def parts_at(typing: Any, place: Any, kind: Any) -> Any:
+    """Only for compiled code: the parts, of the given class, in a block or at its address."""
     parts = _compiled(kind.instance_class)
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        block = builder.bitcast(arguments[0], _WORD.as_pointer())
+        address = arguments[0]
+        if isinstance(place, types.Array):
+            address = context.make_array(place)(context, builder, address).data
+        block = builder.bitcast(address, _WORD.as_pointer())
         return _emit_part(context, builder, parts, block, count())
 
-    return parts(handle, kind), emit
+    return parts(place, kind), emit
 
 
 def _emit_part(context: Any, builder: Any, kind: Any, block: Any, places: Iterator[int]) -> Any:

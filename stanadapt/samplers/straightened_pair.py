@@ -15,7 +15,6 @@ import xarray as xr
 
 from stanadapt.engine import triangular_map as maps
 from stanadapt.engine.block_map import unpacked
-from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.straightened_density import residuals
 from stanadapt.results.datasets import draws_dataset
 
@@ -63,7 +62,7 @@ def _most_dependent_in(block: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple
 
     The size of a member is the logarithm of its distance from its median.
     """
-    parts = as_python(unpacked)(block)
+    parts = unpacked(block)
     members, hubs = x[:, parts.block], x[:, parts.hubs]
     sizes = np.log(np.abs(members - np.median(members, axis=0)) + 1e-300)
     sizes = (sizes - sizes.mean(axis=0)) / sizes.std(axis=0)

@@ -11,7 +11,6 @@ from stanadapt import results
 from stanadapt.diagnostics.sampler_checks import FAR_BELOW
 from stanadapt.engine.after_run import Findings, RunView, reports_for
 from stanadapt.engine.block_map import BlockMap, unpacked
-from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.triangular_map import NONE, TriangularMap
 from stanadapt.engine.warmup import Progress, Sampled
 from stanadapt.errors import Message
@@ -148,7 +147,7 @@ def straightening(found: Straightened, names: list[str]) -> dict[str, Any]:
     distances: dict[str, Any] = {"distance_from_gaussian": found.distance_before}
     said = []
     if found.block_is_used:
-        block = as_python(unpacked)(found.straightening.block)
+        block = unpacked(found.straightening.block)
         distances[BLOCK] = EXACT if found.exact else NEARLY
         said.append(f"{' given '.join(members_and_hubs(block, names))}: {SAID[distances[BLOCK]]}")
     if found.map_is_used:

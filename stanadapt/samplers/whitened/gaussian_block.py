@@ -25,7 +25,6 @@ import numpy as np
 
 from stanadapt.engine import metric_factor
 from stanadapt.engine.block_map import pack, unpacked
-from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.triangular_map import no_map
 from stanadapt.engine.warmup import END, Change, Progress, Result, Stage, States
@@ -200,7 +199,7 @@ def _is_one_chain(found: Progress) -> bool:
     The dependence among states that follow each other changes with their scales, which no
     triangular map has: it may be good where chains have been, and keep them out of a neck.
     """
-    return is_tied(as_python(unpacked)(found.learned.straightened.straightening.block))
+    return is_tied(unpacked(found.learned.straightened.straightening.block))
 
 
 def _scales(progress: Progress) -> np.ndarray:

@@ -29,7 +29,6 @@ from stanadapt.diagnostics.mixing import mixing
 from stanadapt.diagnostics.modes import parameter_rows
 from stanadapt.diagnostics.verdict import BY_DENSITY
 from stanadapt.engine.block_map import BlockMap, unpacked
-from stanadapt.engine.compiled.jit import as_python
 from stanadapt.errors import Message
 from stanadapt.results import Fit
 from stanadapt.samplers.whitened.block_structure import (
@@ -204,7 +203,7 @@ def missing_tails(target: Any, fit: Fit, learned: Any = None) -> Iterator[reason
     if getattr(learned, "block_sought", False):
         if not learned.straightened.block_is_used:
             return
-        known = as_python(unpacked)(learned.straightened.straightening.block.copy())
+        known = unpacked(learned.straightened.straightening.block.copy())
     calls = results.attribute(fit, "n_gradients")
     most = np.inf if calls is None else SHARE_OF_RUN * float(calls)
     yield from reasons_of(target, find_tails(target, fit, most, known))

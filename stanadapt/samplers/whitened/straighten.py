@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine import triangular_map
-from stanadapt.engine.block_map import SIZES, unpacked
+from stanadapt.engine.block_map import unpacked
 from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.triangular_map import (
@@ -100,7 +100,7 @@ class Straightened(NamedTuple):
 
     @property
     def _members(self) -> int:
-        return int(self.straightening.block[:SIZES].view(np.int64)[2]) if self.block_is_used else 0
+        return len(unpacked(self.straightening.block).block) if self.block_is_used else 0
 
     def members_aside(self, dim: int) -> np.ndarray:
         """Return the members of a block of which nothing more is learned, if there is one.
@@ -109,7 +109,7 @@ class Straightened(NamedTuple):
         """
         if not self.block_is_used or (self.exact and dim <= MOST_COORDINATES):
             return np.empty(0, int)
-        return np.array(as_python(unpacked)(self.straightening.block).block)
+        return unpacked(self.straightening.block).block.copy()
 
     def curvature(self, dim: int) -> float:
         """Return the D that fixed trajectories meet: without a map, or outside of a block."""

@@ -3,7 +3,6 @@
 from typing import Any
 
 from stanadapt.engine.block_map import unpacked
-from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.warmup import Progress
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.block import Window
@@ -69,7 +68,7 @@ def short_for_hubs(progress: Progress) -> Progress:
     if not found.block_is_used:
         return progress
     target = SHORTER if found.distance > CURVED_HUBS else 0.0
-    if found.second > TWO_ARMS and not as_python(unpacked)(found.straightening.block).powers.any():
+    if found.second > TWO_ARMS and not unpacked(found.straightening.block).powers.any():
         target = SHORTEST
     if target <= nuts.target_accept:
         return progress
