@@ -11,7 +11,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -326,9 +326,8 @@ def _shown(kind: Any) -> str:
 def require_state(sampler: Sampler, state: Any, size: int) -> None:
     """Raise StanadaptError, stage "sampler", unless a state of `init` is as it is declared.
 
-    Compiled code takes the types of this state for those of all others. An integer in place of a
-    float would truncate what `adapt` puts there, and a position of another length be read beyond
-    its end.
+    A position of another length would be read beyond its end. For a number of another type than
+    declared, `replace` raises the error.
     """
     problem = _misplaced(sampler, state, size)
     if problem:
@@ -352,25 +351,4 @@ def _misplaced(sampler: Sampler, state: Any, size: int) -> str:
             "must give State.current.position as a contiguous array of float64, "
             f"got {kind}: write position.copy(), or .astype(np.float64)"
         )
-    return _undeclared("State", state)
-
-
-def _undeclared(name: str, value: Any) -> str:
-    """Return a text for the first number of another type than its tuple declares; "" for none."""
-    kinds, _ = _types(type(value), name)
-    for field, kind in kinds.items():
-        part, place = getattr(value, field), f"{name}.{field}"
-        if hasattr(part, "_fields"):
-            problem = _undeclared(place, part)
-            if problem:
-                return problem
-        elif kind in (float, int, bool) and not _is_a(kind, part):
-            remedy = f": write {part}.0 or float(...)" if kind is float else ""
-            return f"must give {place} as {kind.__name__}, got {part!r}{remedy}"
     return ""
-
-
-def _is_a(kind: type, value: Any) -> bool:
-    if kind is float:
-        return isinstance(value, Real) and not isinstance(value, Integral | np.bool_)
-    return isinstance(value, bool | np.bool_ if kind is bool else Integral)

@@ -3,12 +3,10 @@
 import importlib
 import sys
 
-import numpy as np
 import pytest
 
 import stanadapt as sa
 from stanadapt.engine import protocol
-from stanadapt.engine.breaches import require_state
 from stanadapt.engine.checks import CHECKS, Awkward, Case, Length, make_chains, reported
 from stanadapt.engine.compile_errors import explained
 from stanadapt.engine.registry import find
@@ -51,10 +49,6 @@ AT_INIT = {
     "a position of another length": (
         changed(at("np.zeros(density.dim + 2)")),
         ["State.current.position", "(3,)", "(5,)"],
-    ),
-    "an integer for a float": (
-        changed(("step_size=settings.step_size", "step_size=3")),
-        ["State.step_size", "float", "got 3", "3.0"],
     ),
     "no state": (
         changed(("    return State(\n", "    State(\n")),
@@ -203,12 +197,3 @@ def test_an_error_of_a_check_is_its_result():
     report = reported(*find("rwm"), {"first": fails, "second": lambda case: ""})
     assert report.table["code"].tolist() == ["sampler_raised", ""]
     assert "ZeroDivisionError: by zero" in report.problems["first"]
-
-
-def test_numbers_of_numpy_are_numbers():
-    """What compiled code returns, and what Python's `init` may give, are numbers alike."""
-    sampler = registered()["rwm"]
-    (chain,) = make_chains(Case("rwm", {}), Awkward(), Length())
-    numbers = {n: np.float64(x) for n, x in chain.state._asdict().items() if isinstance(x, float)}
-    assert numbers
-    require_state(sampler, chain.state._replace(**numbers), 3)
