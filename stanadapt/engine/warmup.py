@@ -251,37 +251,13 @@ def _misreturned(made: Any, former: Progress, states: States) -> str:
 
 def _other_type(name: str, old: Any, new: Any) -> str:
     """Return a text for the first field for which the loop would be compiled again; "" for none."""
-    if _is_alike(old, new):
-        return ""
-    kinds = _kind(old), _kind(new)
-    if kinds[0] == kinds[1]:
+    if old is new:
         return ""
     if hasattr(old, "_fields") and type(old) is type(new):
         fields = (_other_type(f"{name}.{f}", getattr(old, f), getattr(new, f)) for f in old._fields)
         return next(filter(None, fields), "")
-    return f"{name} is {shown(kinds[1])}, and was {shown(kinds[0])}"
-
-
-def _is_alike(old: Any, new: Any) -> bool:
-    """Whether Numba has one type for both, for certain: to ask it takes long for many chains."""
-    if old is new:
-        return True
-    if isinstance(old, float) and isinstance(new, float):
-        return True  # NumPy's too
-    if type(old) is not type(new):
-        return False
-    if isinstance(old, np.ndarray):
-        return old.dtype == new.dtype and _layout(old) == _layout(new)
-    if hasattr(old, "_fields"):
-        return all(a is b or _is_alike(a, b) for a, b in zip(old, new, strict=True))
-    return isinstance(old, bool | int | np.generic)
-
-
-def _layout(array: np.ndarray) -> tuple:
-    """Return all but the numbers that decides on Numba's type: a view has the same."""
-    flags = array.flags
-    order = flags.c_contiguous, flags.c_contiguous or flags.f_contiguous
-    return array.ndim, order, flags.writeable, flags.aligned
+    kinds = _kind(old), _kind(new)
+    return "" if kinds[0] == kinds[1] else f"{name} is {shown(kinds[1])}, and was {shown(kinds[0])}"
 
 
 def _shape(state: Any) -> tuple:
