@@ -6,7 +6,7 @@ levels of functions. Passing them took as long as one and a half gradients of a 
 Boltzmann relaxation (2 us each), and most of the compilation time.
 
 `by_reference` copies the tuples inside a state into the frame of the calling function and replaces
-them by pointers with the same fields, to arrays that own nothing. `restored` undoes this.
+them by pointers with the same fields, to arrays that own nothing. `restoring` undoes this.
 """
 
 from collections.abc import Callable, Sequence
@@ -117,13 +117,6 @@ def pointer_to(typing: Any, value: Any) -> Any:
         return builder.bitcast(cgutils.alloca_once_value(builder, arguments[0]), cgutils.voidptr_t)
 
     return ByReference(value)(value), emit
-
-
-@intrinsic
-def restored(typing: Any, state: Any, owned: Any) -> Any:
-    """Return `owned` with the numbers of the state derived from it, and with its arrays."""
-    kind, emit = restoring(owned)
-    return kind(state, owned), emit
 
 
 def restoring(owned: Any, replaced: Sequence[str] = ()) -> tuple[Any, Callable]:

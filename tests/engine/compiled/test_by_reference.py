@@ -11,7 +11,6 @@ from stanadapt.engine.compiled.by_reference import (
     by_reference,
     pointer_to,
     referring,
-    restored,
     restoring,
 )
 from stanadapt.engine.compiled.jit import jit
@@ -67,12 +66,18 @@ def _step(state):
     return State(state.outer, Point(state.current.position, value), state.times + 1, state.spare)
 
 
+@intrinsic
+def _restored(typing, state, owned):
+    kind, emit = restoring(owned, REPLACED if owned.instance_class is Swapping else ())
+    return kind(state, owned), emit
+
+
 @jit
 def _loop(owned, n):
     state = by_reference(owned)
     for _ in range(n):
         state = _step(state)
-    return restored(state, owned)
+    return _restored(state, owned)
 
 
 @jit
@@ -191,12 +196,6 @@ REPLACED = "current", "scratch", "inner"
 def _by_reference(typing, state):
     passed, emit = referring(state, REPLACED)
     return passed(state), emit
-
-
-@intrinsic
-def _restored(typing, state, owned):
-    kind, emit = restoring(owned, REPLACED)
-    return kind(state, owned), emit
 
 
 @jit
