@@ -115,22 +115,12 @@ def all_codes() -> dict[str, Code]:
 @cache
 def _table() -> dict[str, Code]:
     """Read the package's table, once, when the first error is made or a code is looked up."""
-    file = resources.files("stanadapt.errors").joinpath("messages.toml")
-    return read_table(file.read_text("utf-8"))
-
-
-def read_table(text: str) -> dict[str, Code]:
-    """Return the codes that a table in TOML declares; ValueError for an entry that is not one."""
-    table: dict[str, Code] = {}
-    for kind, entries in tomllib.loads(text).items():
-        for name, entry in entries.items():
-            if name in table:
-                raise ValueError(f"the code {name} is declared twice: {table[name].kind}, {kind}")
-            texts: tuple[Any, Any] = entry.get("meaning"), entry.get("cure", "")
-            if not {*entry} <= {"meaning", "cure"} or not all(isinstance(t, str) for t in texts):
-                raise ValueError(f"{kind}.{name} must have a meaning, maybe a cure, got {entry}")
-            table[name] = _declared(Code, name, kind, *texts)
-    return table
+    text = resources.files("stanadapt.errors").joinpath("messages.toml").read_text("utf-8")
+    return {
+        name: _declared(Code, name, kind, entry["meaning"], entry.get("cure", ""))
+        for kind, entries in tomllib.loads(text).items()
+        for name, entry in entries.items()
+    }
 
 
 def stage_of(code: str) -> str:
