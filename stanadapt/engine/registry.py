@@ -14,7 +14,14 @@ from typing import Any
 
 from stanadapt.engine.breaches import breaches
 from stanadapt.engine.protocol import PARTS, PRESET, REGISTRY, Preset, Sampler
-from stanadapt.engine.settings import Numbers, as_chosen, declared, setting_error, typed
+from stanadapt.engine.settings import (
+    Numbers,
+    as_chosen,
+    declared,
+    setting_error,
+    shown_numbers,
+    typed,
+)
 from stanadapt.engine.warmup import Warmup
 from stanadapt.errors import StanadaptError, did_you_mean, in_our_words
 
@@ -25,8 +32,7 @@ ABOUT_PRESETS = (
 SAMPLERS = "stanadapt.samplers"
 SEVERAL = " A fit has one sampler: draw a fit with each, and `compare` them."
 NO_PRESET = Preset({})
-# a message shows the first and last of more numbers; the dimension of an example
-MOST_SHOWN, SOME = 8, 100
+SOME = 100  # the dimension of an example
 
 # --- samplers -------------------------------------------------------------------------------------
 
@@ -193,19 +199,15 @@ def shown_preset(sampler: Sampler, name: str) -> str:
     """Return the settings of a preset in one line: those that differ from the defaults, by name."""
     preset, defaults = sampler.presets[name], as_chosen(sampler.settings())
     settings = as_chosen(find(sampler.name, preset=name)[1])
-    shown = [f"{k}={_short(v)}" for k, v in settings.items() if v != defaults[k]]
+    shown = [
+        f"{k}={shown_numbers(v, ',', 3) if isinstance(v, Numbers) else v}"
+        for k, v in settings.items()
+        if v != defaults[k]
+    ]
     for k, value in preset.by_dimension.items():
         shown.append(f"{k}={value(SOME):g} of {SOME} parameters")
     kind = {"no": "false", "full": "true"}.get(preset.standardize, preset.standardize)
     return ", ".join([*shown, f"standardize={kind}"])
-
-
-def _short(value: Any) -> str:
-    """Show a setting, the first and last of many numbers."""
-    if not isinstance(value, Numbers):
-        return str(value)
-    numbers = [f"{number:.3g}" for number in value]
-    return ",".join(numbers if len(numbers) <= MOST_SHOWN else [*numbers[:3], "...", numbers[-1]])
 
 
 def _preset(sampler: Sampler, name: Any) -> Preset:

@@ -15,6 +15,7 @@ compiled for a second time.
 
 import functools
 import typing
+from collections.abc import Sequence
 from enum import IntEnum
 from numbers import Real
 from typing import Annotated, Any, NamedTuple
@@ -26,6 +27,7 @@ from stanadapt.errors import LARGEST_WHOLE, StanadaptError
 
 INFINITY = float("inf")
 ENDS = ("()", "[)", "(]", "[]")
+MOST_SHOWN = 8  # numbers
 
 
 class Numbers(tuple):
@@ -136,7 +138,7 @@ def typed(sampler: str, setting: Setting, value: Any) -> Any:
         return _member(label, kind, value)
     if issubclass(kind, Numbers):
         value = _numbers(label, value)
-        numbers, shown = value, ", ".join(f"{number:g}" for number in value)
+        numbers, shown = value, shown_numbers(value)
     else:
         value = _number(label, kind, value)
         numbers, shown = (value,), value
@@ -183,6 +185,12 @@ def _numbers(label: str, value: Any) -> Numbers:
     if not usable:
         raise setting_error(f"{label} must be finite numbers, such as 1,0.5,0.1, got {value!r}.")
     return Numbers(numbers.tolist())
+
+
+def shown_numbers(numbers: Sequence[float], separator: str = ", ", digits: int = 6) -> str:
+    """Show numbers, the first and last of many."""
+    texts = [f"{number:.{digits}g}" for number in numbers]
+    return separator.join(texts if len(texts) <= MOST_SHOWN else [*texts[:3], "...", texts[-1]])
 
 
 # --- settings as a whole --------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from stanadapt.engine.settings import (
     Numbers,
     Positive,
     setting_error,
+    shown_numbers,
 )
 from stanadapt.errors import StanadaptError
 from stanadapt.samplers.tempering.moves import RANDOM_WALK, MoveKernel, Options
@@ -36,8 +37,6 @@ RATE_OF_TRAJECTORIES, RATE_OF_WALKS = 0.8, 0.3
 LEAPFROGS = 2.0
 # 1,000 equal steps, as in the experiments of Nemeth, Lindsten, Filippone and Hensman (2019)
 EQUAL_STEPS = tuple(np.linspace(1.0, 0.0, 1001).tolist())
-# a message shows the first and last numbers of a longer ladder
-MOST_SHOWN = 8
 
 
 class ReferenceFamily(IntEnum):
@@ -178,7 +177,7 @@ def check_ladder(settings: Any, **replaced: float) -> None:
     if problem:
         raise StanadaptError(
             "invalid_temperatures",
-            f"{name}: inverse_temperatures must {problem}, got {_shown(given)}.",
+            f"{name}: inverse_temperatures must {problem}, got {shown_numbers(given)}.",
         )
     for other, default in replaced.items():
         if getattr(settings, other) != default:
@@ -201,9 +200,3 @@ def _problem_of_ladder(given: Sequence[float]) -> str:
         if given[k] >= given[k - 1]:
             return f"decrease strictly, and number {k + 1} is not below number {k}"
     return "not be below 0" if given[-1] < 0.0 else ""
-
-
-def _shown(given: Sequence[float]) -> str:
-    """Show the numbers of a ladder, the first and last of many."""
-    texts = [f"{b:g}" for b in given]
-    return ", ".join(texts if len(texts) <= MOST_SHOWN else [*texts[:3], "...", texts[-1]])
