@@ -78,7 +78,7 @@ GRADIENT_SIGNATURE = types.int32(
 
 # a C bool is passed in an integer register: 32 bits leave no part of it undefined
 _FLAG, _DOUBLE, _BYTE_POINTER = ir.IntType(32), ir.DoubleType(), cgutils.voidptr_t
-_ARRAY = _DOUBLE.as_pointer()
+_TRUE = ir.Constant(_FLAG, 1)
 _NO_MESSAGE = ir.Constant(_BYTE_POINTER, None)  # with a message, every failure leaks a string
 
 
@@ -86,8 +86,10 @@ def _data(context, builder, array_type, array):
     return context.make_array(array_type)(context, builder, array).data
 
 
-def _call(builder, address, argument_types, arguments):
-    function = ir.FunctionType(ir.IntType(32), argument_types)
+def _call(builder, address, handle, *rest):
+    """Emit a call of int f(model, ..., error_msg)."""
+    arguments = [builder.inttoptr(handle, _BYTE_POINTER), *rest, _NO_MESSAGE]
+    function = ir.FunctionType(ir.IntType(32), [argument.type for argument in arguments])
     return builder.call(builder.inttoptr(address, function.as_pointer()), arguments)
 
 
@@ -97,14 +99,10 @@ def call_value(context, address, handle, propto, position):
     result = types.Tuple((types.int32, types.float64))
 
     def emit(context, builder, signature, arguments):
-        address, handle, propto, position = arguments
-        out = cgutils.alloca_once(builder, _DOUBLE)
-        kinds = [_BYTE_POINTER, _FLAG, _FLAG, _ARRAY, _ARRAY, _BYTE_POINTER]
-        code = _call(builder, address, kinds, [
-            builder.inttoptr(handle, _BYTE_POINTER), builder.trunc(propto, _FLAG),
-            ir.Constant(_FLAG, 1), _data(context, builder, signature.args[3], position),
-            out, _NO_MESSAGE,
-        ])  # fmt: skip
+        address, handle, propto, theta = arguments
+        theta = _data(context, builder, position, theta)
+        out, propto = cgutils.alloca_once(builder, _DOUBLE), builder.trunc(propto, _FLAG)
+        code = _call(builder, address, handle, propto, _TRUE, theta, out)
         return context.make_tuple(builder, signature.return_type, [code, builder.load(out)])
 
     return result(address, handle, types.int64, position), emit
@@ -116,14 +114,11 @@ def call_gradient(context, address, handle, position, gradient):
     result = types.Tuple((types.int32, types.float64))
 
     def emit(context, builder, signature, arguments):
-        address, handle, position, gradient = arguments
-        out, true = cgutils.alloca_once(builder, _DOUBLE), ir.Constant(_FLAG, 1)
-        kinds = [_BYTE_POINTER, _FLAG, _FLAG, _ARRAY, _ARRAY, _ARRAY, _BYTE_POINTER]
-        code = _call(builder, address, kinds, [
-            builder.inttoptr(handle, _BYTE_POINTER), true, true,
-            _data(context, builder, signature.args[2], position),
-            out, _data(context, builder, signature.args[3], gradient), _NO_MESSAGE,
-        ])  # fmt: skip
+        address, handle, theta, slope = arguments
+        theta = _data(context, builder, position, theta)
+        slope = _data(context, builder, gradient, slope)
+        out = cgutils.alloca_once(builder, _DOUBLE)
+        code = _call(builder, address, handle, _TRUE, _TRUE, theta, out, slope)
         return context.make_tuple(builder, signature.return_type, [code, builder.load(out)])
 
     return result(address, handle, position, gradient), emit
@@ -134,12 +129,9 @@ def _call_unconstrain(context, address, handle, values, out):
     """Call int bs_param_unconstrain(model, theta, theta_unc, error_msg)."""
 
     def emit(context, builder, signature, arguments):
-        address, handle, values, out = arguments
-        return _call(builder, address, [_BYTE_POINTER, _ARRAY, _ARRAY, _BYTE_POINTER], [
-            builder.inttoptr(handle, _BYTE_POINTER),
-            _data(context, builder, signature.args[2], values),
-            _data(context, builder, signature.args[3], out), _NO_MESSAGE,
-        ])  # fmt: skip
+        address, handle, theta, free = arguments
+        theta, free = _data(context, builder, values, theta), _data(context, builder, out, free)
+        return _call(builder, address, handle, theta, free)
 
     return types.int32(address, handle, values, out), emit
 
@@ -149,15 +141,10 @@ def _call_constrain(context, address, handle, quantities, position, out, rng):
     """Call int bs_param_constrain(model, tp, gq, theta_unc, theta, rng, error_msg)."""
 
     def emit(context, builder, signature, arguments):
-        address, handle, quantities, position, out, rng = arguments
-        quantities = builder.trunc(quantities, _FLAG)
-        kinds = [_BYTE_POINTER, _FLAG, _FLAG, _ARRAY, _ARRAY, _BYTE_POINTER, _BYTE_POINTER]
-        return _call(builder, address, kinds, [
-            builder.inttoptr(handle, _BYTE_POINTER), ir.Constant(_FLAG, 1), quantities,
-            _data(context, builder, signature.args[3], position),
-            _data(context, builder, signature.args[4], out),
-            builder.inttoptr(rng, _BYTE_POINTER), _NO_MESSAGE,
-        ])  # fmt: skip
+        address, handle, quantities, free, theta, rng = arguments
+        free, theta = _data(context, builder, position, free), _data(context, builder, out, theta)
+        quantities, rng = builder.trunc(quantities, _FLAG), builder.inttoptr(rng, _BYTE_POINTER)
+        return _call(builder, address, handle, _TRUE, quantities, free, theta, rng)
 
     return types.int32(address, handle, types.int64, position, out, rng), emit
 
