@@ -90,19 +90,35 @@ def from_point(leapfrog, phase, point, rng):
 
 
 @jit
+def _kick(phase, size):
+    """Move the momentum along the force."""
+    for i in range(phase.momentum.shape[0]):
+        phase.momentum[i] += size * phase.force[i]
+
+
+@jit
+def _drift(density, leapfrog, phase, size):
+    """Move the position along the momentum; compute the force there, and return the log density."""
+    metric_factor.times(leapfrog.factor, phase.momentum, leapfrog.velocity)
+    for i in range(density.dim):
+        phase.position[i] += size * leapfrog.velocity[i]
+    return _set_force(density, leapfrog, phase)
+
+
+@jit
+def _set_force(density, leapfrog, phase):
+    """Compute the force at the position; return the log density, -inf if it fails."""
+    log_density = value_and_gradient(density, phase.position, leapfrog.gradient)
+    metric_factor.transposed_times(leapfrog.factor, leapfrog.gradient, phase.force)
+    return log_density
+
+
+@jit
 def move(density, leapfrog, phase, step_size):
     """Move a Phase by one leapfrog, in place; return the log density, -inf if it fails."""
-    position, momentum, force = phase
-    n = density.dim
-    for i in range(n):
-        momentum[i] += 0.5 * step_size * force[i]
-    metric_factor.times(leapfrog.factor, momentum, leapfrog.velocity)
-    for i in range(n):
-        position[i] += step_size * leapfrog.velocity[i]
-    log_density = value_and_gradient(density, position, leapfrog.gradient)
-    metric_factor.transposed_times(leapfrog.factor, leapfrog.gradient, force)
-    for i in range(n):
-        momentum[i] += 0.5 * step_size * force[i]
+    _kick(phase, 0.5 * step_size)
+    log_density = _drift(density, leapfrog, phase, step_size)
+    _kick(phase, 0.5 * step_size)
     return log_density
 
 
@@ -118,26 +134,12 @@ def two_stage_move(density, leapfrog, phase, step_size):
     Works in place, and leaves the gradient at the end in `leapfrog`. Returns the log density at the
     end, -inf if it fails there or at the midpoint; the reverse step then fails too.
     """
-    position, momentum, force = phase
-    velocity, n = leapfrog.velocity, density.dim
-    kick, middle, drift = KICK * step_size, (1.0 - 2.0 * KICK) * step_size, 0.5 * step_size
-    for i in range(n):
-        momentum[i] += kick * force[i]
-    metric_factor.times(leapfrog.factor, momentum, velocity)
-    for i in range(n):
-        position[i] += drift * velocity[i]
-    if not value_and_gradient(density, position, leapfrog.gradient) > -np.inf:
+    _kick(phase, KICK * step_size)
+    if not _drift(density, leapfrog, phase, 0.5 * step_size) > -np.inf:
         return -np.inf
-    metric_factor.transposed_times(leapfrog.factor, leapfrog.gradient, force)
-    for i in range(n):
-        momentum[i] += middle * force[i]
-    metric_factor.times(leapfrog.factor, momentum, velocity)
-    for i in range(n):
-        position[i] += drift * velocity[i]
-    log_density = value_and_gradient(density, position, leapfrog.gradient)
-    metric_factor.transposed_times(leapfrog.factor, leapfrog.gradient, force)
-    for i in range(n):
-        momentum[i] += kick * force[i]
+    _kick(phase, (1.0 - 2.0 * KICK) * step_size)
+    log_density = _drift(density, leapfrog, phase, 0.5 * step_size)
+    _kick(phase, KICK * step_size)
     return log_density
 
 
@@ -181,7 +183,7 @@ def rotating_move(density, leapfrog, around, phase, step_size):
 @jit
 def _rotate(density, leapfrog, around, phase, angle):
     """Rotate z and momentum; compute position and force there, and return the log density."""
-    position, momentum, force = phase
+    position, momentum = phase.position, phase.momentum
     z, c, s = around.moving, np.cos(angle), np.sin(angle)
     for i in range(density.dim):
         was = z[i]
@@ -190,9 +192,7 @@ def _rotate(density, leapfrog, around, phase, angle):
     metric_factor.times(leapfrog.factor, z, position)
     for i in range(density.dim):
         position[i] += around.mean[i]
-    log_density = value_and_gradient(density, position, leapfrog.gradient)
-    metric_factor.transposed_times(leapfrog.factor, leapfrog.gradient, force)
-    return log_density
+    return _set_force(density, leapfrog, phase)
 
 
 # --- a first step size ----------------------------------------------------------------------------
