@@ -32,8 +32,15 @@ class Outer(NamedTuple):
     counts: np.ndarray
 
 
+class Pair(NamedTuple):
+    """Fields of one type, which Numba treats as another kind of tuple."""
+
+    one: np.ndarray
+    other: np.ndarray
+
+
 class Point(NamedTuple):
-    """The current point, which is not passed by reference."""
+    """A point, which changes place with another one."""
 
     position: np.ndarray
     log_density: float
@@ -45,7 +52,25 @@ class State(NamedTuple):
     outer: Outer
     current: Point
     times: int
+    pair: Pair
+    scratch: Point
+    changed: Inner  # a tuple with a number that changes
     spare: np.ndarray
+
+
+REPLACED = "current", "scratch", "changed"
+
+
+@intrinsic
+def _referring(typing, state):
+    passed, emit = referring(state, REPLACED)
+    return passed(state), emit
+
+
+@intrinsic
+def _restored(typing, state, owned):
+    kind, emit = restoring(owned, REPLACED)
+    return kind(state, owned), emit
 
 
 @jit
@@ -62,19 +87,18 @@ def _write(outer):
 @jit
 def _step(state):
     value = _write(state.outer)
-    state.current.position[:] = state.outer.inner.table[state.times % 3]
-    return State(state.outer, Point(state.current.position, value), state.times + 1, state.spare)
-
-
-@intrinsic
-def _restored(typing, state, owned):
-    kind, emit = restoring(owned, REPLACED if owned.instance_class is Swapping else ())
-    return kind(state, owned), emit
+    state.scratch.position[:] = state.outer.inner.table[state.times % 3]
+    state.pair.other[0] += state.pair.one[0]
+    changed = Inner(state.changed.table, state.changed.number + 1.0)
+    moved = Point(state.scratch.position, value)
+    return State(
+        state.outer, moved, state.times + 1, state.pair, state.current, changed, state.spare
+    )
 
 
 @jit
 def _loop(owned, n):
-    state = by_reference(owned)
+    state = _referring(owned)
     for _ in range(n):
         state = _step(state)
     return _restored(state, owned)
@@ -84,9 +108,10 @@ def _loop(owned, n):
 def _loop_over_new_arrays(n):
     total = 0.0
     for _ in range(n):
-        table = np.zeros((3, 4))
-        outer = Outer(Inner(table, 0.5), np.zeros(3), True, np.zeros(2, np.int64))
-        ended = _loop(State(outer, Point(np.zeros(4), 0.0), 0, np.zeros(1)), 4)
+        outer = Outer(Inner(np.zeros((3, 4)), 0.5), np.zeros(3), True, np.zeros(2, np.int64))
+        pair, changed = Pair(np.zeros(2), np.zeros(2)), Inner(np.zeros((2, 2)), 0.0)
+        points = Point(np.zeros(4), 0.0), Point(np.zeros(4), 0.0)
+        ended = _loop(State(outer, points[0], 0, pair, points[1], changed, np.zeros(1)), 4)
         total += ended.outer.inner.table[1, 2]
     return total
 
@@ -96,37 +121,47 @@ def _write_through(outer):
     return _write(pointer_to(outer))
 
 
+@jit
+def _without_replacement(state):
+    return _write(by_reference(state).outer)
+
+
 def make_state():
     table = np.arange(12.0).reshape(3, 4)
     outer = Outer(Inner(table, 0.5), np.zeros(3), True, np.zeros(2, np.int64))
-    return State(outer, Point(np.zeros(4), -1.0), 0, np.zeros(2))
+    points = Point(np.zeros(4), -1.0), Point(np.ones(4), -2.0)
+    pair, changed = Pair(np.full(2, 3.0), np.zeros(2)), Inner(np.zeros((2, 2)), 0.0)
+    return State(outer, points[0], 0, pair, points[1], changed, np.zeros(2))
 
 
 def test_arrays_are_written_through_and_numbers_are_returned():
     state = make_state()
     ended = _loop(state, 5)
-    assert (ended.times, ended.current.log_density) == (5, 7.0)
+    assert (ended.times, ended.current.log_density, ended.changed.number) == (5, 7.0, 5.0)
     for outer in (state.outer, ended.outer):
         assert outer.inner.table[1, 2] == 6.0 + 5 * 0.5
         assert outer.inner.table[1, 3] == 7.0 * 2**5
         np.testing.assert_array_equal(outer.vector, 7.0)
         np.testing.assert_array_equal(outer.counts, [5, 0])
+    assert ended.pair.other[0] == state.pair.other[0] == 15.0
 
 
 def test_a_pointer_to_a_tuple_shares_its_arrays():
-    outer = make_state().outer
-    before = sys.getrefcount(outer.vector)
-    assert _write_through(outer) == 7.0
-    assert (outer.inner.table[1, 2], outer.counts[0]) == (6.5, 1)
-    after = sys.getrefcount(outer.vector)
+    state = make_state()
+    before = sys.getrefcount(state.outer.vector)
+    for called, given in ((_write_through, state.outer), (_without_replacement, state)):
+        assert called(given) == 7.0
+    assert (state.outer.inner.table[1, 2], state.outer.counts[0]) == (7.0, 2)
+    after = sys.getrefcount(state.outer.vector)
     assert after == before
 
 
-def test_arrays_keep_their_addresses():
+def test_arrays_keep_their_addresses_and_replaced_fields_change_places():
     state = make_state()
     ended = _loop(state, 3)
     np.testing.assert_array_equal(ended.current.position, state.outer.inner.table[2])
-    for one, other in ((state.current.position, ended.current.position),
+    for one, other in ((state.current.position, ended.scratch.position),
+                       (state.scratch.position, ended.current.position),
                        (state.outer.inner.table, ended.outer.inner.table),
                        (state.spare, ended.spare)):  # fmt: skip
         assert one.ctypes.data == other.ctypes.data
@@ -152,10 +187,11 @@ def test_reference_counts_are_unchanged():
     """One too many would be a leak, one too few a crash."""
     state = make_state()
     arrays = [state.outer.inner.table, state.outer.vector, state.outer.counts, state.spare]
-    _loop(state, 2)
+    arrays += [*state.pair, state.current.position, state.scratch.position, state.changed.table]
+    _loop(state, 3)
     before = [sys.getrefcount(array) for array in arrays]
     for _ in range(1000):
-        _loop(state, 2)
+        _loop(state, 3)
     assert [sys.getrefcount(array) for array in arrays] == before
 
 
@@ -170,64 +206,4 @@ def test_arrays_made_in_compiled_code_are_freed_once():
     finally:
         if not enabled:
             _nrt_python.memsys_disable_stats()
-    assert after.alloc - before.alloc == after.free - before.free == 5000
-
-
-class Pair(NamedTuple):
-    """Fields of one type, which Numba treats as another kind of tuple."""
-
-    one: np.ndarray
-    other: np.ndarray
-
-
-class Swapping(NamedTuple):
-    """A state in which two points change places, and a number in a tuple changes."""
-
-    pair: Pair
-    current: Point
-    scratch: Point
-    inner: Inner
-
-
-REPLACED = "current", "scratch", "inner"
-
-
-@intrinsic
-def _by_reference(typing, state):
-    passed, emit = referring(state, REPLACED)
-    return passed(state), emit
-
-
-@jit
-def _swap(owned, n):
-    state = _by_reference(owned)
-    for _ in range(n):
-        pair, inner = state.pair, Inner(state.inner.table, state.inner.number + 1.0)
-        pair.other[0] += pair.one[0]
-        scratch = Point(state.scratch.position, inner.number)
-        state = Swapping(pair, scratch, state.current, inner)
-    return _restored(state, owned)
-
-
-def make_swapping():
-    points = Point(np.zeros(3), -1.0), Point(np.ones(3), -2.0)
-    return Swapping(Pair(np.full(2, 3.0), np.zeros(2)), *points, Inner(np.zeros((2, 2)), 0.0))
-
-
-def test_replaced_fields_change_places_and_numbers():
-    state = make_swapping()
-    ended = _swap(state, 5)
-    assert ended.current.position.ctypes.data == state.scratch.position.ctypes.data
-    assert ended.scratch.position.ctypes.data == state.current.position.ctypes.data
-    assert (ended.current.log_density, ended.inner.number) == (5.0, 5.0)
-    assert ended.pair.other[0] == state.pair.other[0] == 15.0
-
-
-def test_reference_counts_of_replaced_fields_are_unchanged():
-    state = make_swapping()
-    arrays = [*state.pair, state.current.position, state.scratch.position, state.inner.table]
-    _swap(state, 3)
-    before = [sys.getrefcount(array) for array in arrays]
-    for _ in range(20):
-        _swap(state, 3)
-    assert [sys.getrefcount(array) for array in arrays] == before
+    assert after.alloc - before.alloc == after.free - before.free == 9000
