@@ -7,8 +7,6 @@ with which a chain begins.
 
 import inspect
 import sys
-import types
-import typing
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from numbers import Integral
@@ -19,12 +17,11 @@ from numba.core.dispatcher import Dispatcher
 
 from stanadapt.engine.field_comments import field_comments
 from stanadapt.engine.protocol import AUTO, PRESET, Sampler, declared_types, keep
-from stanadapt.engine.settings import ENDS, Numbers, declared, typed
+from stanadapt.engine.settings import Numbers, declared, typed
 from stanadapt.engine.starts import START_OPTIONS
 from stanadapt.engine.warmup import END, Stage, Warmup
-from stanadapt.errors import Message, StanadaptError, require_whole
+from stanadapt.errors import Message, StanadaptError
 
-SETTING_TYPES = "float, int, bool, Numbers or an IntEnum"
 # what `sample` takes besides settings and the names in START_OPTIONS; it is out of reach from here
 ARGUMENTS = frozenset({
     "target", "sampler", "chains", "iter_warmup", "iter_sampling", "seed", "inits", "warm_start",
@@ -156,12 +153,6 @@ def _settings(sampler: Sampler) -> Iterator[str]:
         # without a source, at a prompt, there are no comments
         if not setting.text and name in field_comments(sampler.settings):
             yield f"Settings.{name} must have a comment, beside or above it, that explains it"
-        if setting.range is not None and setting.range.is_empty:
-            yield (
-                f"Settings.{name} has the range {tuple(setting.range)}: the first number must be "
-                f"below the second, and the ends one of {', '.join(ENDS)}"
-            )
-            continue
         values = {"the default": setting.default}
         for title, preset in sampler.presets.items():
             values |= {f"preset {title}": v for n, v in preset.settings.items() if n == name}
@@ -178,18 +169,14 @@ def _fields_of_settings(sampler: Sampler) -> Iterator[str]:
     for name, kind in kinds.items():
         if name not in sampler.settings._field_defaults:
             yield f"Settings.{name} must have a default"
-        if isinstance(kind, types.UnionType) or typing.get_origin(kind) is typing.Union:
+        if not (kind in (float, int, bool, Numbers) or _is_int_enum(kind)):
             yield (
-                f"Settings.{name} is declared as {_shown(kind)}, but compiled code takes one type: "
-                f"declare {SETTING_TYPES}, and let a number such as 0 mean 'not given'"
+                f"Settings.{name} must be float, int, bool, Numbers or an IntEnum, since compiled "
+                f"code takes one type, not {_shown(kind)}: a number such as 0 may mean 'not given'"
             )
-        elif name == PRESET:
-            yield f"Settings.{name} must have another name: `preset` names published settings"
-        elif not (kind in (float, int, bool, Numbers) or _is_int_enum(kind)):
-            yield f"Settings.{name} must be {SETTING_TYPES}, not {_shown(kind)}"
     # no call could set these: `sample` would take the keyword for itself
     for name in (*sampler.settings._fields, *sampler.setting_aliases):
-        if name in ARGUMENTS or name in START_OPTIONS:
+        if name in (*ARGUMENTS, *START_OPTIONS, PRESET):
             yield f"a setting must have another name than {name}, which is an argument of `sample`"
 
 
@@ -262,10 +249,6 @@ def _arguments(part: str, function: Any, expected: tuple[str, ...]) -> Iterator[
 def _options(sampler: Sampler) -> Iterator[str]:
     if sampler.standardize not in COORDINATES and not callable(sampler.standardize):
         yield f"standardize must be 'full', 'diagonal' or 'no', got {sampler.standardize!r}"
-    for part in ("exact", "uses_gradient"):
-        value = getattr(sampler, part)
-        if not isinstance(value, bool) and not callable(value):
-            yield f"{part} must be True, False or a function of settings, got {value!r}"
     named = {
         "when_standardized": [*sampler.when_standardized],
         "setting_aliases": [*sampler.setting_aliases.values()],
@@ -279,11 +262,6 @@ def _options(sampler: Sampler) -> Iterator[str]:
         for name in names:
             if name not in sampler.settings._fields:
                 yield f"{owner} names {name}, but Settings has no such field"
-    for name, least in (("iter_warmup", 0), ("iter_sampling", 1)):
-        try:
-            require_whole(name, getattr(sampler, name), least)
-        except StanadaptError as error:
-            yield error.message.rstrip(".")
 
 
 def _warmup(sampler: Sampler) -> Iterator[str]:

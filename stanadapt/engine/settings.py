@@ -17,8 +17,7 @@ import functools
 import typing
 from collections.abc import Sequence
 from enum import IntEnum
-from numbers import Real
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -26,7 +25,6 @@ from stanadapt.engine.field_comments import field_comments
 from stanadapt.errors import LARGEST_WHOLE, StanadaptError
 
 INFINITY = float("inf")
-ENDS = ("()", "[)", "(]", "[]")
 MOST_SHOWN = 8  # numbers
 
 
@@ -44,14 +42,7 @@ class Between(NamedTuple):
 
     low: float
     high: float = INFINITY
-    ends: str = "()"
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether no number lies in the range, or its ends cannot be read."""
-        if not (isinstance(self.low, Real) and isinstance(self.high, Real) and self.ends in ENDS):
-            return True
-        return not (self.low < self.high or (self.low == self.high and self.ends == "[]"))
+    ends: Literal["()", "[)", "(]", "[]"] = "()"
 
     def contains(self, value: float) -> bool:
         """Whether a number lies in the range."""

@@ -103,8 +103,7 @@ TUPLE, FUNCTION, OPTION, WARMUP = (
 )
 STEP, REGISTER, REPORT = "step_size: Positive = 0.5", "register(__name__)", "def report"
 IMPORTS = """from __future__ import annotations
-from typing import Annotated
-from stanadapt.engine.authoring import Between, Stage, Warmup
+from stanadapt.engine.authoring import Stage, Warmup
 from stanadapt.engine.protocol import Preset
 """
 # mistake: code of the error, text of the page, other text, facts in the message
@@ -145,16 +144,11 @@ MISTAKES = {
         "seed", "argument of `sample`"),
     "a setting with the name of a family's argument": (TUPLE, STEP,
         f"{STEP}\n    prior_data: int = 1", "prior_data", "argument of `sample`"),
+    "a setting named preset": (TUPLE, STEP, f"{STEP}\n    preset: int = 1",
+        "preset", "argument of `sample`"),
     "another name of a setting that is an argument": (TUPLE, REGISTER,
         "register(__name__, setting_aliases={'thin': 'step_size'})",
         "thin", "argument of `sample`"),
-    "gradients that are neither used nor not": (OPTION, REGISTER,
-        "register(__name__, uses_gradient='yes')",
-        "uses_gradient", "True, False or a function of settings", "'yes'"),
-    "a fraction of an iteration": (OPTION, REGISTER, "register(__name__, iter_warmup=1e3)",
-        "iter_warmup", "whole number", "1000.0"),
-    "no iteration": (OPTION, REGISTER, "register(__name__, iter_sampling=0)",
-        "iter_sampling", "at least 1", "0"),
     "stages that are not used": (WARMUP, REPORT,
         "LEARN = Warmup({'a': Stage('learning', 5)}, 'a')\n\ndef report",
         "the stages LEARN are not used", "warmup=LEARN"),
@@ -169,11 +163,6 @@ for statistic, fact in (STATISTICS | {"chain": "dimension", "draw": "dimension"}
     MISTAKES[f"a statistic {statistic}"] = (
         TUPLE, "    accepted: bool\n", f"    accepted: bool\n    {statistic}: float\n",
         f"Info.{statistic}", fact,
-    )  # fmt: skip
-for range_ in ("10, 2", "1, 1", "0, 1, '[['", "'0', 1", "0, 1, ''"):
-    MISTAKES[f"a range {range_}"] = (
-        TUPLE, "step_size: Positive", f"step_size: Annotated[float, Between({range_})]",
-        "Settings.step_size has the range", "(), [), (], []",
     )  # fmt: skip
 for table, facts in {
     "[Stage('tuning', 5)], 'tune'": ["must be a Warmup", "got Warmup"],

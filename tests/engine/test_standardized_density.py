@@ -42,14 +42,6 @@ def test_positions_and_densities_are_those_of_the_matrix(kind):
         np.testing.assert_allclose(gradient, MATRICES[kind].T @ slope, rtol=1e-12)
 
 
-def test_gradient_is_the_derivative_of_the_value(kind):
-    density = standardized(Awkward().density(), LOCATION, FACTORS[kind])
-    z, gradient, h = np.array([0.3, -0.8, 0.4]), np.empty(3), 1e-5
-    value_and_gradient(density, z, gradient)
-    numeric = [(value(density, z + h * e) - value(density, z - h * e)) / (2 * h) for e in np.eye(3)]
-    np.testing.assert_allclose(gradient, numeric, rtol=1e-6)
-
-
 def test_noise_is_passed_on_unchanged(kind):
     target = Gaussian([1.0, -2.0, 50.0, 0.5, -0.5], [1.0, 0.01, 20.0, 0.7, 2.0])
     base = target.density()._replace(dim=3, correlation=0.4)
