@@ -309,10 +309,16 @@ def _finite(measure: Callable[[np.ndarray], Any], values: np.ndarray) -> float:
 
 def disagreement(one: Efficiency, other: Efficiency) -> tuple[float, float]:
     """Return the largest |difference| of means and of sds, in joint Monte Carlo errors."""
+    _, (z_mean, z_sd) = differences(one, other)
+    return _finite(np.nanmax, z_mean), _finite(np.nanmax, z_sd)
+
+
+def differences(one: Efficiency, other: Efficiency) -> tuple[list[str], np.ndarray]:
+    """Return the names of common columns, and |z| of their means and sds, shape (2, column)."""
     one, other = _common(one, other)
     z_mean = (one.mean - other.mean) / np.hypot(one.mcse_mean, other.mcse_mean)
     z_sd = (one.sd - other.sd) / np.hypot(one.mcse_sd, other.mcse_sd)
-    return _finite(np.nanmax, np.abs(z_mean)), _finite(np.nanmax, np.abs(z_sd))
+    return one.names, np.abs([z_mean, z_sd])
 
 
 def bias(one: Efficiency, other: Efficiency) -> tuple[float, float]:

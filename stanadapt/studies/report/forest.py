@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from stanadapt.diagnostics.compare import disagreement
-from stanadapt.diagnostics.mixing import Efficiency
+from stanadapt.diagnostics.compare import differences
 from stanadapt.studies.report import canvas
 from stanadapt.studies.report.fits import ReportedFit, parameters
 
@@ -22,18 +21,13 @@ def most_different(runs: list[ReportedFit], reference: ReportedFit) -> list[str]
     scores = dict.fromkeys(parameters(reference), 0.0)
     ess = dict(zip(measured.names, measured.ess_bulk, strict=True))
     for run in runs:
-        if run is reference:
-            continue
-        for name in set(parameters(run)) & scores.keys():
-            z = disagreement(_select(run, name), _select(reference, name))
-            scores[name] = float(np.fmax(scores[name], np.fmax(*z)))
+        if run is not reference:
+            names, z = differences(run.measured, measured)
+            largest = np.where(np.isfinite(z), z, 0.0).max(axis=0).tolist()
+            for name, one in zip(names, largest, strict=True):
+                if name in scores:
+                    scores[name] = max(scores[name], one)
     return sorted(scores, key=lambda name: (-scores[name], np.nan_to_num(ess[name]), name))
-
-
-def _select(run: ReportedFit, name: str) -> Efficiency:
-    i = run.measured.names.index(name)
-    names, *measures = run.measured
-    return Efficiency(names[i : i + 1], *(values[i : i + 1] for values in measures))
 
 
 def draw(

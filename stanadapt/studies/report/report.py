@@ -32,7 +32,6 @@ from stanadapt.studies.report.fits import (
     parameters,
     representatives,
 )
-from stanadapt.studies.report.many_columns import reduce_columns
 from stanadapt.studies.report.page import origin, render
 from stanadapt.studies.report.problems import problems
 from stanadapt.studies.report.table import TITLES, estimates, table_lines
@@ -92,19 +91,16 @@ def report(
     '<!doctype html>'
     """
     path = check_report(path)
-    all_columns = list_repeats(fits)
-    repeats, selection = reduce_columns(all_columns)
-    runs, used_baseline, notes = collect(repeats, baseline, None if selection else table)
+    repeats = list_repeats(fits)
+    runs, used_baseline, notes = collect(repeats, baseline, table)
     assessment = assess(runs, used_baseline)
     # the number of the color of each name
     places = {name: i for i, name in enumerate(dict.fromkeys(run.name for run in runs))}
-    own_notes = (
-        selection, _describe_reference(runs, used_baseline, assessment), _describe_traces(runs),
-    )  # fmt: skip
+    own_notes = _describe_reference(runs, used_baseline, assessment), _describe_traces(runs)
     text = render(
         title=_title(runs),
         conclusion=conclude(runs, assessment),
-        estimates=estimates(all_columns, assessment.reference),
+        estimates=estimates(repeats, assessment.reference),
         titles=TITLES,
         lines=table_lines(runs, assessment),
         several=any(run.repeat for run in runs),

@@ -17,8 +17,9 @@ def running_error(run: ReportedFit, reference: ReportedFit) -> tuple[np.ndarray,
     spread evenly over the draws, since only the totals of warm-up and sampling are recorded. The
     reference ends at its own mean, so only its first half is returned.
     """
-    names = [n for n in parameters(reference) if n in set(parameters(run))]
-    i = [reference.measured.names.index(name) for name in names]
+    place, own = {n: i for i, n in enumerate(reference.measured.names)}, set(parameters(run))
+    names = [name for name in parameters(reference) if name in own]
+    i = [place[name] for name in names]
     mean, sd = reference.measured.mean[i], reference.measured.sd[i]
     table = np.stack([run.columns[name].mean(axis=0) for name in names], axis=1)
     length = len(table)

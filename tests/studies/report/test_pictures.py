@@ -9,7 +9,6 @@ from stanadapt.studies.report import straightening
 from stanadapt.studies.report.canvas import report_style
 from stanadapt.studies.report.fits import collect, list_repeats, parameters
 from stanadapt.studies.report.forest import most_different
-from stanadapt.studies.report.many_columns import MOST, reduce_columns
 from stanadapt.studies.report.running_error import running_error
 from stanadapt.studies.report.traces import worst_parameters
 from tests.helpers import made_up_fits as made_up
@@ -61,20 +60,6 @@ def test_most_different_parameters():
     assert set(most_different([off, right], right)[:2]) == {"a", "b[2]"}
 
 
-def test_few_columns_keep_the_odd_ones_and_their_names():
-    x = np.random.default_rng(1).normal(size=(4, 100, 30, 20))
-    x[1, :, 7, 11] += 8
-    x[2, 3, 0, 0] = np.nan
-    fits, note = reduce_columns({"a": [made_up.fit(1, posterior={"x": x})]})
-    (run,) = runs_of(**fits)
-    assert note.code == "selected_columns"
-    assert "600" in note
-    assert {"x[8,12]", "x[1,1]"} <= run.columns.keys()
-    assert len(run.columns) < MOST
-    assert run.statistics.keys() == made_up.statistics().keys()
-    np.testing.assert_array_equal(run.columns["x[8,12]"], x[:, :, 7, 11])
-
-
 def straightened(fit, **attributes):
     """Add a pair to a fit, with draws far beyond the others at one end."""
     values = np.append(np.random.default_rng(5).normal(size=399), 1e6)
@@ -96,15 +81,3 @@ def test_straightening_is_drawn_for_the_fits_that_have_it():
     assert picture.svg.count("pair: before") == 1
     assert "$v$" in picture.svg
     assert "other: before" not in picture.svg
-
-
-def test_few_columns_keep_the_pair():
-    rng = np.random.default_rng(6)
-    wide = results.build({"posterior": {"x": rng.normal(size=(2, 20, MOST + 1))}}, {})
-    fits, _ = reduce_columns({"a": [straightened(wide, name="v")]})
-    assert "straightened" in results.group_names(fits["a"][0])
-
-
-def test_few_columns_are_left_alone():
-    fits = {"a": [made_up.fit(1)]}
-    assert reduce_columns(fits) == (fits, None)
