@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from stanadapt.errors import Message
-from stanadapt.studies.repeats.picture import color_numbers, draw_repeats
+from stanadapt.studies.repeats.picture import PANELS, color_numbers, cost_of, draw_repeats
 from stanadapt.studies.repeats.summary import doubts, intervals, labels
 from stanadapt.studies.repeats.table import cells
 from stanadapt.studies.report.canvas import as_svg, report_style
-from stanadapt.studies.report.conclusion import Cost, choose
+from stanadapt.studies.report.conclusion import choose
 from stanadapt.studies.report.page import render
 
 TITLE = "Repeated comparison"
@@ -55,7 +55,7 @@ def repeats_page(
     origin: dict[str, Any],
 ) -> str:
     """Return the page as HTML; the heading has lines on targets, version and seed."""
-    figure = draw_repeats(rows, summary, for_page=True)
+    figure = draw_repeats(rows, summary)
     with report_style():
         svg = as_svg(figure, "repeats", DESCRIPTION)
     columns = cells(summary)
@@ -101,13 +101,7 @@ def _choose(lines: list[Line], part: pd.DataFrame) -> tuple[Message, str]:
         text = "No sampler can be recommended: none converged in every repeat."
         return Message("no_recommendation", text), ""
     seconds, gradients = (
-        {name: _cost(part.loc[name], measure) for name in usable}
-        for measure in ("ess_per_second", "ess_per_gradient")
+        {name: cost_of(part.loc[name], measure) for name in usable} for measure in PANELS
     )
     choice, winner = choose(seconds, gradients, alone=len(lines) == 1)
     return choice, winner or ""
-
-
-def _cost(line: pd.Series, measure: str) -> Cost:
-    middle, low, high = (float(line[f"{measure}{end}"]) for end in ("", "_low", "_high"))
-    return Cost(middle, low, high, int(line["repeats"]))

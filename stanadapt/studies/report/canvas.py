@@ -1,7 +1,8 @@
 """Figures as SVG with the colors of the page: one picture for light, dark and print.
 
-Matplotlib draws with placeholder colors, which the SVG replaces by variables of the page's style
-sheet. A report is drawn with its own style, not with the user's settings; pyplot is not touched.
+Matplotlib draws with the colors of a light page, for which the SVG has variables of the page's
+style sheet. A report is drawn with its own style, not with the user's settings; pyplot is not
+touched.
 """
 
 import contextlib
@@ -21,9 +22,9 @@ LIGHT = ("#0072b2", "#c44e00", "#00795a", "#a04878", "#8a6d00", "#4b4b9b", "#555
 DARK = ("#5db4ea", "#ff9a57", "#2fc79c", "#ea9fc8", "#e8c547", "#a9a9f5", "#c4c4c4")
 HUES = tuple(zip(LIGHT, DARK, strict=True))
 DASHES = ("solid", (0, (4, 2)), (0, (1, 1.5)))  # for a second and third round of colors
-INK, MUTED = "#fa5780", "#fa5781"
+INK, MUTED = "#1c2128", "#8a929c"
 VARIABLES = {INK: "var(--ink)", MUTED: "var(--muted)"} | {
-    f"#fa57{i:02x}": f"var(--fit-{i})" for i in range(len(HUES))
+    color: f"var(--fit-{i})" for i, color in enumerate(LIGHT)
 }
 WIDTH = 6.0  # inches: on a phone, text is then just large enough
 LONGEST = 28  # characters of a name in a picture
@@ -102,12 +103,12 @@ def shorten(name: str, longest: int = LONGEST) -> str:
 
 def hue(index: int) -> str:
     """Return the color of a fit, by its place among the names."""
-    return f"#fa57{index % len(HUES):02x}"
+    return LIGHT[index % len(LIGHT)]
 
 
 def dash(index: int) -> Any:
     """Return the line style of a fit, which distinguishes fits of the same color."""
-    return DASHES[index // len(HUES) % len(DASHES)]
+    return DASHES[index // len(LIGHT) % len(DASHES)]
 
 
 def label_log_axis(axis: Any) -> None:
@@ -147,7 +148,7 @@ def as_svg(figure: Any, name: str, title: str) -> str:
     body = re.sub(r"<metadata>.*?</metadata>", "", buffer.getvalue(), flags=re.S)
     body = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", body)
     body = re.sub(
-        r"\b(fill|stroke): ?(#fa57[0-9a-f]{2})", lambda m: f"{m[1]}: {VARIABLES[m[2]]}", body
+        r"\b(fill|stroke): ?(#[0-9a-f]{6})", lambda m: f"{m[1]}: {VARIABLES.get(m[2], m[2])}", body
     )
     box = re.search(r'viewBox="([^"]+)"', body)
     inner = body[body.index(">", body.index("<svg")) + 1 :]

@@ -8,6 +8,7 @@ import pytest
 import stanadapt as sa
 from stanadapt.studies.repeats import compare_repeats as module
 from stanadapt.studies.repeats.rows import SAMPLING, repeat_seed
+from stanadapt.studies.report.canvas import VARIABLES
 from tests.helpers import made_up_fits
 from tests.helpers.codes import raises
 from tests.helpers.html_page import Page
@@ -100,7 +101,9 @@ def test_the_page_is_whole_and_needs_no_network(targets, runs, tmp_path):
     assert page.links
     assert all(link.startswith(("#", "data:,")) for link in page.links)
     assert "http" not in text.replace("http://www.w3.org", "")
-    assert "#fa57" not in text  # colors of the page, in light and dark
+    picture = text[text.index("<svg") :]
+    assert "var(--fit-1)" in picture  # colors of the page, in light and dark
+    assert not any(color in picture for color in VARIABLES)
 
 
 def test_no_target(runs):
