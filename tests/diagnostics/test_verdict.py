@@ -20,7 +20,6 @@ from stanadapt.diagnostics.verdict import judge, skip_judging, verdict
 from stanadapt.errors import codes_of
 from stanadapt.results.join import join
 from stanadapt.runs.choose_sampler import DEFAULT
-from stanadapt.studies.report.fits import statistics
 from tests.helpers.codes import warns
 
 CHAINS, DRAWS = 4, 1000
@@ -416,7 +415,7 @@ def test_statistics_with_dimensions_in_another_order():
         stats = xr.Dataset({"acceptance_rate": (dims, values)})
         results.add_groups(fit, {"sample_stats": stats})
         assert verdict(fit).verdict == level
-        shown = statistics(fit, "sample_stats")
+        shown = results.statistics(fit)
         if "other" in dims:
             assert not shown
         else:

@@ -243,16 +243,7 @@ def _is_data_set(value: Any) -> bool:
 
 def _named(given: Any) -> dict[str, Any]:
     if isinstance(given, Mapping):
-        named = {str(name): one for name, one in given.items()}
-        if len(named) < len(given):
-            names = [str(name) for name in given]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise StanadaptError(
-                "duplicate_name",
-                f"sample_many: two keys are {twice!r} when written as text, as names are. "
-                "Rename one of them.",
-            )
-        return named
+        return {str(name): one for name, one in given.items()}
     if isinstance(given, str) or not isinstance(given, Sequence | Iterator | ValuesView):
         return {"1": given}
     return {str(number): one for number, one in enumerate(given, 1)}

@@ -4,8 +4,9 @@ from typing import Any
 
 import numpy as np
 
+from stanadapt import results
 from stanadapt.studies.report import canvas
-from stanadapt.studies.report.fits import ReportedFit, statistics
+from stanadapt.studies.report.fits import ReportedFit
 
 BLOCKS = 60  # means per phase that are drawn
 
@@ -36,7 +37,7 @@ def draw(runs: list[ReportedFit], places: dict[str, int]) -> canvas.Picture | No
 
 def _draw_panel(axes: Any, run: ReportedFit, name: str, color: str) -> None:
     warmup, sampling = (
-        statistics(run.fit, group).get(name, np.zeros((1, 0)))
+        results.statistics(run.fit, group).get(name, np.zeros((1, 0)))
         for group in ("warmup_sample_stats", "sample_stats")
     )
     thin = int(run.fit.attrs.get("thin", 1))
@@ -66,7 +67,7 @@ def _caption(runs: list[ReportedFit], shown: list[ReportedFit]) -> str:
         "Means over blocks of iterations, one line per chain. Warm-up is left of the dashed line; "
         "right of it, lines should be alike and stay at one level."
     )
-    unsaved = [run.label for run in shown if not statistics(run.fit, "warmup_sample_stats")]
+    unsaved = [run.label for run in shown if not results.statistics(run.fit, "warmup_sample_stats")]
     if unsaved:
         text += f" Warm-up was not saved (save_warmup=True) by {', '.join(unsaved)}."
     without = [run.label for run in runs if run not in shown]

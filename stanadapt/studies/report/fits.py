@@ -42,70 +42,26 @@ class ReportedFit(NamedTuple):
     @property
     def statistics(self) -> dict[str, np.ndarray]:
         """The sample statistics of shape (chain, draw); empty if there is no such group."""
-        return statistics(self.fit, "sample_stats")
-
-
-def statistics(fit: Any, group: str) -> dict[str, np.ndarray]:
-    """Return the arrays of shape (chain, draw) in a group; empty if there is no such group."""
-    if group not in results.group_names(fit):
-        return {}
-    variables = results.standard_names(results.dataset(fit, group)).data_vars
-    return {
-        str(name): v.transpose("chain", "draw").values  # other libraries use other orders
-        for name, v in variables.items()
-        if set(v.dims) == {"chain", "draw"}
-    }
+        return results.statistics(self.fit)
 
 
 def list_repeats(fits: Any) -> Repeats:
-    """Return fits as a list for each name, made text; StanadaptError unless each has a fit."""
+    """Return fits as a list for each name, made text; `compare` checks the fits themselves."""
     if not isinstance(fits, Mapping) or hasattr(fits, "attrs"):
         raise StanadaptError(
             "not_fits_by_name",
             "report takes a mapping of fits by name, {'name': fit} or {'name': [fit, fit]}, not "
             f"{type(fits).__name__}.",
         )
-    if not fits:
-        raise StanadaptError("nothing_to_study", "report needs at least one fit, got none.")
-    listed: Repeats = {}
-    for name, value in fits.items():
-        if str(name) in listed:
-            raise StanadaptError(
-                "wrong_fit_name",
-                f"Two names of fits are printed alike, as {str(name)!r}: rename one.",
-            )
-        repeats = list(value) if isinstance(value, list | tuple) else [value]
-        for fit in repeats:
-            if not results.is_fit(fit):
-                raise StanadaptError(
-                    "not_fits_by_name",
-                    f"{name!r} must be a result of sample or stan_nuts, or a list of them, got "
-                    f"{type(fit).__name__}.",
-                )
-        if not repeats:
-            text = f"{name!r} is an empty list: give at least one fit."
-            raise StanadaptError("nothing_to_study", text)
-        listed[str(name)] = repeats
-    _require_common_variable(listed)
+    listed = {
+        str(name): list(value) if isinstance(value, list | tuple) else [value]
+        for name, value in fits.items()
+    }
+    if not listed or not all(listed.values()):
+        empty = [name for name, repeats in listed.items() if not repeats]
+        text = f"report needs at least one fit{f' of {empty[0]!r}' if empty else ''}, got none."
+        raise StanadaptError("nothing_to_study", text)
     return listed
-
-
-def _require_common_variable(fits: Repeats) -> None:
-    variables = [
-        {str(v) for v in results.dataset(fit, "posterior").data_vars}
-        for repeats in fits.values()
-        for fit in repeats
-    ]
-    if not set.intersection(*variables):
-        listed = "; ".join(
-            f"{name}: {', '.join(sorted(names)[:5]) or 'none'}"
-            for name, names in zip(fits, variables, strict=False)
-        )
-        raise StanadaptError(
-            "nothing_in_common",
-            f"the fits have no variable in common ({listed}): give fits of one program and one "
-            "data set.",
-        )
 
 
 class RunSet(NamedTuple):
@@ -120,11 +76,13 @@ def collect(fits: Repeats, baseline: str | None, table: pd.DataFrame | None) -> 
     """Compare the fits in rounds: the k-th repeat of each name with the k-th of the others.
 
     If one name has fewer repeats, these take part again in later rounds. The table is the result of
-    `compare` for the first repeats, if there is one. Names in it and the baseline may be numbers;
-    those of the fits are text.
+    `compare` for the first repeats, if there is one; with names that are not text, it is made anew.
     """
+    if baseline is None and table is not None:
+        baseline = table.attrs["baseline"]
     baseline = None if baseline is None else str(baseline)
-    table = None if table is None else _with_names_as_text(table)
+    if table is not None and list(table.index) != list(fits):
+        table = None
     runs: dict[tuple[str, int], ReportedFit] = {}
     rounds = max(len(repeats) for repeats in fits.values())
     notes: dict[str, None] = {}  # in order, without repetition
@@ -141,19 +99,6 @@ def collect(fits: Repeats, baseline: str | None, table: pd.DataFrame | None) -> 
                 runs[key] = _run(*key, len(fits[name]) > 1, fit, columns, table)
         baseline = table.attrs["baseline"]
     return RunSet(list(runs.values()), baseline, list(notes))
-
-
-def _with_names_as_text(table: pd.DataFrame) -> pd.DataFrame:
-    # an index of numbers turns 1 into 1.0; the attributes keep each name as it was given
-    texts = {name: str(name) for name in table.attrs["reasons"]}
-    attributes = table.attrs
-    renamed = table.set_axis([texts[name] for name in table.index])
-    renamed.attrs = dict(attributes)
-    for key in ("reasons", "missed", "separate_regions"):
-        renamed.attrs[key] = {texts[name]: value for name, value in attributes[key].items()}
-    baseline = attributes["baseline"]
-    renamed.attrs["baseline"] = None if baseline is None else texts[baseline]
-    return renamed
 
 
 def _run(

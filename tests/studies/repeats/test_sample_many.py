@@ -153,8 +153,6 @@ def test_wrong_arguments_are_no_failures_of_fits(target):
         sa.sample_many([target], data=DATA)
     with raises("nothing_to_study"):
         sa.sample_many({})
-    with raises("duplicate_name", "'1'"):
-        sa.sample_many(target, data={1: {"y": 0.0}, "1": {"y": 5.0}})
     with raises("one_data_set", "data=[...]"):
         sa.sample_many(target, data={"N": 2, "y": [1.0, 2.0]})
     with raises("options_conflict"):
