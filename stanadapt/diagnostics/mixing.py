@@ -267,26 +267,3 @@ def _row(draws: np.ndarray, measure: Callable[[np.ndarray], Mixing]) -> tuple[fl
     # NumPy
     error_of_sd = float(np.sqrt(squares.var() / size_of_mean(squares) / squares.mean()) / 2)
     return mean, sd, error_of_mean, error_of_sd, mixed.ess_bulk, mixed.ess_tail, mixed.r_hat
-
-
-def ess_of_chain(draws: np.ndarray) -> float:
-    """Return the effective sample size of one chain, shape (draw,), by Geyer's monotone sequence.
-
-    The estimator of the tables of Titsias and Dellaportas (2019): the chain is neither split
-    nor rank-normalized, so that a poorly mixing chain has a higher value here than in ArviZ.
-    Source: Geyer (1992), Practical Markov chain Monte Carlo, section 3.3.
-    """
-    n = len(draws)
-    centered = draws - draws.mean()
-    spectrum = np.fft.rfft(centered, 2 * n)
-    covariance = np.fft.irfft(spectrum * spectrum.conj())[:n] / n
-    if covariance[0] <= 0:
-        return np.nan
-    even = n // 2 * 2
-    pairs = covariance[0:even:2] + covariance[1:even:2]
-    negative = pairs <= 0
-    pairs = pairs[: np.argmax(negative)] if negative.any() else pairs
-    total = np.minimum.accumulate(pairs).sum()
-    # limited as in Stan, since the value for an antithetic chain has no upper bound
-    time = max((2 * total - covariance[0]) / covariance[0], 1 / np.log10(n))
-    return float(n / time)

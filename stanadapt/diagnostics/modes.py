@@ -9,8 +9,7 @@ import scipy
 from stanadapt import results
 from stanadapt.diagnostics import printed_tables
 from stanadapt.diagnostics.hill_climb import Ends, climb, group_ends, make_frame
-from stanadapt.diagnostics.mixing import ess_of_chain
-from stanadapt.diagnostics.ranked import size_of_mean
+from stanadapt.diagnostics.ranked import effective_size, size_of_mean
 from stanadapt.errors import Message, StanadaptError, require_whole
 from stanadapt.results import Fit
 from stanadapt.targets.target import Target, check_same_target, parameter_draws, require_target
@@ -150,19 +149,24 @@ def _is_finite(target: Target, position: np.ndarray) -> bool:
 
 def require_fit_of(target: Target, fit: Any, user: str) -> None:
     """Raise StanadaptError unless fit is a fit of a target whose density has gradients."""
-    require_target(target)
+    require_exact_density(target, user)
     if not results.is_fit(fit):
         raise StanadaptError(
             "not_a_fit",
             f"{user} expects a result of sample or stan_nuts, got {type(fit).__name__}.",
         )
-    if target.noise_size:
+    check_same_target(target, fit)
+
+
+def require_exact_density(target: Target, user: str) -> Target:
+    """Return a target; StanadaptError unless it is one whose density has no noise."""
+    if require_target(target).noise_size:
         raise StanadaptError(
             "estimated_density",
             f"The density of {target.name} is only estimated, so it cannot be climbed. Give "
             f"{user} a target without noise.",
         )
-    check_same_target(target, fit)
+    return target
 
 
 def parameter_rows(target: Target, fit: Fit) -> tuple[np.ndarray, np.ndarray]:
@@ -306,7 +310,7 @@ def _largest_z(visits: np.ndarray) -> float:
     `visits` has shape (chain, draw). The variance is that of all chains together, as if they
     agreed, since a chain with one visit cannot estimate its own.
     """
-    ess = np.array([ess_of_chain(chain) for chain in visits])
+    ess = np.array([effective_size(chain[None]) if np.ptp(chain) else np.nan for chain in visits])
     # a chain that never moved is assumed to be like the others
     ess = np.where(np.isfinite(ess), ess, np.nanmedian(ess) if np.isfinite(ess).any() else 1.0)
     weight, sd = visits.mean(axis=1), visits.std()

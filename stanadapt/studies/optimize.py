@@ -9,11 +9,12 @@ import pandas as pd
 import stanio
 
 from stanadapt.diagnostics import printed_tables
+from stanadapt.diagnostics.modes import require_exact_density
 from stanadapt.engine.console import slow_step
 from stanadapt.engine.interrupts import in_threads
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.plan import make_plan
-from stanadapt.errors import Message, StanadaptError, require_flag, require_whole
+from stanadapt.errors import Message, require_flag, require_whole
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.samplers.variational.laplace import FLAT, SHARE, STEPS, Evaluate, apart, falls
 from stanadapt.samplers.variational.lbfgs import climb
@@ -21,7 +22,7 @@ from stanadapt.targets.constrainer import AFTER_PARAMETERS
 from stanadapt.targets.coordinates import element_name
 from stanadapt.targets.density_faults import Fault
 from stanadapt.targets.stan.syntax import block
-from stanadapt.targets.target import Target, require_target
+from stanadapt.targets.target import Target
 
 HISTORY = 6  # pairs of L-BFGS
 SETTLED = 1e-3  # the last Newton step may be so long, relative to 1 + |x|
@@ -135,13 +136,7 @@ def optimize(
     >>> sa.optimize(target, seed=1, jacobian=True).loc["s", "mode"].round(4)
     np.float64(3.0)
     """
-    target, jacobian = require_target(target), require_flag("jacobian", jacobian)
-    if target.noise:
-        raise StanadaptError(
-            "estimated_density",
-            f"The density of {target.name} is only estimated, so it cannot be climbed. Give "
-            "optimize a target without noise.",
-        )
+    target, jacobian = require_exact_density(target, "optimize"), require_flag("jacobian", jacobian)
     steps = require_whole("max_iterations", max_iterations, 1)
     plan = make_plan(
         chains=require_whole("starts", starts, 1), parallel_chains=None, iter_warmup=0,

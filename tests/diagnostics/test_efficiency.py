@@ -14,7 +14,7 @@ import pytest
 from scipy.signal import lfilter
 
 from stanadapt.diagnostics import mixing
-from stanadapt.diagnostics.mixing import efficiency, ess_of_chain, map_columns
+from stanadapt.diagnostics.mixing import efficiency, map_columns
 from stanadapt.results import arviz_module
 
 
@@ -103,28 +103,6 @@ def test_constant_columns_are_left_out():
     assert result.names == ["x"]
     assert all(len(field) == 1 for field in result)
     assert all(len(field) == 0 for field in efficiency({"fixed": np.zeros((2, 50))}))
-
-
-def test_ess_of_chain_ignores_location_and_scale():
-    x = autoregression(0.6, (2000,))
-    assert ess_of_chain(5 - 1e3 * x) == pytest.approx(ess_of_chain(x), rel=1e-9)
-    assert np.isnan(ess_of_chain(np.full(100, 0.25)))  # it never moved
-
-
-@pytest.mark.parametrize("n", [10, 11])
-def test_ess_of_chain_by_hand(n):
-    x = np.random.default_rng(5).standard_normal(n)
-    c = x - x.mean()
-    covariance = [np.sum(c[: n - k] * c[k:]) / n for k in range(n)]
-    total, smallest = 0.0, np.inf
-    for k in range(0, n // 2 * 2, 2):
-        pair = covariance[k] + covariance[k + 1]
-        if pair <= 0:
-            break
-        smallest = min(smallest, pair)
-        total += smallest
-    expected = n * covariance[0] / (2 * total - covariance[0])
-    assert ess_of_chain(x) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("values", [(1.535, -1.693, -1.637, -0.557), (0.0, 1.0)])

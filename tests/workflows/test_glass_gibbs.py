@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from stanadapt.diagnostics.mixing import ess_of_chain
+from workflows.gad.published import ess_of_chain
 from workflows.kameleon import glass_gibbs
 from workflows.kameleon.glass_slice import PRIOR_VARIANCE, Classification
 

@@ -1,8 +1,9 @@
-"""Effective sample size against known moments: closed forms, and chains that are stuck."""
+"""Effective sample sizes of the papers: closed forms, and chains that are stuck."""
 
 import numpy as np
 import pytest
 
+from workflows.gad.published import ess_of_chain
 from workflows.learned.known_moments_ess import ess_known_moments
 
 
@@ -27,3 +28,25 @@ def test_a_chain_in_one_mode_has_one_effective_draw():
     # the sum continues while any coordinate is correlated, and accumulates noise of the others
     assert found[1] < 900
     assert ess_known_moments(stuck[..., 1:], np.zeros(1), np.array(sd[1:]))[0] > 900
+
+
+def test_ess_of_chain_ignores_location_and_scale():
+    x = np.random.default_rng(6).normal(size=2000)
+    assert ess_of_chain(5 - 1e3 * x) == pytest.approx(ess_of_chain(x), rel=1e-9)
+    assert np.isnan(ess_of_chain(np.full(100, 0.25)))  # it never moved
+
+
+@pytest.mark.parametrize("n", [10, 11])
+def test_ess_of_chain_by_hand(n):
+    x = np.random.default_rng(5).standard_normal(n)
+    c = x - x.mean()
+    covariance = [np.sum(c[: n - k] * c[k:]) / n for k in range(n)]
+    total, smallest = 0.0, np.inf
+    for k in range(0, n // 2 * 2, 2):
+        pair = covariance[k] + covariance[k + 1]
+        if pair <= 0:
+            break
+        smallest = min(smallest, pair)
+        total += smallest
+    expected = n * covariance[0] / (2 * total - covariance[0])
+    assert ess_of_chain(x) == pytest.approx(expected)

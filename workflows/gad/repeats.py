@@ -10,10 +10,10 @@ import pandas as pd
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.diagnostics.mixing import ess_of_chain
 from stanadapt.results import arviz_module, columns
 from workflows import terminal
 from workflows.gad.methods import DEFAULT, Length, draw
+from workflows.gad.published import ess_of_chain
 from workflows.gad.traces import Trace, trace_of
 
 MEASURES = (

@@ -13,9 +13,8 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.diagnostics.mixing import ess_of_chain
 from stanadapt.targets.stan import bundled
-from workflows.gad.published import PUBLISHED, REPEATS
+from workflows.gad.published import PUBLISHED, REPEATS, ess_of_chain
 from workflows.reproduction.recorded import runs
 
 CHAINS, ERRORS, DRAWS = 3, 4.0, 20_000
