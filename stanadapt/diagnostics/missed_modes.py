@@ -96,9 +96,8 @@ def _missed_share(reference: "_Described", fit: "_Described", draws: int) -> Mis
     n -= n % BLOCKS
     if n < FEWEST:
         return Missed(np.nan, np.nan)
-    ours, theirs = reference.described, fit.described
-    scale = np.array([_scale(ours[name], theirs[name]) for name in names])
-    center = np.array([ours[name].median for name in names])
+    scale = np.array([reference.scale(fit, name) for name in names])
+    center = np.array([reference.median[name] for name in names])
     one, other = ((x.thinned(names, n) - center) / scale for x in (reference, fit))
     result = _compare(one, other, other)
     if not result.clear or size < 2 * n:
@@ -144,53 +143,31 @@ def is_stationary(columns: Columns, largest_r_hat: float) -> bool:
     return True
 
 
-class _Column(NamedTuple):
-    """Whether all draws are finite, their range, their spread within chains, and their median.
-
-    The last three are NaN if some draws are not finite.
-    """
-
-    finite: bool
-    width: float
-    spread: float
-    median: float
-
-
 class _Described:
-    """Columns of a fit or a chain; what is computed of each is kept for all comparisons."""
+    """Finite columns of a fit or a chain; what is computed of each is kept for all comparisons."""
 
     def __init__(self, columns: Columns) -> None:
-        self.columns = columns
-        self.described = {name: _describe(values) for name, values in columns.items()}
+        self.columns = {name: x for name, x in columns.items() if np.isfinite(x).all()}
+        self.width = {name: np.ptp(x) for name, x in self.columns.items()}
+        self.spread = {name: _spread(x) for name, x in self.columns.items()}  # within chains
+        self.median = {name: np.median(x) for name, x in self.columns.items()}
         self._thinned: tuple[list[str], np.ndarray] | None = None
 
     def names_to_compare(self, other: "_Described") -> list[str]:
         """Return the columns that both have, finite, and not constant in both."""
-        names = []
-        for name in self.columns:
-            if name in other.columns:
-                ours, theirs = self.described[name], other.described[name]
-                if ours.finite and theirs.finite and max(ours.width, theirs.width) > 0:
-                    names.append(name)
-        return names
+        shared = (name for name in self.columns if name in other.columns)
+        return [name for name in shared if max(self.width[name], other.width[name]) > 0]
+
+    def scale(self, other: "_Described", name: str) -> float:
+        """Return the smaller spread within chains: the larger may be a distance between modes."""
+        positive = [each.spread[name] for each in (self, other) if each.spread[name] > 0]
+        return min(positive) if positive else max(self.width[name], other.width[name])
 
     def thinned(self, names: list[str], n: int) -> np.ndarray:
         """Return `_thin` of the columns; the last result is kept."""
         if self._thinned is None or len(self._thinned[1]) != n or self._thinned[0] != names:
             self._thinned = names, _thin(self.columns, names, n)
         return self._thinned[1]
-
-
-def _describe(values: np.ndarray) -> _Column:
-    if not np.isfinite(values).all():
-        return _Column(False, np.nan, np.nan, np.nan)
-    return _Column(True, np.ptp(values), _spread(values), np.median(values))
-
-
-def _scale(one: _Column, other: _Column) -> float:
-    """Return the smaller spread within chains: the larger may be a distance between modes."""
-    positive = [spread for spread in (one.spread, other.spread) if spread > 0]
-    return min(positive) if positive else max(one.width, other.width)
 
 
 def _spread(values: np.ndarray) -> float:

@@ -197,7 +197,7 @@ def _length(trial: Trial, ess: float) -> int | None:
     """Return iter_sampling with two digits; None if the sampler's default is about right."""
     default = int(results.attribute(trial.fit, "iter_sampling"))
     draws = results.dataset(trial.fit, "posterior").sizes["draw"]
-    needed = max(draws * trial.length_factor(ess), FEWEST_DRAWS)
+    needed = max(draws * (ess / trial.ess), FEWEST_DRAWS)
     if 0.5 * default <= needed <= default:
         return None
     unit = 10 ** max(math.floor(math.log10(needed)) - 1, 0)

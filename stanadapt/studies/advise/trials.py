@@ -165,10 +165,6 @@ class Trial(NamedTuple):
             return np.nan
         return self.warmup_seconds + self.sampling_seconds * ess / self.ess
 
-    def length_factor(self, ess: float) -> float:
-        """Return the factor by which sampling must be longer to reach an ESS."""
-        return ess / self.ess
-
 
 def run_trial(
     target: Target,
