@@ -12,7 +12,13 @@ from stanadapt.diagnostics.hill_climb import Ends, climb, group_ends, make_frame
 from stanadapt.diagnostics.ranked import effective_size, size_of_mean
 from stanadapt.errors import Message, StanadaptError, require_whole
 from stanadapt.results import Fit
-from stanadapt.targets.target import Target, check_same_target, parameter_draws, require_target
+from stanadapt.targets.target import (
+    Target,
+    check_same_target,
+    parameter_draws,
+    require_exact_density,
+    require_target,
+)
 
 # climbs: all of them miss a mode with 1 % of the draws in 13 % of fits, with 2 % in 2 %
 STARTS = 200
@@ -149,7 +155,7 @@ def _is_finite(target: Target, position: np.ndarray) -> bool:
 
 def require_fit_of(target: Target, fit: Any, user: str) -> None:
     """Raise StanadaptError unless fit is a fit of a target whose density has gradients."""
-    require_exact_density(target, user)
+    require_climbable(target, user)
     if not results.is_fit(fit):
         raise StanadaptError(
             "not_a_fit",
@@ -158,14 +164,10 @@ def require_fit_of(target: Target, fit: Any, user: str) -> None:
     check_same_target(target, fit)
 
 
-def require_exact_density(target: Target, user: str) -> Target:
+def require_climbable(target: Target, user: str) -> Target:
     """Return a target; StanadaptError unless it is one whose density has no noise."""
-    if require_target(target).noise_size:
-        raise StanadaptError(
-            "estimated_density",
-            f"The density of {target.name} is only estimated, so it cannot be climbed. Give "
-            f"{user} a target without noise.",
-        )
+    cure = f"it cannot be climbed. Give {user} a target without noise."
+    require_exact_density(require_target(target), "estimated_density", "", cure)
     return target
 
 

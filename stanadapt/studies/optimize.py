@@ -9,7 +9,7 @@ import pandas as pd
 import stanio
 
 from stanadapt.diagnostics import printed_tables
-from stanadapt.diagnostics.modes import require_exact_density
+from stanadapt.diagnostics.modes import require_climbable
 from stanadapt.engine.console import slow_step
 from stanadapt.engine.interrupts import in_threads
 from stanadapt.engine.one_blas_thread import one_blas_thread
@@ -136,7 +136,7 @@ def optimize(
     >>> sa.optimize(target, seed=1, jacobian=True).loc["s", "mode"].round(4)
     np.float64(3.0)
     """
-    target, jacobian = require_exact_density(target, "optimize"), require_flag("jacobian", jacobian)
+    target, jacobian = require_climbable(target, "optimize"), require_flag("jacobian", jacobian)
     steps = require_whole("max_iterations", max_iterations, 1)
     plan = make_plan(
         chains=require_whole("starts", starts, 1), parallel_chains=None, iter_warmup=0,

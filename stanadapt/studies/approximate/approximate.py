@@ -19,7 +19,7 @@ from stanadapt.studies.approximate.pack_approximation import (
     ApproximationRecord,
     pack_approximation,
 )
-from stanadapt.targets.target import Samplable, require_samplable
+from stanadapt.targets.target import Samplable, require_exact_density, require_samplable
 
 UNCONSTRAINED = "unconstrained"  # the group that a result may have in addition
 
@@ -101,13 +101,10 @@ def approximate(
         raise StanadaptError("unknown_argument", f"save takes {UNCONSTRAINED!r}, got {save!r}.")
     save_unconstrained = bool(names)
     method_functions, method_settings = choose_method(method, settings)
-    if program.noise:
-        raise StanadaptError(
-            "estimated_density",
-            f"{method} follows gradients, but the density of {program.name} is an estimate with "
-            f"noise {', '.join(program.noise)}. Use sample, or make the target without `noise` to "
-            "approximate both.",
-        )
+    require_exact_density(
+        program, "estimated_density", f"{method} follows gradients, but ",
+        "use sample, or make the target without `noise` to approximate both.",
+    )  # fmt: skip
     require_size(method, method_functions, method_settings, target.dim)
     plan = make_plan(
         chains=getattr(method_settings, "paths", 1), parallel_chains=None, iter_warmup=0,
