@@ -5,7 +5,7 @@ All options are checked before the first sampler runs, since a run may take hour
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -52,50 +52,23 @@ LENGTHS = "iter_warmup", "iter_sampling"
     target=options.WHOLE_TARGET,
 )  # fmt: skip
 def compare(
-    model: options.Model,
-    data: options.Data = None,
+    model: str,
     *,
-    sampler: Annotated[
-        str,
-        typer.Option("--sampler", "-s", help="Names of samplers, separated by commas, or auto."),
-    ] = AUTO,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for the ArviZ files and the table.")
-    ] = None,
-    report: Annotated[
-        Path | None, typer.Option(help="HTML file for a report with verdicts, table and pictures.")
-    ] = None,
-    estimates: Annotated[
-        bool, typer.Option("--estimates", help="Also print the estimates of all fits side by side.")
-    ] = False,
-    repeats: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of runs of each sampler, with different seeds; prints medians and "
-            "intervals. A second call of the same command adds to the repeats in --out."
-        ),
-    ] = None,
-    more: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--target", help="With --repeats: another target, MODEL or MODEL:DATA; repeatable."
-        ),
-    ] = None,
+    data: str | None = None,
+    sampler: str = AUTO,
+    out: Path | None = None,
+    report: Path | None = None,
+    estimates: bool = False,
+    repeats: int | None = None,
+    more: list[str] | None = None,
     plan: Given,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="A setting: NAME=VALUE for all samplers that have it, SAMPLER.NAME=VALUE for one; "
-            "repeatable.",
-        ),
-    ] = None,
+    settings: list[str] | None = None,
     measured: Given,
     sampler_file: options.SamplerFile = None,
     target: Given,
-    posteriordb: options.Posteriordb = None,
-    float32: options.Float32 = False,
-    force: options.Force = False,
+    posteriordb: Path | None = None,
+    float32: bool = False,
+    force: bool = False,
 ) -> None:
     names = options.read_names(sampler)
     chosen = options.settings_by_sampler(settings, names)

@@ -33,48 +33,27 @@ from stanadapt.studies.repeats.sample_many import sample_many as draw_many
 from stanadapt.targets.target import Target
 
 ROWS = 10  # of the summary with which `sample` ends
-ABOUT_PRIOR = "JSON file of data without observations: adds draws of the prior to the result; "
 
 
 @command(plan=options_of(draw_fit, leave_out=("target", "executor")), target=options.WHOLE_TARGET)
 def sample(
-    model: options.Model,
-    data: options.Data = None,
+    model: str,
     *,
+    data: str | None = None,
     plan: Given,
-    out: options.Out = None,
-    format: options.Format = "netcdf",
-    threads_per_chain: Annotated[
-        int,
-        typer.Option(help="Threads that share the moves of a chain; does not change the draws."),
-    ] = 1,
-    prior_data: Annotated[
-        Path | None,
-        typer.Option(
-            help=ABOUT_PRIOR + "tempering samplers use the prior as their reference distribution."
-        ),
-    ] = None,
-    reference: Annotated[
-        str | None,
-        typer.Option(
-            help="Reference distribution of tempering samplers: pathfinder, or the file of a fit."
-        ),
-    ] = None,
-    network: Annotated[Path | None, typer.Option(help="A trained network, for nice.")] = None,
-    straighten: Annotated[
-        bool,
-        typer.Option(
-            "--straighten",
-            help="In the pre-run, also learn a map that makes funnels and curved valleys nearly "
-            "Gaussian; whitened_hmc does this by default.",
-        ),
-    ] = False,
-    settings: options.Settings = None,
+    out: Path | None = None,
+    format: str = "netcdf",
+    threads_per_chain: int = 1,
+    prior_data: Path | None = None,
+    reference: str | None = None,
+    network: Path | None = None,
+    straighten: bool = False,
+    settings: list[str] | None = None,
     sampler_file: options.SamplerFile = None,
     target: Given,
-    posteriordb: options.Posteriordb = None,
-    float32: options.Float32 = False,
-    force: options.Force = False,
+    posteriordb: Path | None = None,
+    float32: bool = False,
+    force: bool = False,
 ) -> None:
     interruption.runs += [] if plan["run"] is None else [plan["run"]]
     plan["standardize"] = _coordinates(plan["standardize"], straighten)
@@ -161,19 +140,12 @@ def _coordinates(standardize: bool | None, straighten: bool) -> bool | str | Non
     target=options.PLAIN_TARGET,
 )
 def sample_many(
-    model: options.Model,
-    data: Annotated[list[Path], typer.Argument(help="Files of data, one for each fit.")],
+    model: str,
+    data: list[Path],
     *,
     plan: Given,
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", "-o",
-            help="Folder for a file of each fit and the table, fits.csv; the same command makes "
-            "the fits that are missing or failed.",
-        ),
-    ],
-    settings: options.Settings = None,
+    out: Path,
+    settings: list[str] | None = None,
     sampler_file: options.SamplerFile = None,
     target: Given,
 ) -> None:  # fmt: skip
@@ -204,20 +176,15 @@ def sample_many(
     target=options.PLAIN_TARGET | options_of(Target, "labels"),
 )  # fmt: skip
 def approximate(
-    model: options.Model,
-    data: options.Data = None,
+    model: str,
     *,
+    data: str | None = None,
     plan: Given,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The netCDF file to write.")] = Path(
-        "approximation.nc"
-    ),
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", help="A setting of the method, NAME=VALUE; repeatable."),
-    ] = None,
+    out: Path = Path("approximation.nc"),
+    settings: list[str] | None = None,
     target: Given,
-    posteriordb: options.Posteriordb = None,
-    force: options.Force = False,
+    posteriordb: Path | None = None,
+    force: bool = False,
 ) -> None:
     chosen = options.read_settings(settings)
     choose_method(plan["method"], chosen)
@@ -229,9 +196,6 @@ def approximate(
     print(f"ArviZ file: {path}")
 
 
-Folder = Annotated[Path, typer.Argument(help="The folder that `sample --run` wrote.")]
-
-
 @command(
     plan=options_of(
         continue_run, leave_out=("run", "target", "executor"),
@@ -241,17 +205,15 @@ Folder = Annotated[Path, typer.Argument(help="The folder that `sample --run` wro
     )
 )  # fmt: skip
 def resume(
-    run: Folder,
+    run: Path,
     *,
     sampler_file: options.SamplerFile = None,
-    out: options.Out = None,
-    format: options.Format = "netcdf",
+    out: Path | None = None,
+    format: str = "netcdf",
     plan: Given,
-    prior_data: Annotated[
-        Path | None, typer.Option(help=f"{ABOUT_PRIOR}default: the file given to `sample`.")
-    ] = None,
-    float32: options.Float32 = False,
-    force: options.Force = False,
+    prior_data: Path | None = None,
+    float32: bool = False,
+    force: bool = False,
 ) -> None:
     folder = RunFolder.open(run)
     path = terminal.require_output(out, format, force, float32)
@@ -284,9 +246,10 @@ def _prior_of_run(
 
 @command()
 def watch(
-    run: Folder,
+    run: Path,
+    *,
     every: Annotated[float, typer.Option(help="Refresh interval in seconds.", min=0.1)] = 5.0,
-    once: Annotated[bool, typer.Option("--once", help="Show the progress once, and exit.")] = False,
+    once: bool = False,
 ) -> None:
     with Live(console=Console(), auto_refresh=False) as live:
         while True:

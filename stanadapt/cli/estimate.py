@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,19 +31,13 @@ NAMES = Option(
 
 @command(shown=options_of(summarize, "var_names", var_names=NAMES))
 def summary(
-    fits: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Saved fits, in any of the formats of `sample`; the estimates of several are "
-            "listed together."
-        ),
-    ],
+    fits: list[Path],
     *,
     shown: Given,
-    out: options.Table = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, by element.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, by element.")] = False,
-    force: options.Force = False,
+    out: Path | None = None,
+    as_json: bool = False,
+    as_csv: bool = False,
+    force: bool = False,
 ) -> None:
     if as_json and as_csv:
         raise StanadaptError("options_conflict", "give only one of --json and --csv.")
@@ -64,16 +58,14 @@ def summary(
     target=options_of(options.Target, "include_paths", "backend", "unsafe"),
 )
 def expectations(
-    fit: options.SavedFit,
+    fit: Path,
     *,
-    model: Annotated[
-        str, typer.Option(help="The program of the fit: a .stan file, or a bundled program.")
-    ],
-    data: options.Data = None,
+    model: str,
+    data: str | None = None,
     plan: Given,
     target: Given,
-    out: options.Table = None,
-    force: options.Force = False,
+    out: Path | None = None,
+    force: bool = False,
 ) -> None:
     (path,) = require_writable([out], force) if out is not None else (None,)
     drawn = load(fit)
@@ -89,25 +81,15 @@ def expectations(
     target=options_of(options.Target, "include_paths", "backend", "unsafe", "labels"),
 )
 def generate(
-    fit: options.SavedFit,
+    fit: Path,
     *,
-    model: Annotated[
-        str | None,
-        typer.Option(help="The program with other generated quantities; default: that of the fit."),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data",
-            "-d",
-            help="A file (JSON, R's dump format or CSV) of other data; default: those of the fit.",
-        ),
-    ] = None,
+    model: str | None = None,
+    data: Path | None = None,
     plan: Given,
     target: Given,
-    out: options.Out = Path("predictions.nc"),
-    float32: options.Float32 = False,
-    force: options.Force = False,
+    out: Path | None = Path("predictions.nc"),
+    float32: bool = False,
+    force: bool = False,
 ) -> None:
     assert out is not None
     (path,) = require_writable([out], force or out == fit)
@@ -132,14 +114,14 @@ def generate(
     target=options.PLAIN_TARGET,
 )  # fmt: skip
 def optimize(
-    model: options.Model,
-    data: options.Data = None,
+    model: str,
     *,
+    data: str | None = None,
     plan: Given,
     target: Given,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, by element.")] = False,
-    out: options.Table = None,
-    force: options.Force = False,
+    as_json: bool = False,
+    out: Path | None = None,
+    force: bool = False,
 ) -> None:
     (path,) = require_writable([out], force) if out is not None else (None,)
     found = climb(options.make_target(model, data, **target), **plan)

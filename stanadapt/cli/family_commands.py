@@ -24,15 +24,15 @@ def as_function(declared: FileCommand) -> Callable[..., None]:
 
     @command(plan=plan, target=options.PLAIN_TARGET)
     def run(
-        model: options.Model,
-        data: options.Data = None,
+        model: str,
         *,
+        data: str | None = None,
         out: Annotated[Path, typer.Option("--out", "-o", help=declared.about_file)] = Path(
             declared.file
         ),
         plan: Given,
         target: Given,
-        force: options.Force = False,
+        force: bool = False,
     ) -> None:
         (path,) = require_writable([out], force)
         written = declared.write(options.make_target(model, data, **target), path, **plan)

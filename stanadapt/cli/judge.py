@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -28,19 +28,11 @@ from stanadapt.targets.target import Target
 
 @command(target=options_of(Target, "backend"))
 def diagnose(
-    fit: options.SavedFit,
+    fit: Path,
     *,
-    as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json", help="Print JSON: the verdict, its reasons, the notes, and their codes."
-        ),
-    ] = False,
-    model: Annotated[
-        str | None,
-        typer.Option(help="The program of the fit, to judge the shape of its posterior too."),
-    ] = None,
-    data: options.Data = None,
+    as_json: bool = False,
+    model: str | None = None,
+    data: str | None = None,
     target: Given,
 ) -> None:
     if model is None and data is not None:
@@ -64,9 +56,6 @@ def _with_codes(messages: list[Any]) -> list[dict[str, str]]:
     return [{"code": c, "text": text} for c, text in zip(codes, messages, strict=True)]
 
 
-Files = Annotated[
-    list[Path], typer.Argument(help="Saved fits of one program, in any of the formats of `sample`.")
-]
 TOO_LARGE = (
     "Observations whose Pareto k is above the limit change the posterior much, and elpd may be too "
     "large: fit again without each of them, or use a model in which they are less influential."
@@ -76,7 +65,7 @@ BASELINE = Option("Name of the fit to compare with: its file name without .nc.")
 
 @command(measured=options_of(compare, "baseline", "var_names", "budget", baseline=BASELINE))
 def table(
-    files: Files, *, measured: Given, out: options.Table = None, force: options.Force = False
+    files: list[Path], *, measured: Given, out: Path | None = None, force: bool = False
 ) -> None:
     if out is not None:
         require_writable([out], force)
@@ -89,13 +78,11 @@ def table(
 
 @command(shown=options_of(write_report, "baseline", baseline=BASELINE))
 def report(
-    files: Files,
+    files: list[Path],
     *,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path(
-        "report.html"
-    ),
+    out: Path = Path("report.html"),
     shown: Given,
-    force: options.Force = False,
+    force: bool = False,
 ) -> None:
     (path,) = require_writable([check_report(out)], force)
     print(f"Report: {write_report(load_all(files), path, command=typed(), **shown)}")
@@ -103,14 +90,9 @@ def report(
 
 @command()
 def loo(
-    files: Annotated[
-        list[Path], typer.Argument(help="Saved fits of programs for the same observations.")
-    ],
+    files: list[Path],
     *,
-    variable: Annotated[
-        str | None,
-        typer.Option("--var", help="The observed variable, if the log likelihood is of several."),
-    ] = None,
+    variable: str | None = None,
 ) -> None:
     found = leave_one_out(load_all(files), variable)
     for name, one in found.items():
@@ -121,13 +103,13 @@ def loo(
 
 @command(target=options.PLAIN_TARGET)
 def modes(
-    model: options.Model,
-    fit: Annotated[Path, typer.Argument(help="A fit that `sample` or `compare` saved.")],
-    data: options.Data = None,
+    model: str,
+    fit: Path,
     *,
-    out: options.Table = None,
+    data: str | None = None,
+    out: Path | None = None,
     target: Given,
-    force: options.Force = False,
+    force: bool = False,
 ) -> None:
     (path,) = require_writable([out], force) if out is not None else (None,)
     draws = load(fit)
@@ -144,28 +126,17 @@ def modes(
     )
 )
 def sbc(
-    model: Annotated[str, typer.Argument(help="The .stan file to check.")],
+    model: str,
     *,
-    generator: Annotated[
-        Path,
-        typer.Option(help="A .stan file, without parameters, that simulates parameters and data."),
-    ],
-    data: Annotated[
-        str | None, typer.Option("--data", "-d", help="A JSON file of sizes and covariates.")
-    ] = None,
+    generator: Path,
+    data: str | None = None,
     plan: Given,
-    chains: Annotated[
-        int, typer.Option(help="Number of chains of each run.")
-    ] = calibration.OPTIONS["chains"],
-    iter_sampling: Annotated[
-        int, typer.Option(help="Iterations per chain of each run.")
-    ] = calibration.OPTIONS["iter_sampling"],
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Picture of the ranks: .png, .pdf or .svg.")
-    ] = None,
-    settings: options.Settings = None,
+    chains: int = calibration.OPTIONS["chains"],
+    iter_sampling: int = calibration.OPTIONS["iter_sampling"],
+    out: Path | None = None,
+    settings: list[str] | None = None,
     sampler_file: options.SamplerFile = None,
-    force: options.Force = False,
+    force: bool = False,
 ) -> None:
     path = None
     if out is not None:
@@ -182,16 +153,14 @@ def sbc(
 
 @command(plan=options_of(try_samplers, leave_out=("target",)), target=options.NOISY_TARGET)
 def advise(
-    model: options.Model,
-    data: options.Data = None,
+    model: str,
     *,
+    data: str | None = None,
     plan: Given,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="JSON file for the advice and the trials.")
-    ] = None,
+    out: Path | None = None,
     target: Given,
-    posteriordb: options.Posteriordb = None,
-    force: options.Force = False,
+    posteriordb: Path | None = None,
+    force: bool = False,
 ) -> None:
     (path,) = require_writable([out], force) if out is not None else (None,)
     advice = try_samplers(options.make_target(model, data, posteriordb, **target), **plan)

@@ -19,51 +19,6 @@ from stanadapt.targets.posteriordb import PosteriorDatabase
 from stanadapt.targets.stan import bundled
 from stanadapt.targets.target import Target
 
-# --- options of the command line alone -----------------------------------------------------------
-
-Model = Annotated[
-    str, typer.Argument(help="A .stan file, or the name of a bundled program (stanadapt models).")
-]
-Data = Annotated[
-    str | None,
-    typer.Option(
-        "--data", "-d", help="A file (JSON, R's dump format or CSV), or a bundled data set."
-    ),
-]
-SavedFit = Annotated[
-    Path,
-    typer.Argument(
-        help="A saved fit: a netCDF file, a folder of CSV files, a zarr store, or the folder of a "
-        "run."
-    ),
-]
-Posteriordb = Annotated[
-    Path | None, typer.Option(help="Folder of a posteriordb; MODEL is then one of its posteriors.")
-]
-Float32 = Annotated[
-    bool,
-    typer.Option("--float32", help="Write draws in single precision if rounding is negligible."),
-]
-Out = Annotated[
-    Path | None,
-    typer.Option(
-        "--out",
-        "-o",
-        help="The file to write, or the folder for cmdstan and zarr; default: fit.nc, fit or "
-        "fit.zarr.",
-    ),
-]
-Table = Annotated[Path | None, typer.Option("--out", "-o", help="A CSV file for the table.")]
-Format = Annotated[
-    str,
-    typer.Option(
-        help="netcdf: an ArviZ file; cmdstan: a folder with one CSV file per chain, as CmdStan "
-        "writes them; or zarr."
-    ),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
-
 
 def load_sampler(path: Path | None) -> Path | None:
     """Import a file that registers samplers, under the name of the file."""
@@ -92,11 +47,6 @@ SamplerFile = Annotated[
         help="A Python file that registers a sampler of your own.",
     ),
 ]  # fmt: skip
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="A setting of the sampler, NAME=VALUE; repeatable."),
-]
-
 # --- options made from arguments -----------------------------------------------------------------
 
 

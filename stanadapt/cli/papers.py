@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import typer
 from rich.console import Console
@@ -39,12 +39,9 @@ class Outcome(NamedTuple):
 @command()
 def paper(
     context: typer.Context,
-    name: Annotated[
-        str | None, typer.Argument(help="An experiment; if omitted, all are listed.")
-    ] = None,
-    every: Annotated[
-        bool, typer.Option("--all", help="Run all experiments, one after another.")
-    ] = False,
+    name: str | None = None,
+    *,
+    every: bool = False,
 ) -> None:
     catalogue = _catalogue()
     if every:
@@ -66,9 +63,7 @@ def paper(
 @command()
 def bench(
     context: typer.Context,
-    name: Annotated[
-        str | None, typer.Argument(help="A benchmark; if omitted, all are listed.")
-    ] = None,
+    name: str | None = None,
 ) -> None:
     _catalogue()
     folder = Path(str(importlib.import_module(f"{ALL}.benchmarks").__file__)).parent

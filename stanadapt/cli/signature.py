@@ -2,11 +2,13 @@
 
 Name, type and default are those of the argument, and the help is the first paragraph of its entry
 in the docstring. What differs on the command line is given as an `Option` (`options.EXCEPTIONS`).
+The help of options that only the command has is in `options.toml`.
 """
 
 import inspect
 import re
 import sys
+import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from itertools import takewhile
@@ -19,6 +21,7 @@ from typer.models import OptionInfo
 
 from stanadapt.cli.terminal import plain, report_errors
 
+TEXTS = tomllib.loads(Path(__file__).with_name("options.toml").read_text(encoding="utf-8"))
 Given = dict[str, Any]  # arguments of a function, from the options of a command
 _ENTRY = re.compile(r"(\*{0,2}\w+(?:, \w+)*)(?: : .+)?")
 _ARGUMENT = re.compile(r"\b([a-z]\w*)=('[^' ]+'|True|False)")  # in a message
@@ -84,9 +87,7 @@ def _declare(name: str, argument: inspect.Parameter, text: str, option: Option) 
     kind, read = _kind(argument.annotation) if option.kind is None else (option.kind, option.read)
     default = None if argument.default is argument.empty else argument.default
     shown = False if kind is bool else default if read is None else None
-    flags = option.flags
-    if kind is bool and not flags:  # without --no-NAME
-        flags = (f"--{name.replace('_', '-')}",)
+    flags = option.flags or _flags_of_switch(name, kind)
     ending = " Separated by commas." if read is read_names else ""
     if list in {get_origin(each) for each in get_args(kind)}:
         shown, ending = None, " Repeatable."
@@ -95,6 +96,24 @@ def _declare(name: str, argument: inspect.Parameter, text: str, option: Option) 
         name, inspect.Parameter.KEYWORD_ONLY, default=shown, annotation=Annotated[kind, described]
     )
     return Declared(parameter, read, default)
+
+
+def _flags_of_switch(name: str, kind: Any) -> tuple[str, ...]:
+    return (f"--{name.replace('_', '-')}",) if kind is bool else ()  # without --no-NAME
+
+
+def _own(command: str, parameter: inspect.Parameter) -> inspect.Parameter:
+    """Return a parameter of a command itself with its help: an argument if it precedes the `*`."""
+    name, kind = parameter.name, parameter.annotation
+    if get_origin(kind) is not Annotated and kind is not typer.Context:
+        text = {**TEXTS["shared"], **TEXTS.get(command, {})}.get(name, "")
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            flags = TEXTS["flags"].get(name) or _flags_of_switch(name, kind)
+            described = typer.Option(*flags, help=text)
+        else:
+            described = typer.Argument(help=text)
+        parameter = parameter.replace(annotation=Annotated[kind, described])
+    return parameter.replace(kind=parameter.KEYWORD_ONLY)
 
 
 def _kind(annotation: Any) -> tuple[Any, Callable[[Any], Any] | None]:
@@ -123,7 +142,7 @@ def command(**parcels: Options) -> Callable[[Callable[..., None]], Callable[...,
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(function, eval_str=True).parameters.values()
-        parameters = _merged(own, parcels)
+        parameters = _merged(function.__name__, own, parcels)
 
         def run(**values: Any) -> None:
             with report_errors(partial(_in_shell, parameters)):
@@ -168,7 +187,7 @@ def _arguments(options: Options, values: dict[str, Any]) -> Given:
 
 
 def _merged(
-    own: Iterable[inspect.Parameter], parcels: dict[str, Options]
+    command: str, own: Iterable[inspect.Parameter], parcels: dict[str, Options]
 ) -> dict[str, inspect.Parameter]:
     """Return all parameters of a command by name; two parcels may share an option."""
     merged: dict[str, inspect.Parameter] = {}
@@ -177,7 +196,7 @@ def _merged(
             options = parcels[parameter.name]
             merged = {name: option.parameter for name, option in options.items()} | merged
         else:
-            merged[parameter.name] = parameter.replace(kind=parameter.KEYWORD_ONLY)
+            merged[parameter.name] = _own(command, parameter)
     return merged
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from stanadapt.cli.options import Quiet, SamplerFile, Settings, read_settings
+from stanadapt.cli.options import SamplerFile, read_settings
 from stanadapt.cli.signature import command
 from stanadapt.cli.terminal import plain
 from stanadapt.diagnostics.printed_tables import show_columns
@@ -31,16 +31,14 @@ from stanadapt.targets.stan.backends import cmdstan
 from stanadapt.targets.stan.install_cmdstan import install_cmdstan as install
 
 TEXT_WIDTH = 92
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @command()
 def samplers(
-    name: Annotated[
-        str | None, typer.Argument(help="The sampler to explain; if omitted, all.")
-    ] = None,
+    name: str | None = None,
+    *,
     sampler_file: SamplerFile = None,
-    as_json: AsJson = False,
+    as_json: bool = False,
 ) -> None:
     console = Console(soft_wrap=True)
     if as_json:
@@ -85,9 +83,10 @@ def _as_plain(sampler: Any) -> dict[str, Any]:
 
 @command()
 def check_sampler(
-    name: Annotated[str, typer.Argument(help="The sampler to check.")],
+    name: str,
+    *,
     sampler_file: SamplerFile = None,
-    settings: Settings = None,
+    settings: list[str] | None = None,
 ) -> None:
     report = check(name, **read_settings(settings))
     print(report)
@@ -108,10 +107,7 @@ def _show_sampler(console: Console, sampler: Any) -> None:
 
 @command()
 def explain(
-    code: Annotated[
-        str | None,
-        typer.Argument(help="The code at the end of a message; if omitted, all codes are listed."),
-    ] = None,
+    code: str | None = None,
 ) -> None:
     console, codes = Console(soft_wrap=True), all_codes()
     if code is None:
@@ -139,11 +135,9 @@ def explain(
 
 @command()
 def models(
-    posteriordb: Annotated[
-        Path | None,
-        typer.Option("--posteriordb", help="Folder of a posteriordb: list its posteriors instead."),
-    ] = None,
-    as_json: AsJson = False,
+    *,
+    posteriordb: Path | None = None,
+    as_json: bool = False,
 ) -> None:
     if posteriordb is not None:
         titles = ("posterior", "components", "reference")
@@ -179,7 +173,8 @@ def compile_samplers(
         list[str] | None,
         typer.Argument(metavar="[SAMPLER]...", help="Samplers to compile; if omitted, all."),
     ] = None,
-    quiet: Quiet = False,
+    *,
+    quiet: bool = False,
 ) -> None:
     table = Table(box=None, header_style="bold")
     table.add_column("sampler")
@@ -198,12 +193,8 @@ def compile_samplers(
 
 @command()
 def install_cmdstan(
-    directory: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder in which to install it, instead of ~/.cmdstan; set CMDSTAN afterwards."
-        ),
-    ] = None,
+    *,
+    directory: Path | None = None,
 ) -> None:
     installed = install(directory=directory)
     print(f"CmdStan: {installed}")

@@ -3,17 +3,16 @@
 from collections.abc import Collection
 from os import PathLike
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from stanadapt.cli.commands import LazyCommand, entries
 from stanadapt.cli.options import EXCEPTIONS, options_of
-from stanadapt.cli.signature import Given, Option, command, documented
+from stanadapt.cli.signature import TEXTS, Given, Option, command, documented
 from stanadapt.runs.sample import sample
-from stanadapt.studies.advise.advise import advise
-from stanadapt.studies.approximate.approximate import approximate
 from stanadapt.studies.calibration.sbc import sbc
 from stanadapt.studies.repeats.compare_repeats import compare_repeats
 from stanadapt.targets.target import Target
@@ -72,11 +71,18 @@ def test_entries_of_a_docstring_are_found_in_any_section():
     assert entries["folder"] == "Where it is."  # as for the other function
 
 
-@pytest.mark.parametrize("function", [sample, compare_repeats, approximate, sbc, advise, Target])
-def test_every_option_of_a_command_has_a_help(function):
-    for name, option in options_of(function).items():
-        _, described = get_args(option.parameter.annotation)
-        assert described.help.strip(), name
+@pytest.mark.parametrize("name", entries())
+def test_every_option_of_a_command_has_a_help(name):
+    for option in LazyCommand(name).load().params:
+        assert option.help.strip(), option.name
+
+
+def test_every_help_belongs_to_an_option():
+    commands = {entry.place.partition(":")[2]: name for name, entry in entries().items()}
+    for function, texts in TEXTS.items():
+        if function not in ("flags", "shared"):
+            options = {option.name for option in LazyCommand(commands[function]).load().params}
+            assert set(texts) <= options
 
 
 def test_exceptions_are_arguments():
