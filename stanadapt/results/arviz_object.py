@@ -15,9 +15,9 @@ from stanio.reshape import VariableType
 
 from stanadapt.errors import Message, StanadaptError, codes_of, described
 from stanadapt.results.arviz_module import arviz_module, is_tree
-from stanadapt.results.coordinates import storable_text
 from stanadapt.results.datasets import draws_dataset
 from stanadapt.results.fit_objects import fit_object
+from stanadapt.results.storable import storable_text
 
 # the group of pseudo-samples; its arrays have a third leading dimension of this name
 PSEUDO = "pseudo"

@@ -17,10 +17,9 @@ import orjson
 from stanadapt import results
 from stanadapt.errors import StanadaptError
 from stanadapt.results.cmdstan_csv import STAN_VARIABLE
-from stanadapt.results.coordinates import as_json, coordinate
 from stanadapt.results.datasets import default_dimension, draws_dataset
 from stanadapt.results.files import read_text
-from stanadapt.results.storable import is_storable_name
+from stanadapt.results.storable import as_json, coordinate, is_storable_name
 
 # by default, a variable y_rep replicates y
 REPLICATED, LOG_LIKELIHOOD = "_rep", "log_lik"

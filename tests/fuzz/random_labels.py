@@ -23,9 +23,9 @@ import xarray as xr
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.results.coordinates import as_text
 from stanadapt.results.labels import data_groups, make_labels, phase_groups
 from stanadapt.results.rehearsal import rehearse
+from stanadapt.results.storable import as_text
 
 DRAWS = (2, 3)
 STATISTICS = ("lp", "energy", "diverging")

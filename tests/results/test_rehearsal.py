@@ -13,7 +13,6 @@ from stanadapt import results
 from stanadapt.engine.chain import ChainDesign
 from stanadapt.engine.plan import make_plan
 from stanadapt.engine.registry import find
-from stanadapt.results.coordinates import coordinate
 from stanadapt.results.labels import (
     Labels,
     data_groups,
@@ -23,6 +22,7 @@ from stanadapt.results.labels import (
     read_labels,
 )  # fmt: skip
 from stanadapt.results.rehearsal import rehearse
+from stanadapt.results.storable import coordinate
 from stanadapt.runs.result import SavedGroups, rehearse_result
 from tests.helpers.codes import raises
 
