@@ -44,8 +44,7 @@ LENGTHS = "iter_warmup", "iter_sampling"
         compare_repeats,
         leave_out=("target", "samplers", "repeats", "run", "force", "executor", "reference"),
         engine=Option(
-            "Engine of Stan's NUTS: auto, cmdstan, stanli, or none to skip it.", str,
-            ("--stan-nuts",),
+            "Engine of Stan's NUTS: auto, cmdstan, stanli, or none to skip it.", str
         ),
     ),
     measured=options_of(compare_fits, "budget"),

@@ -171,7 +171,7 @@ def sample_many(
 @command(
     plan=options_of(
         fit_approximation, leave_out=("target", "save"),
-        method=Option(f"One of {', '.join(METHODS)}.", str, ("--method", "-m")),
+        method=Option(f"One of {', '.join(METHODS)}.", str),
     ),
     target=options.PLAIN_TARGET | options_of(Target, "labels"),
 )  # fmt: skip

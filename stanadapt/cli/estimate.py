@@ -24,7 +24,6 @@ from stanadapt.studies.optimize import optimize as climb
 NAMES = Option(
     "Variables to show, separated by commas; arrays are then printed in full.",
     str | None,
-    ("--vars",),
     read_names,
 )
 
@@ -108,7 +107,7 @@ def generate(
 
 @command(
     plan=options_of(
-        climb, leave_out=("target",), inits=options.EXCEPTIONS["inits"],
+        climb, leave_out=("target",),
         jacobian=Option("Add the Jacobian: the mode on the unconstrained scale.", bool),
     ),
     target=options.PLAIN_TARGET,

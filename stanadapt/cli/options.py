@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from stanadapt.cli import signature
-from stanadapt.cli.signature import Option, Options, read_names
+from stanadapt.cli.signature import TEXTS, Option, Options, read_names
 from stanadapt.engine.registry import registered
 from stanadapt.errors import StanadaptError
 from stanadapt.runs.choose_sampler import names_of_settings
@@ -60,51 +60,24 @@ def read_inits(text: str) -> Any:
         return Path(text)
 
 
-# what differs on the command line, by argument
-EXCEPTIONS = {
-    "backend": Option("How densities are computed: auto, or a name that `stanadapt doctor` lists."),
-    "budget": Option(
-        "seconds or gradients: also show effective sample sizes at equal cost in these."
-    ),
+# what differs on the command line, by argument: types, and help
+KINDS = {
     "exclude": Option(kind=str | None, read=read_names),
-    "include_paths": Option(
-        "Folder for #include; repeatable.", list[Path] | None, ("--include",)
-    ),
-    "inits": Option(
-        "Starting values: a radius, pathfinder, or a JSON file of constrained values.",
-        str | None, read=read_inits,
-    ),
-    "iter_sampling": Option("Sampling iterations per chain; default: chosen by the sampler."),
-    "iter_warmup": Option("Warm-up iterations per chain; default: chosen by the sampler."),
-    "labels": Option(
-        "JSON file of labels for ArviZ: dims, coords, posterior_predictive, log_likelihood.",
-        Path | None,
-    ),
-    "noise": Option(
-        "Noise parameter of an estimated density (rwm, am, kameleon); repeatable.",
-        list[str] | None,
-    ),
-    "parallel_chains": Option("Number of chains that run at once; does not change the draws."),
-    "sampler": Option(
-        "A name that `stanadapt samplers` lists, or auto.", str, ("--sampler", "-s")
-    ),
-    "save": Option(
-        "What to keep as well, separated by commas: unconstrained, gradient, pseudo.",
-        str | None,
-        read=read_names,
-    ),
-    "show_progress": Option("Show no progress.", bool, ("--quiet", "-q"), not_),
-    "standardize": Option(
-        "Learn location and scales in a pre-run; default: chosen by the sampler.", bool | None
-    ),
-    "var_names": Option(
-        "Variables to diagnose, separated by commas; default: all parameters.", str | None,
-        ("--vars",), read_names,
-    ),
-    "warm_start": Option(
-        "File or run folder of an earlier fit from which chains start.", Path | None
-    ),
-}  # fmt: skip
+    "include_paths": Option(kind=list[Path] | None),
+    "inits": Option(kind=str | None, read=read_inits),
+    "labels": Option(kind=Path | None),
+    "noise": Option(kind=list[str] | None),
+    "sampler": Option(kind=str),
+    "save": Option(kind=str | None, read=read_names),
+    "show_progress": Option(kind=bool, read=not_),
+    "standardize": Option(kind=bool | None),
+    "var_names": Option(kind=str | None, read=read_names),
+    "warm_start": Option(kind=Path | None),
+}
+EXCEPTIONS = {
+    name: KINDS.get(name, Option())._replace(help=TEXTS["arguments"].get(name, ""))
+    for name in {**KINDS, **TEXTS["arguments"]}
+}
 
 
 def options_of(

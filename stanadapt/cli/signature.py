@@ -1,8 +1,8 @@
 """Options of a command from the signature and the docstring of the function that it calls.
 
 Name, type and default are those of the argument, and the help is the first paragraph of its entry
-in the docstring. What differs on the command line is given as an `Option` (`options.EXCEPTIONS`).
-The help of options that only the command has is in `options.toml`.
+in the docstring. What differs on the command line is an `Option` (`options.KINDS`), or stands in
+`options.toml`, as does the help of options that only commands have.
 """
 
 import inspect
@@ -33,7 +33,6 @@ class Option(NamedTuple):
 
     help: str = ""
     kind: Any = None  # type
-    flags: tuple[str, ...] = ()
     read: Callable[[Any], Any] | None = None  # makes the argument of the value
 
 
@@ -87,19 +86,19 @@ def _declare(name: str, argument: inspect.Parameter, text: str, option: Option) 
     kind, read = _kind(argument.annotation) if option.kind is None else (option.kind, option.read)
     default = None if argument.default is argument.empty else argument.default
     shown = False if kind is bool else default if read is None else None
-    flags = option.flags or _flags_of_switch(name, kind)
     ending = " Separated by commas." if read is read_names else ""
     if list in {get_origin(each) for each in get_args(kind)}:
         shown, ending = None, " Repeatable."
-    described = typer.Option(*flags, help=plain(option.help or text + ending))
+    described = typer.Option(*_flags(name, kind), help=plain(option.help or text + ending))
     parameter = inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=shown, annotation=Annotated[kind, described]
     )
     return Declared(parameter, read, default)
 
 
-def _flags_of_switch(name: str, kind: Any) -> tuple[str, ...]:
-    return (f"--{name.replace('_', '-')}",) if kind is bool else ()  # without --no-NAME
+def _flags(name: str, kind: Any) -> list[str]:
+    own = [f"--{name.replace('_', '-')}"] if kind is bool else []  # without --no-NAME
+    return TEXTS["flags"].get(name, own)
 
 
 def _own(command: str, parameter: inspect.Parameter) -> inspect.Parameter:
@@ -108,8 +107,7 @@ def _own(command: str, parameter: inspect.Parameter) -> inspect.Parameter:
     if get_origin(kind) is not Annotated and kind is not typer.Context:
         text = {**TEXTS["shared"], **TEXTS.get(command, {})}.get(name, "")
         if parameter.kind is parameter.KEYWORD_ONLY:
-            flags = TEXTS["flags"].get(name) or _flags_of_switch(name, kind)
-            described = typer.Option(*flags, help=text)
+            described = typer.Option(*_flags(name, kind), help=text)
         else:
             described = typer.Argument(help=text)
         parameter = parameter.replace(annotation=Annotated[kind, described])

@@ -3,7 +3,7 @@
 import functools
 import importlib.metadata
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 # libraries on which draws, or reading them, depend
@@ -34,47 +34,23 @@ def library_versions() -> dict[str, str]:
     return {name: version_of(name) or "not installed" for name in RECORDED}
 
 
-def origin_attributes(
-    *,
-    model: str,
-    program_hash: str,
-    data_hash: str,
-    parameters: Sequence[str],
-    plan: Mapping[str, Any],
-    stanadapt: str | None = None,
-    versions: Mapping[str, str] | None = None,
-) -> dict[str, Any]:
-    """Return program, data, plan and versions as attributes of a result.
-
-    `plan` has the names in `LENGTHS`. `stanadapt` and `versions` are the versions of the package
-    and of the libraries at the time of the run; default: those here.
-    """
-    return {
-        "inference_library": "stanadapt",
-        "inference_library_version": stanadapt or version_of("stanadapt"),
-        "versions": json.dumps(dict(versions or library_versions())),
-        "model": model,
-        "program_hash": program_hash,
-        "data_hash": data_hash,
-        "parameters": json.dumps(list(parameters)),
-        **{name: plan[name] for name in LENGTHS},
-    }
-
-
 def origin(target: Any, plan: Any) -> dict[str, Any]:
-    """Return the attributes of a result that was made here, from a Target and a Plan."""
-    attributes = origin_attributes(
-        model=target.name,
-        program_hash=target.program.hash,
-        data_hash=target.data_hash,
-        parameters=target.recorded_parameters,
-        plan=plan._asdict(),
-    )
-    texts = {"program": target.program.code}
+    """Return program, data, plan and versions as attributes, from a Target and a Plan."""
+    attributes = {
+        "inference_library": "stanadapt",
+        "inference_library_version": version_of("stanadapt"),
+        "versions": json.dumps(library_versions()),
+        "model": target.name,
+        "program_hash": target.program.hash,
+        "data_hash": target.data_hash,
+        "parameters": json.dumps(list(target.recorded_parameters)),
+        **{name: getattr(plan, name) for name in LENGTHS},
+        "program": target.program.code,
+    }
     if target.program.integers:
-        texts["integers"] = json.dumps(target.program.integers)
+        attributes["integers"] = json.dumps(target.program.integers)
     if len(target.data) <= LARGEST_DATA:
-        texts["data"] = target.data
+        attributes["data"] = target.data
     if target.random_data:
-        texts["random_data"] = target.random_data
-    return attributes | texts
+        attributes["random_data"] = target.random_data
+    return attributes
