@@ -145,10 +145,9 @@ def tuned_scale(settings, scale, tunes_gamma, dim, acceptance_rate, averaging):
         gamma *= change
     else:
         s = min(max(s * change, start / LARGEST_CHANGE), start * LARGEST_CHANGE)
-    averaged = scale.averaged + 1 if averaging else 0
-    log_mean = 0.0
+    averaged, log_mean = 0, 0.0
     if averaging:
-        log_mean = scale.log_mean
+        averaged, log_mean = scale.averaged + 1, scale.log_mean
         log_mean += (np.log(gamma if tunes_gamma else s) - log_mean) / averaged
     return Scale(gamma, s, updates, log_mean, averaged)
 

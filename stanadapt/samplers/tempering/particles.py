@@ -138,15 +138,6 @@ LEVEL, ANCESTOR, CHOSEN = 0, 1, 2
 SWEEPS_LEFT, DONE, TURN = 0, 1, 2
 
 
-class SweepInfo(NamedTuple):
-    """The outcome of moving particles."""
-
-    acceptance_rate: float  # mean over those that were not drawn from the reference
-    steps: int
-    redraws: int
-    diverging: bool  # for a move of one particle; always false for a sweep
-
-
 def no_population(
     path: paths.TemperingPath,
     options: moves.Options,
@@ -190,14 +181,13 @@ def begin(population, fallback, row, rng):
         ladder.scale[0, i] = factor[min(i, factor.shape[0] - 1), i]
     population.log_weights[:] = 0.0
     paths.copy_replica(fallback, row, population.spare, indices.shape[1])
-    done = sweep(population, 0.0, rng)
+    sweep(population, 0.0, rng)
     population.counts[SWEEPS_LEFT] = 0
-    return done
 
 
 @jit
 def sweep(population, target_accept, rng):
-    """Move every particle once, and tune the step size to target_accept."""
+    """Move every particle once, and tune the step size to target_accept; return the Summary."""
     p, rows = population, population.log_weights.shape[0]
     moves.move(moves.TASK_PARTICLES, p, rows, None, p.indices[LEVEL], rng)
     done = moves.summed(p.mover.numbers, rows)
@@ -205,7 +195,7 @@ def sweep(population, target_accept, rng):
         # a mean over all particles: a gain of 1 does not make it noisy
         p.ladder.levels[p.ladder.size[0] - 1, LOG_STEP] += done.acceptance_rate - target_accept
     p.counts[SWEEPS_LEFT] -= 1
-    return SweepInfo(done.acceptance_rate, done.steps, rows - done.moved, False)
+    return done
 
 
 @jit
@@ -231,12 +221,10 @@ def anneal(population, target_accept, threshold, sweeps, resamples, rng, given=N
 
 @jit
 def move_one(population, rng):
-    """Move the next particle, which is then the draw."""
-    p, outcome = population, population.mover.numbers[0]
+    """Move the next particle, which is then the draw; return the Summary."""
+    p = population
     moves.move(moves.TASK_PARTICLE, p, 1, p.counts[TURN:], p.indices[LEVEL], rng)
-    return SweepInfo(
-        outcome[moves.ACCEPTANCE_RATE], int(outcome[moves.STEPS]), 0, moves.diverged(outcome)
-    )
+    return moves.summed(p.mover.numbers, 1)
 
 
 @jit

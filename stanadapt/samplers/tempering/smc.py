@@ -26,7 +26,7 @@ from stanadapt.samplers.tempering import settings as common
 from stanadapt.samplers.tempering import warmup_rounds as rounds
 from stanadapt.samplers.tempering.evidence import describe_particles
 from stanadapt.samplers.tempering.ladder import B
-from stanadapt.samplers.tempering.moves import TASK_PATH, MoveKernel
+from stanadapt.samplers.tempering.moves import TASK_PATH, MoveKernel, Summary, diverged
 from stanadapt.samplers.tempering.path import point_of
 from stanadapt.samplers.tempering.settings import EQUAL_STEPS, ReferenceFamily, check_ladder
 
@@ -125,16 +125,18 @@ def place(settings: Settings, state: on_the_path.State) -> None:
 @jit
 def move(settings, state, learning, rng):
     """Anneal, then move the next particle."""
-    population = state.engine
+    population, redraws, diverging = state.engine, 0, False
     counts = population.counts
     if counts[particles.DONE]:  # also in the rest of warm-up
         counts[particles.TURN] = (counts[particles.TURN] + 1) % settings.particles
         done = particles.move_one(population, rng)
+        diverging = diverged(population.mover.numbers[0])
     else:
+        redraws = settings.particles if population.ladder.size[0] == 0 else 0
         done = _anneal(settings, state, learning, rng)
     stage, turn = population.ladder.size[0] - 1, counts[particles.TURN]
     return point_of(population.replicas, turn, state.current.position), Info(
-        done.acceptance_rate, done.steps, done.diverging, done.redraws,
+        done.acceptance_rate, done.steps, diverging, redraws,
         population.ladder.levels[stage, B], stage, turn,
         population.indices[particles.ANCESTOR, turn],
     )  # fmt: skip
@@ -143,10 +145,10 @@ def move(settings, state, learning, rng):
 @jit
 def _anneal(settings, state, learning, rng):
     """Make one sweep or, if warm-up was too short, all that remain."""
-    population, tempering, steps, redraws, rate = state.engine, state.tempering, 0, 0, 0.0
+    population, tempering, steps, rate = state.engine, state.tempering, 0, 0.0
     if population.ladder.size[0] == 0:
         coldest = tempering.order[0, tempering.ladder.size[0] - 1]
-        redraws = particles.begin(population, tempering.replicas, coldest, rng).redraws
+        particles.begin(population, tempering.replicas, coldest, rng)
     while not population.counts[particles.DONE]:
         done = particles.anneal(
             population, state.design.target_accept, settings.threshold, settings.sweeps,
@@ -155,7 +157,7 @@ def _anneal(settings, state, learning, rng):
         steps, rate = steps + done.steps, done.acceptance_rate
         if learning:
             break
-    return particles.SweepInfo(rate, steps, redraws, False)
+    return Summary(rate, settings.particles, steps)
 
 
 @jit
