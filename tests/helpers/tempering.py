@@ -35,3 +35,20 @@ def make_tempering(levels, kernel=MoveKernel.hmc, room=7, wall=np.inf, degrees=n
         path, mover, ladder, no_replicas(room, 3), order, no_statistics(room, 3),
         np.full((1, 4), np.nan),
     )  # fmt: skip
+
+
+def learned(levels=4, barrier=3.0, occupancy=None, log_evidence=-2.0):
+    """Return what a chain on a path has learned, as samplers report it."""
+    values = {
+        "temperature": np.linspace(0, 1, levels),
+        "log_normalizer": np.linspace(0, log_evidence, levels),
+        "rejection": np.full(levels - 1, barrier / (levels - 1)),
+        "barrier": barrier,
+        "log_evidence": log_evidence,
+    }
+    return values if occupancy is None else {**values, "occupancy": np.asarray(occupancy, float)}
+
+
+def ringed(without_pair):
+    """Return the same of a chain with energy rings."""
+    return learned() | {"ring_boundary": np.zeros(2), "without_pair": without_pair}

@@ -1,4 +1,4 @@
-"""Equi-energy: the ratio by the formula, fair files, stages of warm-up, notes.
+"""Equi-energy: the ratio by the formula, fair files, stages of warm-up.
 
 Its bias on twenty modes: test_published_presets.py.
 """
@@ -8,7 +8,6 @@ import pytest
 from scipy import integrate, stats
 
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.errors import codes_of
 from stanadapt.samplers.tempering import equi_energy as engine
 from stanadapt.samplers.tempering.equi_energy import (
     EXPLORING,
@@ -16,12 +15,9 @@ from stanadapt.samplers.tempering.equi_energy import (
     FLOOR,
     LOG_SCALE,
     TEMPERATURE,
-    Settings,
 )
-from stanadapt.samplers.tempering.findings import report_jumps
 from tests.helpers.chains import make_chains
 from tests.helpers.gaussian_target import Gaussian
-from tests.helpers.run_view import view_of
 from tests.helpers.targets import Awkward
 
 NAME = "equi_energy"
@@ -45,23 +41,6 @@ def test_stages_begin_with_the_hottest_chain():
     assert chain.state.filing == 1
     np.testing.assert_array_equal(chain.state.files.offered, [240, 400, 560, 720])
     assert np.all(np.diff(chain.state.chains.tuning[1:, FLOOR]) > 0)
-
-
-def stats_of(chains=4, **changed):
-    whole = {"n_jumps": 1, "n_jumps_accepted": 1, "n_empty": 0, "ring": 0} | changed
-    return {name: np.full((chains, 10), value) for name, value in whole.items()}
-
-
-@pytest.mark.parametrize(("chains", "changed", "code", "fact"), [
-    (4, {"n_empty": 1}, "empty_files", "50%"), (4, {"n_jumps": 4}, "rejected_jumps", "25%"),
-    (3, {}, "shared_file_error", "4"), (4, {}, None, ""),
-])  # fmt: skip
-def test_the_notes_on_jumps(chains, changed, code, fact):
-    notes = report_jumps(
-        view_of(Settings(), stats_of(chains, **changed), sampler_name=NAME)
-    ).messages
-    assert codes_of(notes) == ([code] if code else [])
-    assert all(fact in note for note in notes)
 
 
 # --- the kernel -----------------------------------------------------------------------------------

@@ -1,12 +1,12 @@
-"""Reports on a tempering run: warnings at their thresholds, the group, its shapes and sums, and
-errors of log evidences from several chains: their spread, or the weights of their particles.
+"""The group of a tempering run, its shapes and sums; errors of log evidences of several chains.
+
+Errors come from the spread of chains, or from the weights of their particles. Notes: test_notes.py.
 """
 
 import numpy as np
 import pytest
 import xarray as xr
 
-from stanadapt.errors import codes_of
 from stanadapt.samplers.tempering import tours
 from stanadapt.samplers.tempering.evidence import (
     add_errors,
@@ -16,83 +16,13 @@ from stanadapt.samplers.tempering.evidence import (
     group,
 )
 from stanadapt.samplers.tempering.ladder import LOG_Z, B, first_ladder, measure, no_ladder
-from stanadapt.samplers.tempering.notes import (
-    DEAD_WEIGHT,
-    FEWEST_TRIPS,
-    LARGEST_BARRIER,
-    Tempered,
-    of_run,
-)
+from stanadapt.samplers.tempering.notes import Tempered, of_run
 from stanadapt.samplers.tempering.path import DISTRIBUTION, POWER, PRIOR, TemperingPath
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
+from tests.helpers.tempering import learned, ringed
 
 # ends of three short chains in two dimensions, with the log density in the last column
 ENDS = np.array([[0.5, -1.0, -3.0], [2.0, 4.0, -5.0], [0.0, 0.25, -2.0]])
-
-
-def learned(levels=4, barrier=3.0, occupancy=None, log_evidence=-2.0):
-    """Results of one chain."""
-    values = {
-        "temperature": np.linspace(0, 1, levels),
-        "log_normalizer": np.linspace(0, log_evidence, levels),
-        "rejection": np.full(levels - 1, barrier / (levels - 1)),
-        "barrier": barrier,
-        "log_evidence": log_evidence,
-    }
-    return values if occupancy is None else {**values, "occupancy": np.asarray(occupancy, float)}
-
-
-def notes(chains, trips=100, weight=None):
-    stats = {"round_trips": np.zeros((2, 50), np.int64)}
-    stats["round_trips"][0, 0] = trips
-    if weight is not None:
-        stats["largest_weight"] = np.full((2, 50), weight)
-    return of_run(Tempered("pseudo_extended", group(chains, 0.0), stats))
-
-
-EVEN = learned(occupancy=[10, 11, 9, 10])
-
-
-def longer(last):
-    """Results of a chain with more levels, the last of which was visited so often."""
-    return learned(levels=6, occupancy=[20, 20, 20, 20, 20, last])
-
-
-def ringed(without_pair):
-    return learned() | {"ring_boundary": np.zeros(2), "without_pair": without_pair}
-
-
-def coordinated(*occupancy):
-    constants = {"log_zeta": 3.0, "log_zeta_correction": -0.5}
-    return learned() | constants | {"coordinate_occupancy": np.array(occupancy)}
-
-
-LIMITS = {"trips": FEWEST_TRIPS, "weight": DEAD_WEIGHT}
-
-
-@pytest.mark.parametrize(("chains", "stats", "code", "facts"), [
-    ([EVEN], {"weight": 0.99}, "", ()), ([learned(barrier=LARGEST_BARRIER)], LIMITS, "", ()),
-    ([learned(barrier=2.0), learned(barrier=15.3)], {}, "large_barrier", ("15.3",)),
-    # of all chains together
-    ([learned(), learned()], {"trips": 0}, "few_round_trips", ("0",)),
-    ([learned()], {"trips": FEWEST_TRIPS - 1}, "few_round_trips", (str(FEWEST_TRIPS - 1),)),
-    ([EVEN], {"weight": 0.999}, "", ()),
-    ([EVEN], {"weight": 0.9999}, "idle_pseudo_samples", ("1.000",)),
-    # of one pseudo-sample the weight is always 1, and no level is ever visited
-    ([learned(occupancy=None)], {"weight": 1.0, "trips": 0}, "", ()),
-    # in one of the chains; the NaN after the last level of the shorter ladder do not count
-    ([EVEN, longer(0.5)], {}, "uneven_visits", ("0.03",)), ([EVEN, longer(5)], {}, "", ()),
-    ([ringed(0.2), ringed(0.5)], {}, "", ()),
-    ([ringed(0.2), ringed(0.61)], {}, "empty_rings", ("61%",)),
-    ([coordinated(*[0.1] * 10)], {}, "", ()),
-    # with the constant that would even it
-    ([coordinated(*[0.1] * 10), coordinated(*[0.109] * 9, 0.009)], {}, "uneven_visits",
-     ("0.09", "log_zeta=2.5")),
-])  # fmt: skip
-def test_notes_have_their_thresholds(chains, stats, code, facts):
-    found = notes(chains, **stats)
-    assert codes_of(found) == ([code] if code else [])
-    assert all(fact in note for note in found for fact in facts)
 
 
 def test_the_group_has_one_row_per_chain():
@@ -150,7 +80,9 @@ def test_a_path_that_ends_above_its_reference_has_no_evidence():
     for kind in (DISTRIBUTION, PRIOR):
         assert np.isnan(describe_path(make_path(kind, sd=1.0), ladder, ENDS)["log_evidence"])
     cut = {**learned(), "log_evidence": np.nan}
-    assert notes([cut]) == []  # only powers may be improper
+    # only powers may be improper
+    stats = {"round_trips": np.full((1, 50), 2)}
+    assert of_run(Tempered("pseudo_extended", group([cut], 0.0), stats)) == []
 
 
 def test_the_description_is_a_copy():

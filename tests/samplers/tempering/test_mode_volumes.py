@@ -5,7 +5,6 @@ import pytest
 from scipy import stats
 from scipy.special import logsumexp, softmax
 
-from stanadapt.errors import codes_of
 from stanadapt.samplers.tempering.findings import log_volumes
 from stanadapt.samplers.tempering.notes import MODE_NOTES, Tempered, apply
 
@@ -95,10 +94,3 @@ def test_a_density_that_fails_at_some_draws():
 
     np.testing.assert_allclose(log_volumes(walled, draws), log_volumes(gaussian, draws), rtol=1e-6)
     assert any(failed)
-
-
-@pytest.mark.parametrize(("volumes", "count"), [([], 0), ([1.0, 5.5], 0), ([1.0, 3.0, 5.7], 1)])
-def test_a_hundredfold_difference_is_reported(volumes, count):
-    notes = volume_notes("some_sampler", np.array(volumes))
-    assert codes_of(notes) == ["unequal_mode_volumes"] * count
-    assert all("some_sampler" in note and "2.0" in note for note in notes)

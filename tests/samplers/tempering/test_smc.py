@@ -1,14 +1,11 @@
-"""Sequential Monte Carlo on programs with exact moments and evidence, and its notes."""
+"""Sequential Monte Carlo on programs with exact moments and evidence."""
 
 import numpy as np
 import pytest
-import xarray as xr
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.errors import codes_of
 from stanadapt.samplers.tempering import ReferenceDistribution
-from stanadapt.samplers.tempering.notes import PARTICLE_NOTES, Tempered, apply
 from tests.helpers.codes import warns
 from tests.helpers.known_moments import TWENTY, known_moments, load, nearest, surprise_of_runs
 from tests.helpers.seldom_parameters import soak_except
@@ -122,28 +119,3 @@ def test_draws_beyond_the_particles_continue_from_them():
     s = results.dataset(fit, "posterior")["s"].values
     assert len(np.unique(s[0, :, 0])) > 1500
     assert_mean(np.log(s[..., 1]), -5.0)
-
-
-def group(evidence, ancestors, levels=9):
-    chains = len(evidence)
-    return xr.Dataset(
-        {
-            "log_evidence": ("chain", np.array(evidence, float)),
-            "effective_ancestors": ("chain", np.full(chains, ancestors)),
-            "temperature": (("chain", "level"), np.zeros((chains, levels))),
-        }
-    )
-
-
-@pytest.mark.parametrize(("tempering", "code", "facts"), [
-    (group([1.0, 1.1, 0.9, 1.0], 100.0), None, []),
-    (group([1.0, 1.1, 0.9, 1.0], 7.0), "few_ancestors", ["7"]),
-    (group([1.0, 4.1, 0.9, 1.0], 100.0), "evidence_spread", ["3.2"]),
-    (group([1.0, -np.inf, 0.9, 1.0], 100.0), "evidence_unknown", ["1 of 4"]),
-    (group([1.0, 1.1], 100.0, levels=201), "too_many_stages", ["200"]),
-])  # fmt: skip
-def test_the_notes_on_a_run(tempering, code, facts):
-    stats = {"particle": np.tile(np.arange(50.0), (len(tempering["log_evidence"]), 1))}
-    notes = apply(PARTICLE_NOTES, Tempered("smc", tempering, stats))
-    assert codes_of(notes) == ([code] if code else [])
-    assert all(fact in note for note in notes for fact in facts)

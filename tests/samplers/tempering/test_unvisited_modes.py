@@ -3,7 +3,6 @@
 import numpy as np
 
 from stanadapt.samplers.tempering.findings import count_unvisited
-from stanadapt.samplers.tempering.notes import MODE_NOTES, Tempered, apply
 
 FAR = np.array([9.0, -0.2])  # a narrow mode next to a wide one
 
@@ -59,11 +58,3 @@ def test_nothing_is_counted_if_the_draws_do_not_move():
     still = np.ones((100, 2))
     lp = np.full(100, -1.0)
     assert count_unvisited(still[:1] + 5.0, np.zeros(1), still, lp, lambda x: 0.0) == 0
-
-
-def test_the_note_counts():
-    found = Tempered("parallel_tempering", None, {}, short_chains=40)
-    (note,) = apply(MODE_NOTES, found._replace(unvisited=3))
-    assert note.code == "unvisited_regions"
-    assert all(fact in note for fact in ("parallel_tempering", "3", "40"))
-    assert apply(MODE_NOTES, found) == []
