@@ -7,11 +7,10 @@ sampler ran in standardized ones. A diagonal L that stays diagonal there has sha
 steps; L is then given in those, and the attribute `coordinates` of the group says so.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import xarray as xr
 
 from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.results.datasets import draws_dataset
@@ -22,21 +21,15 @@ ROWS, COLUMNS = "coordinate", "column"
 
 
 def report_factor(view: RunView, factor_of: Callable[[Any], np.ndarray]) -> Findings:
-    """Return the factors of the states of all chains, if `save_factor` asks for them."""
+    """Return the factors of all chains, if `save_factor` asks for them.
+
+    factor_of returns that of a state, in the coordinates of its chain: lower triangular or full,
+    shape (dim, dim), or diagonal, shape (1, dim).
+    """
     if not view.settings.save_factor:
         return Findings()
-    return Findings(groups=saved_factor(view, [factor_of(c.state) for c in view.chains]))
-
-
-def saved_factor(view: RunView, factors: Sequence[np.ndarray]) -> dict[str, xr.Dataset]:
-    """Return the group of the factors of all chains.
-
-    factors are in the coordinates of the chains: lower triangular or full, shape (dim, dim), or
-    diagonal, shape (1, dim).
-    """
-    straightened = view.target.map_rows is not None
-    dim = view.dim
-    transform, own = np.eye(dim), [np.asarray(factor) for factor in factors]
+    straightened, dim = view.target.map_rows is not None, view.dim
+    transform, own = np.eye(dim), [factor_of(chain.state) for chain in view.chains]
     if not straightened and view.target.factor is not None:
         transform = (view.target.original(np.eye(dim)) - view.target.original(np.zeros(dim))).T
     scales = transform.diagonal()
@@ -52,7 +45,7 @@ def saved_factor(view: RunView, factors: Sequence[np.ndarray]) -> dict[str, xr.D
         labels, leading=("chain",),
     )  # fmt: skip
     group.attrs["coordinates"] = "straightened" if straightened else "unconstrained"
-    return {PROPOSAL_FACTOR: group}
+    return Findings(groups={PROPOSAL_FACTOR: group})
 
 
 def _square(factor: np.ndarray, dim: int) -> np.ndarray:
