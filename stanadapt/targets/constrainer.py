@@ -35,7 +35,6 @@ class Constrainer:
         # positions of the current block, if the program draws random numbers
         self._random = "_rng" in target.program.code
         self._block = np.empty((BLOCK if self._random else 0, target.dim))
-        self._address = address_of(self._model.stanlib.bs_param_constrain)
         self.failed_position = np.full(target.dim, np.nan)
 
     def __call__(self, positions: np.ndarray, out: np.ndarray) -> int:
@@ -67,10 +66,10 @@ class Constrainer:
     def _rows(self, positions: np.ndarray, out: np.ndarray) -> int:
         stored = self._target.kept_columns
         full = out if stored.all() else np.empty((len(positions), stored.size))
+        address = address_of(self._model.stanlib.bs_param_constrain)
         failures = constrain(
-            self._address, self._model.model, self._rng.ptr, positions, full,
-            self.failed_position,
-        )  # fmt: skip
+            address, self._model.model, self._rng.ptr, positions, full, self.failed_position
+        )
         if failures:
             self._recover(positions, full)
         if full is not out:

@@ -45,9 +45,6 @@ _VALUE = ctypes.CFUNCTYPE(_FLAG, _HANDLE, _FLAG, _FLAG, _NUMBERS, _NUMBERS, _HAN
 _GRADIENT = ctypes.CFUNCTYPE(
     _FLAG, _HANDLE, _FLAG, _FLAG, _NUMBERS, _NUMBERS, _NUMBERS, _HANDLE
 )  # fmt: skip
-_CONSTRAIN = ctypes.CFUNCTYPE(
-    _FLAG, _HANDLE, _FLAG, _FLAG, _NUMBERS, _NUMBERS, _HANDLE, _HANDLE
-)  # fmt: skip
 
 
 class Density(Target):
@@ -247,11 +244,7 @@ class _Model:
     def __init__(self, names: list[str], evaluate: Callable, functions: tuple) -> None:
         self._names, self.evaluate, self.model, self.lib_path = names, evaluate, 0, ""
         value, gradient, *self._owners = functions
-        self._constrain = _CONSTRAIN(_copier(len(names)))
-        self.stanlib = SimpleNamespace(
-            bs_log_density=value, bs_log_density_gradient=gradient,
-            bs_param_constrain=self._constrain,
-        )  # fmt: skip
+        self.stanlib = SimpleNamespace(bs_log_density=value, bs_log_density_gradient=gradient)
 
     def param_names(self, **blocks: bool) -> list[str]:
         return list(self._names)
@@ -264,9 +257,6 @@ class _Model:
 
     def param_constrain(self, position: np.ndarray, **blocks: Any) -> np.ndarray:
         return np.array(position, dtype=float)
-
-    def param_unconstrain(self, values: np.ndarray) -> np.ndarray:
-        return np.array(values, dtype=float)
 
     def param_unconstrain_json(self, text: str) -> np.ndarray:
         values = json.loads(text)
@@ -376,16 +366,6 @@ def _callbacks(evaluate: Callable, dim: int, report: Callable) -> tuple:
         return 0
 
     return _VALUE(of_value), _GRADIENT(of_gradient)
-
-
-def _copier(dim: int) -> Callable:
-    def constrain(
-        handle: Any, tp: int, gq: int, theta: Any, out: Any, rng: Any, message: Any
-    ) -> int:
-        ctypes.memmove(out, theta, 8 * dim)
-        return 0
-
-    return constrain
 
 
 def _compiled(function: Any, gradient: Any, dim: int) -> tuple:

@@ -60,8 +60,9 @@ class Recipe(NamedTuple):
         changed = Path(found).stat().st_mtime_ns if found else 0
         bridge = [p.read_text(encoding="utf-8") for p in sorted(BRIDGE.parent.glob("bridge*.?pp"))]
         return build_cache.make_key(
-            self.root, self.version, self.variables, _version_of(compiler, self, changed), bridge,
-            SHARED_FLAGS, platform.machine(),
+            self.root, self.version, self.variables,
+            _version_of(compiler, self.root, self.version, changed), bridge, SHARED_FLAGS,
+            platform.machine(),
         )  # fmt: skip
 
 
@@ -119,16 +120,11 @@ def _query(installed: toolchain.CmdStan, files: tuple, environment: tuple) -> Re
     return Recipe(installed.path, installed.version, variables)
 
 
-VERSIONS: dict[tuple, str] = {}  # of compilers, by command, folder and time of its file
-
-
-def _version_of(compiler: tuple[str, ...], recipe: Recipe, changed: int) -> str:
-    """Ask a compiler for its version, once in a process."""
-    known = (*compiler, recipe.root, changed)
-    if known not in VERSIONS:
-        why = f"the C++ compiler of CmdStan {recipe.version} in {recipe.root} could not be run"
-        VERSIONS[known] = _start([*compiler, "--version"], recipe.root, why).stdout
-    return VERSIONS[known].split("\n", 1)[0]
+@lru_cache(maxsize=8)
+def _version_of(compiler: tuple[str, ...], root: Path, version: str, changed: int) -> str:
+    """Ask a compiler for its version, again if its file has changed."""
+    why = f"the C++ compiler of CmdStan {version} in {root} could not be run"
+    return _start([*compiler, "--version"], root, why).stdout.split("\n", 1)[0]
 
 
 def _translate(recipe: Recipe, program: Program, header: Path) -> None:

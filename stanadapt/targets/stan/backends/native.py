@@ -67,7 +67,10 @@ def load(program: Program, data: str, compilation: Compilation) -> tuple[Any, st
     except (OSError, AttributeError):
         build_cache.forget(program.name, compilation.key)
         library = compilation.library(program)
-        model = _construct_again(library.file, program, data)
+        try:
+            model = _construct(library.file, program, data)
+        except (OSError, AttributeError) as error:
+            raise _unusable(program, error) from None
     info = model.model_info()
     if "STAN_THREADS=true" not in info:
         raise StanadaptError(
@@ -79,19 +82,16 @@ def load(program: Program, data: str, compilation: Compilation) -> tuple[Any, st
     return model, version[1] if version else "unknown", library.seconds
 
 
-def _construct_again(file: Path, program: Program, data: str) -> Any:
-    try:
-        return _construct(file, program, data)
-    except OSError as error:
-        problem = f"cannot be loaded: {error}. Reinstall the Stan that compiled it"
-    except AttributeError as error:  # from ctypes
-        package = toolchain.versions()["bridgestan"]
+def _unusable(program: Program, error: Exception) -> StanadaptError:
+    package = toolchain.versions()["bridgestan"]
+    problem = f"cannot be loaded: {error}. Reinstall the Stan that compiled it"
+    if isinstance(error, AttributeError):  # from ctypes
         problem = (
             f"lacks a function that BridgeStan's Python package {package} calls ({error}). Use "
             f"sources and package of one version: unset BRIDGESTAN, or let it name sources of "
             f"BridgeStan {package}; or reinstall"
         )
-    raise StanadaptError(
+    return StanadaptError(
         "library_unusable",
         f"the compiled {program.name} {problem} (CmdStan: `stanadapt install-cmdstan`), or use "
         "backend='stanli'.",
