@@ -35,6 +35,13 @@ void names_and_sizes(bs_model& model) {
 
 int flags(bool include_tp, bool include_gq) { return 2 * include_tp + include_gq; }
 
+int absent(char** error) {
+  explain(error,
+          "stanadapt's bridge has neither Hessians nor random initial values: use "
+          "backend='bridgestan'");
+  return -1;
+}
+
 }  // namespace
 
 EXPORT const int bs_major_version = 2;
@@ -118,40 +125,9 @@ EXPORT int bs_param_unconstrain_json(const bs_model* model, const char* json, do
     Workspace& space = workspace();
     Printing printing(space);
     const std::unique_ptr<stan::io::var_context> context = read(json);
-    require_shapes(*model, *context, true);
+    require_shapes(*model, *context);
     model->program->transform_inits(*context, space.position, &space.messages);
     store(space.position, model->dim, theta_unc);
-  });
-}
-
-EXPORT int bs_param_initialize(const bs_model* model, const char* json, bs_rng* rng, double radius,
-                               int tries, bool jacobian, double* theta_unc, char** error) {
-  return attempt(error, [&] {
-    if (rng == nullptr) throw std::invalid_argument("random initial values need a generator");
-    const std::unique_ptr<stan::io::var_context> given = read(json);
-    require_shapes(*model, *given, false);
-    std::string reason = "no try was allowed";
-    for (int k = 0; k < tries; ++k) {
-      Workspace& space = workspace();
-      try {
-        {
-          Printing printing(space);
-          stan::io::random_var_context drawn(*model->program, rng->generator, radius, radius == 0);
-          stan::io::chained_var_context context(*given, drawn);
-          model->program->transform_inits(context, space.position, &space.messages);
-        }
-        const Vector position = space.position;
-        if (std::isfinite(value(*model, false, jacobian, position.data()))) {
-          store(position, model->dim, theta_unc);
-          return;
-        }
-        reason = "the log density is not finite";
-      } catch (const std::exception& exception) {
-        reason = exception.what();
-      }
-    }
-    throw std::runtime_error("no usable initial values in " + std::to_string(tries) +
-                             " tries; the last one: " + reason);
   });
 }
 
@@ -168,37 +144,21 @@ EXPORT int bs_log_density_gradient(const bs_model* model, bool propto, bool jaco
   });
 }
 
-EXPORT int bs_log_density_hessian(const bs_model* model, bool propto, bool jacobian,
-                                  const double* theta, double* density, double* gradient,
-                                  double* hessian, char** error) {
-  return attempt(error, [&] {
-    const int dim = model->dim;
-    Eigen::MatrixXd matrix(dim, dim);
-    Vector column;
-    for (int i = 0; i < dim; ++i) {
-      const double step = difference_step() * std::fmax(1.0, std::fabs(theta[i]));
-      directional_derivative(*model, propto, jacobian, theta, Vector::Unit(dim, i), step, column);
-      matrix.col(i) = column;
-    }
-    Eigen::Map<Eigen::MatrixXd>(hessian, dim, dim) = 0.5 * (matrix + matrix.transpose());
-    *density = value_and_gradient(*model, propto, jacobian, theta, gradient);
-  });
+// BridgeStan's Python package looks these functions up, and stanadapt calls none of them.
+
+EXPORT int bs_param_initialize(const bs_model*, const char*, bs_rng*, double, int, bool, double*,
+                               char** error) {
+  return absent(error);
 }
 
-EXPORT int bs_log_density_hessian_vector_product(const bs_model* model, bool propto, bool jacobian,
-                                                 const double* theta, const double* vector,
-                                                 double* density, double* product, char** error) {
-  return attempt(error, [&] {
-    const Eigen::Map<const Vector> center(theta, model->dim), direction(vector, model->dim);
-    Vector derivative = Vector::Zero(model->dim);
-    const double length = direction.norm();
-    if (length > 0) {
-      const double step = difference_step() * std::fmax(1.0, center.norm());
-      directional_derivative(*model, propto, jacobian, theta, direction / length, step, derivative);
-    }
-    Eigen::Map<Vector>(product, model->dim) = length * derivative;
-    *density = value(*model, propto, jacobian, theta);
-  });
+EXPORT int bs_log_density_hessian(const bs_model*, bool, bool, const double*, double*, double*,
+                                  double*, char** error) {
+  return absent(error);
+}
+
+EXPORT int bs_log_density_hessian_vector_product(const bs_model*, bool, bool, const double*,
+                                                 const double*, double*, double*, char** error) {
+  return absent(error);
 }
 
 EXPORT bs_rng* bs_rng_construct(unsigned int seed, char** error) {

@@ -1,12 +1,9 @@
-// Log density, gradient, and derivatives of the gradient by finite differences.
+// Log density and gradient.
 
 #ifndef STANADAPT_BRIDGE_DENSITY_HPP
 #define STANADAPT_BRIDGE_DENSITY_HPP
 
 #include "bridge_model.hpp"
-
-#include <cmath>
-#include <limits>
 
 namespace {
 
@@ -56,26 +53,6 @@ double value_and_gradient(const bs_model& model, bool propto, bool jacobian, con
                     : value_and_gradient<true, false>(program, theta, dim, gradient);
   return jacobian ? value_and_gradient<false, true>(program, theta, dim, gradient)
                   : value_and_gradient<false, false>(program, theta, dim, gradient);
-}
-
-// The fifth root of the precision balances rounding errors against the h^4 error below.
-double difference_step() { return std::pow(std::numeric_limits<double>::epsilon(), 0.2); }
-
-// d/dh gradient(theta + h direction) at h = 0, to fourth order, from four gradients:
-// (g(-2h) - 8 g(-h) + 8 g(h) - g(2h)) / 12h.
-void directional_derivative(const bs_model& model, bool propto, bool jacobian,
-                            const double* theta, const Vector& direction, double step,
-                            Vector& derivative) {
-  static const double shifts[4] = {-2, -1, 1, 2}, weights[4] = {1, -8, 8, -1};
-  const Eigen::Map<const Vector> center(theta, model.dim);
-  Vector point(model.dim), gradient(model.dim);
-  derivative = Vector::Zero(model.dim);
-  for (int k = 0; k < 4; ++k) {
-    point = center + shifts[k] * step * direction;
-    value_and_gradient(model, propto, jacobian, point.data(), gradient.data());
-    derivative += weights[k] * gradient;
-  }
-  derivative /= 12 * step;
 }
 
 }  // namespace

@@ -3,14 +3,10 @@
 For all bundled programs and a program with every constrained type.
 """
 
-import json
-
 import numpy as np
 import pytest
 
-from tests.helpers import everyday_programs
 from tests.helpers.native_targets import CASES, backend, every_type, make_target, points, schools
-from tests.helpers.seldom_parameters import soak_except
 
 __all__ = ["backend", "every_type", "schools"]  # fixtures
 
@@ -133,69 +129,6 @@ def test_calls_from_numba_and_from_python_agree(pair):
         assert value(density, position) == target.model.log_density(position, propto=False)
 
 
-def test_the_gradient_agrees_with_central_differences(pair):
-    """Differences of second order with h = 6e-6 |x| are accurate to 1e-7 if f is to 1e-11.
-
-    If positions have units, h has the same units, and slopes are multiplied by them.
-    """
-    target, model = pair[0], pair[0].model
-    position = points(target, 1, 0.3)[0]
-    units = np.broadcast_to(everyday_programs.spread(target.name), target.dim)
-    value, slope = model.log_density_gradient(position, propto=False)
-    differences = np.empty(target.dim)
-    for i, unit in enumerate(units):
-        step = np.zeros(target.dim)
-        step[i] = 6e-6 * max(unit, abs(position[i]))
-        ends = [model.log_density(position + s * step, propto=False) for s in (1, -1)]
-        differences[i] = (ends[0] - ends[1]) / (2 * step[i])
-    scale = max(1.0, abs(value), np.abs(units * slope).max())
-    tolerance = SOLVED.get(target.name, 1e-7)
-    assert np.abs(units * (differences - slope)).max() < tolerance * scale
-
-
-def hessian_of(target, position, **flags):
-    value, slope, hessian = target.model.log_density_hessian(position, **flags)
-    expected = target.model.log_density_gradient(position, **flags)
-    assert value == expected[0]
-    np.testing.assert_array_equal(slope, expected[1])
-    np.testing.assert_array_equal(hessian, hessian.T)
-    return hessian
-
-
-@pytest.mark.parametrize("data", soak_except(["two_dim"], ["two_dim", "fifty_one_dim"]))
-def test_the_hessian_of_a_gaussian_is_exact(backend, data):
-    """Differences of a linear gradient have rounding errors only: 1e-12 of the gradient."""
-    target = make_target(backend, "gaussian", data)
-    exact = -np.linalg.inv(np.array(json.loads(target.data)["Sigma"]))
-    direction = np.random.default_rng(5).normal(size=target.dim)
-    for position in points(target, 3):
-        slope = np.abs(target.evaluate(position)[1]).max()
-        bound = 1e-9 * max(slope, np.abs(exact).max())
-        assert np.abs(hessian_of(target, position) - exact).max() < bound
-        _, product = target.model.log_density_hessian_vector_product(position, direction)
-        assert np.abs(product - exact @ direction).max() < bound * np.linalg.norm(direction)
-
-
-def test_hessian_and_product_agree_for_a_nonlinear_gradient(schools):
-    """Both are of fourth order with step 7e-4: 3e-13 times the fifth derivative, and rounding."""
-    rng = np.random.default_rng(6)
-    for position in points(schools, 5, 0.5):
-        hessian = hessian_of(schools, position)
-        scale = np.abs(hessian).max()
-        for length in (1e-3, 1.0, 1e3):
-            direction = length * rng.normal(size=schools.dim)
-            value, product = schools.model.log_density_hessian_vector_product(position, direction)
-            error = np.abs(product - hessian @ direction).max() / np.linalg.norm(direction)
-            assert error < 1e-8 * scale
-            assert value == schools.model.log_density(position)
-        ends = [schools.evaluate(position + s * 1e-5 * np.eye(schools.dim)[1])[1] for s in (1, -1)]
-        assert np.abs((ends[0] - ends[1]) / 2e-5 - hessian[1]).max() < 1e-6 * scale
-    nothing = np.zeros(schools.dim)
-    np.testing.assert_array_equal(
-        schools.model.log_density_hessian_vector_product(position, nothing)[1], nothing
-    )
-
-
 def test_the_jacobian_of_a_lower_bound(schools):
     """For tau = exp(u[1]), log |d tau / du| = u[1]."""
     model, unit = schools.model, np.eye(schools.dim)[1]
@@ -215,10 +148,12 @@ def test_the_jacobian_of_a_lower_bound(schools):
             assert np.abs(slopes[0] - slopes[1] - unit).max() < 1e-12 * scale
 
 
-def test_the_jacobian_flag_reaches_the_hessian(schools):
-    """The log Jacobian of tau is linear in u, so the Hessian does not change."""
-    position = points(schools, 1)[0]
-    hessians = [
-        hessian_of(schools, position, jacobian=flag, propto=False) for flag in (True, False)
-    ]
-    assert np.abs(hessians[0] - hessians[1]).max() < 1e-9 * np.abs(hessians[0]).max()
+@pytest.mark.parametrize("call", [
+    lambda model, x: model.log_density_hessian(x),
+    lambda model, x: model.log_density_hessian_vector_product(x, x),
+    lambda model, x: model.param_initialize(model.new_rng(1)),
+])  # fmt: skip
+def test_what_the_bridge_lacks_leads_to_bridgestan(call):
+    target = make_target("cmdstan", "eight_schools_noncentered")
+    with pytest.raises(RuntimeError, match="backend='bridgestan'"):
+        call(target.model, np.zeros(target.dim))

@@ -130,8 +130,6 @@ def test_values_of_another_shape_are_refused(every_type, name, value, shapes):
     if "stanadapt's bridge" in model.model_info():
         ours, stans = f"{name} must have shape {shapes}", f"variable name={name};"
         assert message == ours or ("mismatch" in message and stans in message)
-    with pytest.raises(RuntimeError, match=name):
-        model.param_initialize(model.new_rng(1), {name: value})
 
 
 def test_a_missing_value_is_reported(every_type):
@@ -140,50 +138,3 @@ def test_a_missing_value_is_reported(every_type):
     for name in ("free", "many_C"):
         some = {key: value for key, value in x.items() if key != name}
         assert name in refused_values(every_type, some)
-
-
-def test_random_initial_values_are_within_their_radius(schools):
-    model = schools.model
-    starts = [model.param_initialize(model.new_rng(seed), init_radius=0.5) for seed in (1, 1, 2)]
-    np.testing.assert_array_equal(starts[0], starts[1])
-    assert (starts[0] != starts[2]).all()
-    assert (np.abs(starts) <= 0.5).all()
-    assert np.abs(starts).max() > 0.25
-    assert np.isfinite(model.log_density(starts[2]))
-
-
-def test_every_type_has_random_initial_values(every_type):
-    model = every_type.model
-    start = model.param_initialize(model.new_rng(1))
-    assert np.isfinite(model.log_density(start))
-    assert (np.abs(start) <= 2.0 + 1e-12).all()
-
-
-def test_a_radius_of_zero_means_the_origin(schools):
-    model = schools.model
-    start = model.param_initialize(model.new_rng(1), init_radius=0.0)
-    np.testing.assert_allclose(start, 0, atol=1e-15)
-
-
-@pytest.mark.parametrize("as_text", [True, False])
-def test_given_values_are_used_and_the_others_are_random(schools, as_text):
-    given = {"tau": 7.5, "theta": [float(j) for j in range(10, 18)]}
-    model = schools.model
-    starts = [
-        model.param_initialize(model.new_rng(seed), json.dumps(given) if as_text else given)
-        for seed in (1, 2)
-    ]
-    for start in starts:
-        assert start[1] == pytest.approx(np.log(7.5), rel=1e-14)
-        np.testing.assert_allclose(start[2:], given["theta"], rtol=1e-14)
-    assert starts[0][0] != starts[1][0]
-
-
-@pytest.mark.parametrize(("given", "message"), [
-    ('{"tau": -1.0}', "in 3 tries; the last one: .* -1, but must be greater than"),
-    ('{"theta": [1.0]}', "theta"), ("{", "(?i)json"),
-])  # fmt: skip
-def test_unsuitable_values_are_reported(schools, given, message):
-    model = schools.model
-    with pytest.raises(RuntimeError, match=message):
-        model.param_initialize(model.new_rng(1), given, max_tries=3)
