@@ -12,6 +12,8 @@ from stanadapt import results
 from stanadapt.errors import codes_of
 from tests.helpers.codes import raises
 
+# of short runs
+pytestmark = pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 MEAN, SD = np.array([1.0, -3.0]), np.array([0.5, 4.0])
 
 
@@ -75,9 +77,7 @@ def test_draws_are_those_of_the_same_program(kind):
     parameters { vector[2] x; } model { x ~ normal(m, s); }"""
     program = sa.Target(code)
     run = {"seed": 1, "chains": 2, "iter_warmup": 200, "iter_sampling": 400}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        ours, theirs = (sa.sample(t, **run) for t in (TARGETS[kind](), program))
+    ours, theirs = (sa.sample(t, **run) for t in (TARGETS[kind](), program))
     x, y = (results.dataset(fit, "posterior")["x"].values for fit in (ours, theirs))
     np.testing.assert_allclose(x, y, atol=1e-6)
     assert ours.attrs["seconds_per_call"] > 0.0
@@ -85,16 +85,14 @@ def test_draws_are_those_of_the_same_program(kind):
 
 def test_names_labels_files_and_starts(tmp_path):
     target = sa.Density(of_numpy, 2, names=["a", "b"], name="bell")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        run = {"iter_warmup": 60, "iter_sampling": 60, "seed": 1}
-        fit = sa.sample(target, "am", inits={"a": 1.0, "b": -3.0}, run=tmp_path / "run", **run)
-        again = sa.load(sa.save(fit, tmp_path / "fit.nc"))
-        assert again.attrs["model"] == "bell"
-        assert list(results.dataset(again, "posterior").data_vars) == ["a", "b"]
-        with raises("run_needs_target", "bell"):
-            sa.resume(tmp_path / "run")
-        longer = sa.resume(tmp_path / "run", target, iter_sampling=80)
+    run = {"iter_warmup": 60, "iter_sampling": 60, "seed": 1}
+    fit = sa.sample(target, "am", inits={"a": 1.0, "b": -3.0}, run=tmp_path / "run", **run)
+    again = sa.load(sa.save(fit, tmp_path / "fit.nc"))
+    assert again.attrs["model"] == "bell"
+    assert list(results.dataset(again, "posterior").data_vars) == ["a", "b"]
+    with raises("run_needs_target", "bell"):
+        sa.resume(tmp_path / "run")
+    longer = sa.resume(tmp_path / "run", target, iter_sampling=80)
     assert results.dataset(longer, "posterior").sizes["draw"] == 80
     labelled = sa.Density(of_numpy, 2, dims={"x": ["side"]}, coords={"side": ["left", "right"]})
     assert labelled.labels.dims == {"x": ["side"]}
@@ -158,9 +156,7 @@ def test_a_density_that_is_nowhere_finite_cannot_start():
 
 def test_where_a_compiled_function_raises_the_density_is_zero():
     target = sa.Density(half_line, 1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fit = sa.sample(target, "rwm", seed=1, iter_warmup=200, iter_sampling=400)
+    fit = sa.sample(target, "rwm", seed=1, iter_warmup=200, iter_sampling=400)
     assert results.dataset(fit, "posterior")["x"].min() > 0.0
 
 
@@ -224,11 +220,9 @@ def test_a_climb_names_a_fault_and_the_next_run_begins_without_it():
     found = sa.optimize(target, seed=1)
     assert "density_raised" in codes_of(found.attrs["messages"])
     assert "a typo" in repr(found)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        first = sa.sample(target, "nuts", seed=1, iter_sampling=200, inits=0.0)
-        broken[0] = False
-        again = sa.sample(target, "nuts", seed=1)
+    first = sa.sample(target, "nuts", seed=1, iter_sampling=200, inits=0.0)
+    broken[0] = False
+    again = sa.sample(target, "nuts", seed=1)
     assert first.attrs["verdict"] == "do not use"
     assert again.attrs["verdict"] == "fine"
 
@@ -242,9 +236,7 @@ def test_names_that_are_no_names_are_refused():
 
 def test_a_fit_does_not_contain_its_function():
     target = sa.Density(of_numpy, 2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fit = sa.sample(target, "rwm", seed=1, iter_warmup=60, iter_sampling=60)
+    fit = sa.sample(target, "rwm", seed=1, iter_warmup=60, iter_sampling=60)
     for use in (sa.Target.of_fit, sa.generate):
         with raises("not_a_stan_program", "Make the Density again"):
             use(fit)

@@ -47,15 +47,6 @@ def test_syntax_errors_have_file_line_and_column(tmp_path, code, facts):
     assert "string" not in error.stan.splitlines()[0]
 
 
-def test_the_error_for_an_unsupported_function_names_the_remedy():
-    code = (
-        "parameters { matrix[2, 2] M; } model { to_vector(M) ~ normal(0, 1); target += trace(M); }"
-    )
-    error = refused("unsupported_construct", ["cmdstan"], sa.Target, code)
-    assert "trace" in error.stan
-    assert "unsafe" not in error.message  # it would not help
-
-
 def test_transformed_data_that_reject():
     code = 'data { int N; } transformed data { reject("N is ", N, "."); } ' + NORMAL
     error = refused("data_rejected", [], sa.Target, code, {"N": 3})
@@ -103,17 +94,6 @@ def test_thin_that_leaves_nothing(target, function):
 def test_only_targets_can_be_sampled(thing, shown):
     for function in (sa.sample, sa.stan_nuts):
         refused("not_a_target", [f"got {shown}."], function, thing, **RUN)
-
-
-@pytest.mark.parametrize("name", ["NUTS", "", "GAD_MALA", "gad-mala"])
-def test_unknown_sampler(target, name):
-    facts = [repr(name), *registry.registered()]
-    refused("settings", facts, sa.sample, target, name, **RUN)
-
-
-@pytest.mark.parametrize("thing", [None, 3, ("gad_mala",), sa.samplers.rwm])
-def test_sampler_of_another_type(target, thing):
-    refused("settings", ["sampler"], sa.sample, target, thing, **RUN)
 
 
 BAD = {

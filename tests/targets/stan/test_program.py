@@ -106,14 +106,6 @@ def test_every_form_of_include_is_resolved(tmp_path, directive, ending):
     assert code.endswith("}\n" + MODEL)
 
 
-def test_a_comment_at_the_end_of_an_include_does_not_extend_beyond_it(tmp_path):
-    write(tmp_path, a="real a; // last", main="parameters { #include a.stan }\nmodel { }")
-    assert syntax.block(program.read(tmp_path / "main.stan").code, "parameters").split() == [
-        "real",
-        "a;",
-    ]
-
-
 @pytest.mark.parametrize(
     "hidden",
     ["// #include gone.stan", "/* \n#include gone.stan\n*/", 'print("#include gone.stan");'],

@@ -132,22 +132,6 @@ def test_deleted_models_free_their_memory():
     assert target.evaluate(position)[0] == expected
 
 
-def test_deleted_targets_free_their_memory():
-    path, data = bundled.find("logistic", "german")
-
-    def construct(times):
-        for _ in range(times):
-            target = sa.Target(path, data, backend="cmdstan")
-            target.density(1)
-            del target
-        gc.collect()
-
-    construct(5)
-    before = megabytes()
-    construct(20)
-    assert megabytes() - before < 5
-
-
 @pytest.mark.parametrize("sampler", ["gad_mala", "rwm"])
 def test_draws_do_not_depend_on_the_number_of_parallel_chains(sampler):
     target = sa.Target(*bundled.find("eight_schools_noncentered"), backend="cmdstan")
