@@ -1,11 +1,11 @@
-"""Volumes of modes against exact ones, and the note on them."""
+"""Volumes of modes against exact ones; modes that warm-up found and the draws never visited."""
 
 import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import logsumexp, softmax
 
-from stanadapt.samplers.tempering.findings import log_volumes
+from stanadapt.samplers.tempering.findings import count_unvisited, log_volumes
 from stanadapt.samplers.tempering.notes import MODE_NOTES, Tempered, apply
 
 COVARIANCE = np.array([[4.0, 0.3, 0.0], [0.3, 0.04, 0.01], [0.0, 0.01, 9.0]])
@@ -26,10 +26,6 @@ def mixture(centers, widths, weights):
         return logsumexp(logs), -softmax(logs) @ (apart / widths[:, None] ** 2), ""
 
     return evaluate
-
-
-def volume_notes(name, volumes):
-    return apply(MODE_NOTES, Tempered(name, None, {}, log_volumes=volumes))
 
 
 def test_the_volume_of_a_correlated_gaussian():
@@ -80,7 +76,7 @@ def test_draws_far_out_raise_no_error():
     for size in (1e-200, 1e100, 1e200):
         found = log_volumes(gaussian, size * draws)
         assert np.isfinite(found).all()
-        assert volume_notes("rwm", found) == []
+        assert apply(MODE_NOTES, Tempered("rwm", None, {}, log_volumes=found)) == []
 
 
 def test_a_density_that_fails_at_some_draws():
@@ -94,3 +90,57 @@ def test_a_density_that_fails_at_some_draws():
 
     np.testing.assert_allclose(log_volumes(walled, draws), log_volumes(gaussian, draws), rtol=1e-6)
     assert any(failed)
+
+
+# --- modes without draws --------------------------------------------------------------------------
+
+FAR = np.array([9.0, -0.2])  # a narrow mode next to a wide one
+
+
+def log_density(x):
+    wide = -0.5 * ((x[0] / 1.0) ** 2 + (x[1] / 0.1) ** 2)
+    narrow = 3.0 - 0.5 * np.sum((x - FAR) ** 2) / 0.05**2
+    return np.logaddexp(wide, narrow)
+
+
+def two_modes(far=0, n=2000, seed=1):
+    rng = np.random.default_rng(seed)
+    found = rng.normal(size=(n, 2)) * [1.0, 0.1]
+    found[:far] = FAR + 0.05 * rng.normal(size=(far, 2))
+    rng.shuffle(found)
+    return found, np.array([log_density(x) for x in found])
+
+
+def count(positions, **options):
+    positions = np.atleast_2d(positions)
+    lp = np.array([log_density(x) for x in positions])
+    return count_unvisited(positions, lp, *two_modes(**options), log_density)
+
+
+@pytest.mark.parametrize(("positions", "far", "expected"), [
+    ([FAR, FAR + 0.01, [0.3, 0.05]], 0, 2), ([FAR, FAR + 0.01], 100, 0),
+    # short chains far out, which were still on their way to a mode
+    ([[30.0, 3.0], [0.0, 5.0]], 0, 0),
+])  # fmt: skip
+def test_narrow_modes_without_draws_are_counted(positions, far, expected):
+    assert count(positions, far=far) == expected
+
+
+def test_positions_among_the_draws_are_not_counted():
+    for seed in range(10):
+        positions, _ = two_modes(n=40, seed=100 + seed)
+        assert count(positions, seed=seed) == 0
+
+
+def test_a_ridge_without_a_dip_is_not_counted():
+    """Beyond all draws, but without a dip on the straight line to them."""
+    positions = np.array([[4.5, 0.0]])
+    found, lp = two_modes()
+    ridge = count_unvisited(positions, np.array([lp.max()]), found, lp, lambda x: -0.5 * x[0] ** 2)
+    assert ridge == 0
+
+
+def test_nothing_is_counted_if_the_draws_do_not_move():
+    still = np.ones((100, 2))
+    lp = np.full(100, -1.0)
+    assert count_unvisited(still[:1] + 5.0, np.zeros(1), still, lp, lambda x: 0.0) == 0
