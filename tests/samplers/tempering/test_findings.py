@@ -119,8 +119,8 @@ def count(positions, **options):
 
 @pytest.mark.parametrize(("positions", "far", "expected"), [
     ([FAR, FAR + 0.01, [0.3, 0.05]], 0, 2), ([FAR, FAR + 0.01], 100, 0),
-    # short chains far out, which were still on their way to a mode
-    ([[30.0, 3.0], [0.0, 5.0]], 0, 0),
+    # short chains far out, or at the foot of the narrow mode, were still on their way to a mode
+    ([[30.0, 3.0], [0.0, 5.0]], 0, 0), ([FAR, [9.2, -0.2], [30.0, 3.0]], 0, 1),
 ])  # fmt: skip
 def test_narrow_modes_without_draws_are_counted(positions, far, expected):
     assert count(positions, far=far) == expected
