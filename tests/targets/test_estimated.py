@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt.engine.density import make_density
 from stanadapt.engine.points import ValuePoint, proposed, unused_value, value_at
 from stanadapt.errors import StanadaptWarning
 from stanadapt.samplers import registered
@@ -135,10 +134,6 @@ def test_other_densities_draw_no_noise(target):
     proposed(density, value_at(density, np.zeros(2)), fresh, rng)
     assert rng.bit_generator.state == np.random.default_rng(1).bit_generator.state
     assert (target.density().dim, target.density().size) == (2, 3)
-
-
-def test_without_noise_all_parameters_are_moved():
-    assert make_density(1, 2, 3, 5).dim == 5
 
 
 def test_estimate_measures_the_noise(target):

@@ -10,6 +10,7 @@ from stanadapt.targets.stan import backends
 from stanadapt.targets.stan.backends import refusals
 from stanadapt.targets.stan.program import Program
 from tests.helpers.codes import raises
+from tests.targets.stan.constructs import older_syntax
 
 JACOBIAN = (
     "parameters { real x; }\ntransformed parameters { real s = exp(x); jacobian += x; }\n"
@@ -25,14 +26,9 @@ TUPLE = (
     "parameters { real x; } transformed parameters { tuple(real, real) t = (x, 1.0); }\n"
     "model { x ~ std_normal(); }"
 )
-OLD = {
-    "array": "data { int N; real y[N]; } parameters { real mu; } model { y ~ normal(mu, 1); }",
-    "bounded": "parameters { real<lower=0> s[3]; } model { s ~ exponential(1); }",
-    "matrices": "parameters { matrix[2, 2] s[3]; } model { }",
-    "arrow": "parameters { real x; } model { real z; z <- x; target += -z * z; }",
-    "hash": "parameters { real x; } # the mean\nmodel { x ~ std_normal(); }",
-    "log": "parameters { real x; } model { target += normal_log(x, 0, 1); }",
-    "increment": "parameters { real x; } model { increment_log_prob(-x * x); }",
+OLD = {each.name: (each.code, each.data) for each in older_syntax.CONSTRUCTS if each.until} | {
+    "bounded": ("parameters { real<lower=0> s[3]; } model { s ~ exponential(1); }", None),
+    "matrices": ("parameters { matrix[2, 2] s[3]; } model { }", None),
 }
 EXCERPT = """Semantic error in 'program', line 2, column 3 to column 4:
    -------------------------------------------------
@@ -85,17 +81,14 @@ def test_the_reason_of_the_embedded_backend_is_kept(computer):
 
 
 @pytest.mark.parametrize("form", OLD)
-def test_old_syntax_is_explained_without_cmdstan(computer, form):
-    error = refusal(OLD[form], data={"N": 1, "y": [1.0]})
+def test_old_syntax_is_explained_and_answered_with_the_cmdstan_that_accepts_it(computer, form):
+    code, data = OLD[form]
+    error = refusal(code, data=data)
     assert error.code == "syntax_error"
     assert "2.32" in error.message
     assert "stanc --print-canonical" in error.message
-
-
-@pytest.mark.parametrize("form", OLD)
-def test_old_syntax_is_answered_with_the_cmdstan_that_accepts_it(computer, form):
     computer(cmdstan="2.27.0")
-    message = refusal(OLD[form], data={"N": 1, "y": [1.0]}).message
+    message = refusal(code, data=data).message
     assert "CmdStan 2.27.0" in message
     assert "backend='cmdstan'" in message
 
@@ -109,7 +102,7 @@ def test_other_errors_are_not_taken_for_old_syntax(computer, code):
     assert "2.32" not in refusal(code).message
     computer(cmdstan="2.27.0", refuses=EXCERPT)
     assert "2.32" not in refusal(code).message
-    assert "2.32" not in refusal(OLD["hash"]).message  # CmdStan 2.27 would accept the hash
+    assert "2.32" not in refusal(OLD["# comments"][0]).message  # CmdStan 2.27 would accept the hash
 
 
 def program(code):
