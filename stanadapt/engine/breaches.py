@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 from numba.core.dispatcher import Dispatcher
 
-from stanadapt.engine.field_comments import field_comments
 from stanadapt.engine.protocol import AUTO, PRESET, Sampler, declared_types, keep
-from stanadapt.engine.settings import Numbers, declared, typed
+from stanadapt.engine.settings import Numbers, declared, field_comments, typed
 from stanadapt.engine.starts import START_OPTIONS
 from stanadapt.engine.warmup import END, Stage, Warmup
 from stanadapt.errors import Message, StanadaptError

@@ -13,7 +13,12 @@ samplers have. Values are checked and cast as declared, since a value of another
 compiled for a second time.
 """
 
+import ast
 import functools
+import inspect
+import io
+import textwrap
+import tokenize
 import typing
 from collections.abc import Sequence
 from enum import IntEnum
@@ -21,10 +26,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 
-from stanadapt.engine.field_comments import field_comments
 from stanadapt.errors import LARGEST_WHOLE, StanadaptError
 
 INFINITY = float("inf")
+DIRECTIVES = ("fmt:", "noqa", "type:")  # comments that explain nothing
 MOST_SHOWN = 8  # numbers
 
 
@@ -104,6 +109,37 @@ def declared(settings: Any) -> dict[str, Setting]:
         default = settings._field_defaults[name]
         range_ = ranges[0] if ranges else None
         found[name] = Setting(name, kind, range_, default, comments.get(name) or shared)
+    return found
+
+
+@functools.cache
+def field_comments(kind: type) -> dict[str, str]:
+    """Return the comment of each field of a class, "" without one; {} if there is no source.
+
+    It stands beside the field, in the lines directly above it, or in both places.
+    """
+    try:
+        source = textwrap.dedent(inspect.getsource(kind))
+    except (OSError, TypeError):  # at a prompt, or in a program without its files
+        return {}
+    above: dict[int, str] = {}
+    beside: dict[int, str] = {}
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        text = token.string.lstrip("# ")
+        if token.type == tokenize.COMMENT and not text.startswith(DIRECTIVES):
+            alone = token.line.lstrip().startswith("#")
+            (above if alone else beside)[token.start[0]] = text
+    (definition,) = ast.parse(source).body
+    found = {}
+    for field in getattr(definition, "body", ()):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+            first = field.lineno
+            while first - 1 in above:
+                first -= 1
+            lines = [above[row] for row in range(first, field.lineno)]
+            rows = range(field.lineno, (field.end_lineno or field.lineno) + 1)
+            lines += [beside[row] for row in rows if row in beside]
+            found[field.target.id] = " ".join(lines)
     return found
 
 

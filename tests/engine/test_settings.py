@@ -8,8 +8,7 @@ from typing import Annotated, NamedTuple
 import pytest
 
 from stanadapt.engine import settings
-from stanadapt.engine.field_comments import field_comments
-from stanadapt.engine.settings import INFINITY, Between, Numbers, declared, typed
+from stanadapt.engine.settings import INFINITY, Between, Numbers, declared, field_comments, typed
 from stanadapt.samplers import registered
 from tests.helpers.codes import raises
 
