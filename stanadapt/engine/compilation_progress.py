@@ -9,10 +9,11 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from stanadapt.engine.compiled.compilations import HISTORY, reachable
-from stanadapt.engine.console import PLAIN_SECONDS, SLOW, Report, line_console, status
+from stanadapt.engine.console import PLAIN_SECONDS, SLOW, Report, line_console, meanwhile, status
 from stanadapt.engine.notebook import cell_output
 
 TICK = 0.2  # seconds
@@ -75,20 +76,16 @@ def compiling(
     show: bool, what: str, functions: Iterable[Callable] = (), pace: Pace = PACE
 ) -> Iterator[Compilation]:
     """Show the progress of compilation in the body, if it takes longer than `pace.after`."""
-    compilation, over = Compilation(what, functions, pace), threading.Event()
-    thread = threading.Thread(target=_show, args=(compilation, over, pace), daemon=True)
-    if show:
-        thread.start()
-    try:
-        yield compilation
-    finally:
-        compilation.end()
-        over.set()
-        if show:
-            thread.join()
+    compilation = Compilation(what, functions, pace)
+    with meanwhile(partial(_show, compilation)) if show else contextlib.nullcontext():
+        try:
+            yield compilation
+        finally:
+            compilation.end()
 
 
-def _show(compilation: Compilation, over: threading.Event, pace: Pace) -> None:
+def _show(compilation: Compilation, over: threading.Event) -> None:
+    pace = compilation.pace
     if over.wait(pace.after):
         return
     due, compiled = 0.0, False

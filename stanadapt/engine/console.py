@@ -97,25 +97,27 @@ def slow_step(show: bool, text: str, after: float = SLOW) -> Iterator[None]:
 @contextlib.contextmanager
 def report_if_slow(report: Report, text: Callable[[], str], after: float = SLOW) -> Iterator[None]:
     """Report a text, which is made only then, if the body takes longer than `after` seconds."""
-    if report is silent:  # to start a thread takes longer than most steps
+
+    def announce(over: threading.Event) -> None:
+        if not over.wait(after):
+            report(text())
+
+    # to start a thread takes longer than most steps
+    with contextlib.nullcontext() if report is silent else meanwhile(announce):
         yield
-        return
-    over, lock = False, threading.Lock()
 
-    def announce() -> None:
-        with lock:  # without it, a spinner might start after the step has ended
-            if not over:
-                report(text())
 
-    timer = threading.Timer(after, announce)
-    timer.daemon = True
-    timer.start()
+@contextlib.contextmanager
+def meanwhile(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Work in a thread until the body is over, which an event says; then wait for its end."""
+    over = threading.Event()
+    thread = threading.Thread(target=work, args=(over,), daemon=True)
+    thread.start()
     try:
         yield
     finally:
-        timer.cancel()
-        with lock:
-            over = True
+        over.set()
+        thread.join()
 
 
 def say(show: bool, text: str) -> None:
