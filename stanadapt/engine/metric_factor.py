@@ -16,6 +16,8 @@ does not write out a factor of low rank, which therefore costs memory of its siz
 `written_out` does, for few parameters.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -109,47 +111,34 @@ def is_sparse(factor: np.ndarray, n: int) -> bool:
 
 
 class Products(NamedTuple):
-    """Products of L with one vector, shape (n,), by NumPy, for a few calls: see `products`.
+    """Products of L with one vector, shape (n,), by NumPy, for a few calls: see `products`."""
 
-    Sums are NumPy's own and not those of BLAS, which depend on the number of its threads.
-    """
-
-    scales: np.ndarray | None
-    directions: np.ndarray
-    amounts: np.ndarray
-    lower: np.ndarray
-
-    def times(self, vector: np.ndarray) -> np.ndarray:
-        """Return L x."""
-        if is_sparse(self.lower, len(vector)):
-            return products_with_rows(self.lower, vector[None], TIMES)[0]
-        if self.scales is None:
-            return np.einsum("ij,j->i", self.lower, vector)
-        return self.scales * self._stretched(vector)
-
-    def transposed_times(self, vector: np.ndarray) -> np.ndarray:
-        """Return L^T g."""
-        if is_sparse(self.lower, len(vector)):
-            return products_with_rows(self.lower, vector[None], TRANSPOSED_TIMES)[0]
-        if self.scales is None:
-            return np.einsum("ji,j->i", self.lower, vector)
-        return self._stretched(self.scales * vector)
-
-    def _stretched(self, vector: np.ndarray) -> np.ndarray:
-        if not len(self.amounts):
-            return vector
-        shares = self.amounts * np.einsum("ij,j->i", self.directions, vector)
-        return vector + np.einsum("ij,i->j", self.directions, shares)
+    times: Callable[[np.ndarray], np.ndarray]  # L x
+    transposed_times: Callable[[np.ndarray], np.ndarray]  # L^T g
 
 
 def products(factor: np.ndarray, n: int) -> Products:
-    """Return the products of a factor of n coordinates, stored in any way."""
-    none = np.empty(0)
+    """Return the products of a factor of n coordinates, stored in any way.
+
+    Sums are NumPy's own and not those of BLAS, which depend on the number of its threads.
+    """
     if is_sparse(factor, n):
-        return Products(None, none, none, factor)
+        return Products(
+            lambda x: products_with_rows(factor, x[None], TIMES)[0],
+            lambda g: products_with_rows(factor, g[None], TRANSPOSED_TIMES)[0],
+        )
     if len(factor) > 1 and factor.shape[1] == n:
-        return Products(None, none, none, written_out(factor, n))
-    return Products(factor[0, :n], factor[1:, :n], factor[1:, -1], none)
+        lower = written_out(factor, n)
+        return Products(partial(np.einsum, "ij,j->i", lower), partial(np.einsum, "ji,j->i", lower))
+    scales, directions, amounts = factor[0, :n], factor[1:, :n], factor[1:, -1]
+
+    def stretched(vector: np.ndarray) -> np.ndarray:
+        if not len(amounts):
+            return vector
+        shares = amounts * np.einsum("ij,j->i", directions, vector)
+        return vector + np.einsum("ij,i->j", directions, shares)
+
+    return Products(lambda x: scales * stretched(x), lambda g: stretched(scales * g))
 
 
 def inverse_times_rows(factor: np.ndarray, rows: np.ndarray) -> np.ndarray:
