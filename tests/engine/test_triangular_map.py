@@ -99,13 +99,6 @@ def test_gradient_is_the_derivative_of_the_value(straightening, y):
     assert density.program.calls[GRADIENT_CALLS] == 1
 
 
-def test_residuals_undo_the_placing(straightening, y):
-    x, back = placed(straightening, y), np.empty(DIM)
-    log_jacobian = residual(straightening, x, back)
-    np.testing.assert_allclose(back, y, rtol=1e-12)
-    assert log_jacobian == pytest.approx(place(straightening, y, np.empty(DIM)), rel=1e-12)
-
-
 def test_a_point_enters_and_leaves(straightening, y):
     density, x = TARGET.density(), placed(straightening, y)
     gradient = np.empty(DIM)
