@@ -152,6 +152,11 @@ def _if_cut_short(fit: _Sampled) -> str:
     return reasons.TOO_SHORT if fit.attribute("warmup_cut_short", 0) == 1 else reasons.FINE
 
 
+def _moves(fit: _Sampled) -> Found:
+    moves, reached = (int(fit.attribute(name, 0)) for name in ("warmup_moves", "climbs_there"))
+    return {"value": moves, "reached": reached}
+
+
 def _first(failed: np.ndarray) -> Found:
     """Name the first chain of those that failed."""
     return {"value": failed.any(), "chain": np.argmax(failed) + 1}
@@ -280,6 +285,12 @@ WARMUP = (
         "warmup_not_settled",  # the sampler itself says so
         lambda fit: {"value": bool(fit.unsettled), "text": fit.unsettled},
         _if_cut_short, "{text}",
+    ),
+    reasons.Check(
+        "minor_mode_left", _moves, reasons.FINE,
+        "{value} chains had begun in a mode of far less mass than another, in which {reached} "
+        "climbs or chains ended, and went there. Other modes may be as rare to find: "
+        "compare fits from other seeds.",
     ),
 )  # fmt: skip
 ACCEPTANCE = (

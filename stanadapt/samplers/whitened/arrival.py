@@ -23,14 +23,28 @@ from scipy.linalg import solve_triangular
 
 from stanadapt.engine import metric_factor
 from stanadapt.engine.one_blas_thread import one_blas_thread
-from stanadapt.samplers.whitened.choose_metric import dense_metric
-from stanadapt.samplers.whitened.fisher_metric import FisherMetric
+from stanadapt.engine.warmup import Progress
+from stanadapt.samplers.whitened.choose_metric import LARGEST_COMPOSED, dense_metric
+from stanadapt.samplers.whitened.fisher_metric import FisherMetric, Metric
 
 # Bounds in units of 3 sd + 2, sd being the standard deviation of the log density of a Gaussian: a
 # chain is behind if its log density is lower by FAR, and lost if its log mass is by LEAST_MASS.
 FAR, LEAST_MASS = 10.0, 3.0
+# up to this number of parameters differences are central, with two gradients each
+MOST_CENTRAL = 5
 # smallest curvature over the largest
 LEAST_CURVATURE = 1e-12
+
+
+def differences_are_made(settings: Any, progress: Progress) -> bool:
+    """Whether the curvature at the end of a climb is computed."""
+    few = len(progress.learned.location) <= LARGEST_COMPOSED
+    return few and settings.metric == Metric.automatic
+
+
+def sides_for(dim: int) -> int:
+    """Return the number of gradients of a difference."""
+    return 2 if dim <= MOST_CENTRAL else 1
 
 
 class Newton(NamedTuple):
@@ -87,19 +101,25 @@ def newton_of(state: Any) -> Newton | None:
     if not len(found.curvature) and not np.isfinite(found.rise):
         return None
     former = metric_factor.written_out(state.leapfrog.factor, n)
-    if len(found.curvature) and np.isfinite(found.curvature).all():
-        try:
-            values, vectors = np.linalg.eigh(0.5 * (found.curvature + found.curvature.T))
-        except np.linalg.LinAlgError:
-            values = np.zeros(1)
-        largest = np.abs(values).max()
-        if largest > 0.0:
-            deviations = np.sqrt(np.maximum(np.abs(values), LEAST_CURVATURE * largest))
-            metric = dense_metric(former @ (vectors / deviations), np.empty(0, int))
-            rise = 0.5 * float(np.sum((found.force @ vectors / deviations) ** 2))
-            if metric is not None and np.isfinite(rise):
-                return Newton(metric.factor, rise)
-    return Newton(former, found.rise) if np.isfinite(found.rise) else None
+    newton = newton_from(found.curvature, found.force, former)
+    return newton or (Newton(former, found.rise) if np.isfinite(found.rise) else None)
+
+
+def newton_from(curvature: np.ndarray, force: np.ndarray, former: np.ndarray) -> Newton | None:
+    """Return what differences show along the columns of the former M, if they were made."""
+    if not len(curvature) or not np.isfinite(curvature).all():
+        return None
+    try:
+        values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
+    except np.linalg.LinAlgError:
+        return None
+    largest = np.abs(values).max()
+    if not largest > 0.0:
+        return None
+    deviations = np.sqrt(np.maximum(np.abs(values), LEAST_CURVATURE * largest))
+    metric = dense_metric(former @ (vectors / deviations), np.empty(0, int))
+    rise = 0.5 * float(np.sum((force @ vectors / deviations) ** 2))
+    return Newton(metric.factor, rise) if metric is not None and np.isfinite(rise) else None
 
 
 def roots_of(known: Sequence[Newton | None], which: np.ndarray) -> list[np.ndarray]:

@@ -41,17 +41,20 @@ from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.arrival import (
     Arrival,
     Newton,
+    differences_are_made,
     highest_allowed,
     judge,
     mean_metric,
     newton_of,
     roots_of,
+    sides_for,
 )
 from stanadapt.samplers.whitened.block import Window
 from stanadapt.samplers.whitened.choice import Trajectory
 from stanadapt.samplers.whitened.choose_metric import LARGEST_COMPOSED, WHILE_TRAVELING
 from stanadapt.samplers.whitened.climb import DEEP, no_climb
 from stanadapt.samplers.whitened.fisher_metric import MANY, FisherMetric, Metric, diagonal_metric
+from stanadapt.samplers.whitened.further_climbs import ask_for_climbs
 
 # length and largest depth of the first window, which shows how far away the chains are
 FIRST_LENGTH, FIRST_DEPTH = 5, 3
@@ -77,8 +80,6 @@ MOST_ROUNDS, MOST_GRADIENTS, DEEP_TIMES = 4, 150, 3
 MOST_BEHIND, MOST_RISING, PURSUIT = 6, 16, 450
 # iterations of NUTS after a climb, and their depth
 CLIMB_LENGTH, CLIMB_DEPTH = 4, 2
-# up to this number of parameters differences are central, with two gradients each
-MOST_CENTRAL = 5
 # Scales from the first gradients are no smaller and no larger than these multiples of positions,
 # whatever the units. Of an exponential of exponentials they are far too small: in a Weibull
 # regression in raw units, one chain has a log density of -1e9 and another of -1e79, whose gradients
@@ -143,7 +144,7 @@ def learn_travel(settings: Any, progress: Progress, states: States) -> Result:
     progress = parts.learn_metric(settings, progress, window, WHILE_TRAVELING, far_below)
     progress = _on_levels(progress.learning(settled=settled, travel=travel), window)
     if settled or progress.used > TRAVEL_SHARE * progress.ceiling or quiet == MOST_TRAVEL:
-        return _arrive(settings, progress, window), states
+        return ask_for_climbs(settings, _arrive(settings, progress, window), states)
     restarted = progress.chains.restarted
     if span and not (moving or far_below.any()):
         return progress.to(parts.SPAN), states
@@ -174,7 +175,7 @@ def _restart(progress: Progress, stuck: np.ndarray) -> Progress:
     travel, chains = progress.learned.travel, progress.chains
     travel = travel._replace(returned=travel.returned + int(stuck.sum()), quiet=0)
     plans = (
-        _back_to(start) if is_stuck else None
+        parts.back_to(start) if is_stuck else None
         for start, is_stuck in zip(chains.starts, stuck, strict=True)
     )
     progress = progress._replace(chains=chains._replace(restarted=chains.restarted | stuck))
@@ -205,12 +206,6 @@ def _compare_first(learn: Change, settings: Any, progress: Progress, states: Sta
     progress = progress._replace(learned=parts.anew(settings, learned))
     progress = parts.learn_metric(settings, progress, later, WHILE_TRAVELING, lower)
     return _restart(_on_levels(progress, later), lower).to(parts.TRAVEL), states
-
-
-def _back_to(position: np.ndarray) -> parts.Alone:
-    """Let a chain return to a position, shape (n,), before its next iteration, without a climb."""
-    # a copy: checkpoints refuse arrays that share memory
-    return parts.Alone(climb=no_climb()._replace(begin=position.copy()))
 
 
 def _arrive(settings: Any, progress: Progress, window: Window) -> Progress:
@@ -262,19 +257,13 @@ def to_climb(
     return progress.to(parts.CLIMB, travel=travel, alone=tuple(plans))
 
 
-def differences_are_made(settings: Any, progress: Progress) -> bool:
-    """Whether the curvature at the end of a climb is computed."""
-    few = len(progress.learned.location) <= LARGEST_COMPOSED
-    return few and settings.metric == Metric.automatic
-
-
 def _climb(state: Any, factor: np.ndarray | None, *, newton: bool, dense: bool) -> parts.Alone:
     n, most = len(state.current.position), MOST_GRADIENTS
     if state.current.log_density < DEEP:
         # the curvature there says nothing about that at the mode
         factor = np.maximum(1.0, np.abs(state.current.position))[None]
         newton, most = False, DEEP_TIMES * MOST_GRADIENTS
-    sides = _sides(n) if dense else 0
+    sides = sides_for(n) if dense else 0
     # the log density of a Gaussian is n / 2 below its maximum, on average
     plan = no_climb()._replace(gradients=most, enough=max(n, 4) / 2, newton=newton, sides=sides)
     return parts.Alone(factor, plan)
@@ -285,13 +274,9 @@ def _pursuit(state: Any, factor: np.ndarray, level: float, begin: np.ndarray) ->
     dim = len(state.current.position)
     plan = no_climb()._replace(
         gradients=PURSUIT, begin=begin, level=level, highest=highest_allowed(level, dim),
-        sides=_sides(dim),
+        sides=sides_for(dim),
     )  # fmt: skip
     return parts.Alone(factor, plan)
-
-
-def _sides(dim: int) -> int:
-    return 2 if dim <= MOST_CENTRAL else 1
 
 
 def _shared_factor(
@@ -337,15 +322,15 @@ def learn_climb(settings: Any, progress: Progress, states: States) -> Result:
     for k, own in enumerate(known):
         plan = None
         if not arrival.near[k] and chains.abandoned_mass[k] > arrival.mass[k]:
-            plan = _back_to(chains.abandoned[k])
+            plan = parts.back_to(chains.abandoned[k])
         elif arrival.lost[k]:
-            plan = _back_to(chains.starts[k])
+            plan = parts.back_to(chains.starts[k])
             travel = travel._replace(returned=travel.returned + 1)
         elif own is not None and not arrival.near[k]:
             plan = parts.Alone(metric_factor.twofold(own.root))
         plans.append(plan)
     progress = progress.learning(metric=metric, travel=travel, alone=tuple(plans))
-    return progress.to(parts.TRAVEL), states
+    return ask_for_climbs(settings, progress.to(parts.TRAVEL), states)
 
 
 def _most_rounds(arrival: Arrival, rises: np.ndarray, dim: int) -> int:

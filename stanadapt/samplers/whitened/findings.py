@@ -114,6 +114,8 @@ def attributes(settings: Any, progress: Progress, thrown: Sampled = NONE_THROWN)
         "warmup_iterations": progress.used,
         "warmup_climbs": learned.travel.rounds,
         "warmup_returns": learned.travel.returned,
+        "warmup_moves": learned.travel.moved,
+        "climbs_there": learned.travel.reached,
         "fixed_trajectories": two_stage,
         "trajectory": f"{kind}: {reason}",
         "metric": learned.metric.kind + rank,

@@ -9,6 +9,7 @@ FIRST_WINDOW    otherwise, a few iterations of NUTS, which show whether chains a
 CLIMB           if one is: up to four times, a climb by L-BFGS to the height of the typical set, and
                 a metric from the curvature there
 TRAVEL          windows of NUTS, each with the metric of the last, until the log density has settled
+                and, once, climbs from further starts (`further_climbs`)
 SURVEY          if it has not settled after some of these: a longer one, from which a map is
                 learned; STRAIGHTEN follows if there is one, and otherwise TRAVEL continues
 SPAN            with 301 to 1,000 parameters, if the metric does not fit in TRAVEL or METRIC: many
@@ -65,6 +66,7 @@ from stanadapt.samplers.whitened.block import no_block
 from stanadapt.samplers.whitened.choice import UNDECIDED
 from stanadapt.samplers.whitened.climb import climb_if_due
 from stanadapt.samplers.whitened.fisher_metric import Metric, scales_alone
+from stanadapt.samplers.whitened.further_climbs import climb_further_if_due, searching
 from stanadapt.samplers.whitened.gaussian_block import looking
 from stanadapt.samplers.whitened.probes import probe_if_due
 from stanadapt.samplers.whitened.sparse_precision import ask_for_precision
@@ -161,7 +163,7 @@ def begin(settings: Any, progress: Progress, states: States) -> Result:
 
 def prepare(density: Density, state: Any) -> Any:
     """Compute gradients at the places that a chain was given, and let it climb, if that is due."""
-    return climb_if_due(density, probe_if_due(density, state))
+    return climb_further_if_due(density, climb_if_due(density, probe_if_due(density, state)))
 
 
 def for_scales(settings: Any, before: Progress, progress: Progress, states: States) -> Progress:
@@ -195,7 +197,7 @@ def finish(settings: Any, progress: Progress, states: States) -> Result:
 COMPARED = parts.METRIC, parts.PILOT, parts.NUTS_METRIC, parts.NUTS_STEP, parts.NUTS_PILOT
 STAGES |= {name: arriving.comparing(STAGES[name]) for name in COMPARED}
 WARMUP = Warmup(
-    {name: looking(stage) for name, stage in STAGES.items()}, parts.FIRST_WINDOW, begin, finish,
-    without_room=parts.REST, prepare=prepare, for_scales=for_scales,
+    {name: searching(looking(stage)) for name, stage in STAGES.items()}, parts.FIRST_WINDOW,
+    begin, finish, without_room=parts.REST, prepare=prepare, for_scales=for_scales,
     review=Review(nuts_stages.REVIEWED, nuts_stages.review),
 )  # fmt: skip

@@ -17,7 +17,7 @@ from stanadapt.engine.warmup import Change, Progress, Result, States
 from stanadapt.samplers.whitened.block import MANY_CHAINS, Window, make_room, make_window
 from stanadapt.samplers.whitened.choice import UNDECIDED, Choice
 from stanadapt.samplers.whitened.choose_metric import choose_metric, draws_of
-from stanadapt.samplers.whitened.climb import Climb
+from stanadapt.samplers.whitened.climb import Climb, no_climb
 from stanadapt.samplers.whitened.fisher_metric import (
     LARGEST_DENSE,
     MANY,
@@ -71,6 +71,12 @@ class Alone(NamedTuple):
     climb: Climb | None = None  # climb, or return to its start, before its first iteration
 
 
+def back_to(position: np.ndarray) -> Alone:
+    """Let a chain return to a position, shape (n,), before its next iteration, without a climb."""
+    # a copy: checkpoints refuse arrays that share memory
+    return Alone(climb=no_climb()._replace(begin=position.copy()))
+
+
 class Travel(NamedTuple):
     """Memory of the stages on the way to the typical set."""
 
@@ -79,6 +85,11 @@ class Travel(NamedTuple):
     rounds: int = 0  # of CLIMB
     returned: int = 0  # returns of a chain to its start
     spanned: bool = False  # whether SPAN is over
+    searched: bool = False  # whether chains were asked to climb from further starts
+    # moves of a chain to the end of a climb from a further start, and how many ended there, with
+    # chains that had been there
+    moved: int = 0
+    reached: int = 0
 
 
 class Fixed(NamedTuple):
@@ -143,7 +154,7 @@ def anew(settings: Any, learned: Learned, **changes: Any) -> Learned:
     return Learned(
         metric=learned.metric, location=learned.location, stretch=learned.stretch,
         fixed=Fixed(FIRST_STEP, 1, settings.target_accept),
-        travel=Travel(rounds=travel.rounds, returned=travel.returned),
+        travel=travel._replace(windows=0, quiet=0, spanned=False),
         straightened=found.without_map() if found.block_is_used else UNCHANGED,
         attempts=learned.attempts, block_sought=learned.block_sought,
     )._replace(**changes)  # fmt: skip

@@ -67,6 +67,7 @@ from stanadapt.samplers.whitened.choice import Trajectory
 from stanadapt.samplers.whitened.climb import Climb, no_climb
 from stanadapt.samplers.whitened.earlier_draws import init_from_draws
 from stanadapt.samplers.whitened.fisher_metric import Metric
+from stanadapt.samplers.whitened.further_climbs import NO_FURTHER, Further
 from stanadapt.samplers.whitened.probes import NO_PROBES, Probes
 from stanadapt.samplers.whitened.stage_parts import NUTS_CENTER, bytes_of_warmup, nowhere
 
@@ -110,6 +111,7 @@ class State(NamedTuple):
     # the map to the coordinates y in which trajectories move; empty if they are the program's
     straightening: TriangularMap
     climb: Climb  # the climb that is due before the next iteration, or the findings of the last one
+    further: Further  # climbs from other starts that are due then, and their ends
     probes: Probes  # gradients that are due before the next iteration, or were computed then
 
 
@@ -160,6 +162,7 @@ def init(
         straightening=no_map(),
         climb=no_climb(),
         probes=NO_PROBES,
+        further=NO_FURTHER,
     )
 
 

@@ -46,6 +46,8 @@ FIELDS = {
     "warmup_iterations": "warm-up iterations used",
     "warmup_climbs": "rounds of climbing in warm-up",
     "warmup_returns": "chains that returned to their start",
+    "warmup_moves": "chains that left a mode of far less mass",
+    "climbs_there": "climbs and chains that ended where they went",
     "iter_sampling": "sampling iterations",
     "thin": "thin",
     "chains_kept": "chains kept",

@@ -114,7 +114,8 @@ def stages_of(seed, **settings):
 def test_a_funnel_is_straightened_before_its_log_density_settles(seed):
     stages, chains = stages_of(seed)
     assert chains[0].progress.learned.straightened.map_is_used
-    assert stages.count(parts.TRAVEL) <= 5
+    # one window more if a chain went to the end of a climb from a further start
+    assert stages.count(parts.TRAVEL) <= 6
     if parts.SURVEY in stages:
         assert stages[stages.index(parts.SURVEY) + 1] == parts.STRAIGHTEN
         assert parts.METRIC not in stages

@@ -1,0 +1,152 @@
+"""Climbs from further starts show a mode that all chains have missed, and change nothing else."""
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt.results import attribute
+from stanadapt.samplers.whitened import further_climbs
+from stanadapt.samplers.whitened import stage_parts as parts
+from stanadapt.samplers.whitened.choose_metric import LARGEST_COMPOSED
+from stanadapt.samplers.whitened.fisher_metric import Metric
+from stanadapt.samplers.whitened.further_climbs import CLIMBS, NO_FURTHER
+from tests.helpers.made_up_blocks import begun, filled
+from tests.helpers.short_runs import assert_same_draws, assert_same_fit, in_other_ways
+from tests.helpers.stan_target import shared_target
+
+# Climbs from x > -1.8 end at 0.5, with e^-30 of the mass of the mode at -5, or as much mass.
+UNEQUAL = """
+parameters { real x; vector[2] y; }
+model {
+  y ~ normal(x, 1);
+  target += log_sum_exp(normal_lpdf(x | 0.5, 1) - HEIGHT, normal_lpdf(x | -5, 0.4));
+}
+"""
+FAR, ALIKE = (UNEQUAL.replace("HEIGHT", height) for height in ("30", "0"))
+far, alike = shared_target(FAR), shared_target(ALIKE)
+# of the range in which climbs start, one in seven is below -1.8
+STARTS = [{"x": x, "y": [0.0, y]} for x, y in ((-1.4, 1.0), (1.9, -1.0), (0.5, 0.0), (1.0, 0.5))]
+WIDER = [{"x": -3.0, "y": [0.0, 1.0]}, *STARTS[1:]]
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def draw(target, seed=1, **settings):
+    chosen = {"inits": STARTS, "iter_sampling": 200, **settings}
+    return sa.sample(target, "whitened_hmc", seed=seed, **chosen)
+
+
+def test_chains_leave_a_mode_of_far_less_mass(far):
+    fit = draw(far)
+    assert np.all(fit["posterior"]["x"] < -2)
+    assert attribute(fit, "warmup_moves") >= 1  # others may leave by luck
+    reached = attribute(fit, "climbs_there")
+    assert 1 <= reached < CLIMBS
+    assert f"mass than another, in which {reached} climbs" in attribute(fit, "verdict_reasons")
+
+
+def test_the_draws_are_the_same_in_every_way_to_run(far, tmp_path):
+    options = {"inits": STARTS, "iter_sampling": 100, "seed": 1}
+    whole = draw(far, iter_sampling=100)
+    assert attribute(whole, "warmup_moves")
+    for fit in in_other_ways(far, "whitened_hmc", tmp_path / "run", 30, **options):
+        assert_same_fit(fit, whole)
+
+
+def test_modes_of_similar_mass_keep_their_chains_and_their_draws(alike, monkeypatch):
+    fit = draw(alike, inits=WIDER)
+    assert not attribute(fit, "warmup_moves")
+    assert "minor_mode_left" not in attribute(fit, "verdict_codes")
+    monkeypatch.setattr(further_climbs, "CLIMBS", 0)
+    without = draw(alike, inits=WIDER)
+    assert_same_draws(fit, without, ["posterior"])
+    assert attribute(fit, "n_gradients") > attribute(without, "n_gradients")
+
+
+# --- what the stages ask for ----------------------------------------------------------------------
+
+DIM = 3
+
+
+def asked(begin=None, **settings):
+    return further_climbs.ask_for_climbs(*begun(begin, **settings))
+
+
+def given(states):
+    return np.concatenate([state.further.starts for state in states])
+
+
+def test_starts_are_spread_over_the_range_of_those_of_the_chains():
+    begin = np.array([[0.0, 10.0, 5.0], [1.0, 30.0, 5.0], [0.5, 20.0, 5.0], [0.2, 20.0, 5.0]])
+    progress, states = asked(begin)
+    starts = given(states)
+    assert [len(state.further.starts) for state in states] == [CLIMBS // 4] * 4
+    low, high = begin.min(axis=0), begin.max(axis=0)
+    # four uniform points span three fifths of their range
+    middle, half = (low + high) / 2, (high - low) / 2 * 5 / 3
+    assert np.all(np.abs(starts - middle) <= half)
+    assert np.all(np.ptp(starts, axis=0) >= 2 * half * (1 - 2 / CLIMBS))
+    again, states = further_climbs.ask_for_climbs(begun(begin)[0], progress, states)
+    assert again is progress
+    other, _ = asked(begin + 1e-9)
+    assert other.learned.travel.searched
+
+
+@pytest.mark.parametrize(
+    ("begin", "settings"),
+    [
+        (np.ones((4, DIM)), {}),
+        (np.random.default_rng(1).uniform(-2, 2, (1, DIM)), {}),
+        (np.random.default_rng(1).uniform(-2, 2, (4, LARGEST_COMPOSED + 1)), {}),
+        (None, {"metric": Metric.diagonal}),
+    ],
+)
+def test_without_a_range_or_differences_nothing_is_asked(begin, settings):
+    _, states = asked(begin, **settings)
+    assert all(state.further is NO_FURTHER for state in states)
+
+
+def climbed(ends, levels):
+    """A warm-up after climbs that ended at these (height, scale), with chains on these levels."""
+    settings, progress, states = begun()
+    heights, scales = np.array(ends, float).T
+    found = NO_FURTHER._replace(
+        ends=np.arange(len(ends) * DIM, dtype=float).reshape(len(ends), DIM),
+        log_density=heights, curvature=np.eye(DIM) / scales[:, None, None] ** 2,
+        force=np.zeros((len(ends), DIM)),
+    )  # fmt: skip
+    states = [
+        filled(state, 10, level)._replace(
+            further=found if chain == 0 else NO_FURTHER,
+            leapfrog=state.leapfrog._replace(factor=np.ones((1, DIM))),
+        )
+        for chain, (state, level) in enumerate(zip(states, levels, strict=True))
+    ]
+    return found.ends, further_climbs._move(settings, progress, states)
+
+
+def goals(progress):
+    return [None if own is None else own.climb.begin for own in progress.learned.alone]
+
+
+def test_chains_far_below_go_to_the_ends_and_those_above_stay():
+    ends, moved = climbed([(30.0, 1.0), (31.0, 1.0), (10.0, 1.0)], [0.0, 29.0, 0.0, 0.0])
+    expected = [ends[1], None, ends[0], ends[1]]
+    for goal, wanted in zip(goals(moved), expected, strict=True):
+        np.testing.assert_array_equal(goal, wanted)
+    assert moved.then == parts.TRAVEL
+    assert moved.chains.level.tolist() == [31.0, 29.0, 30.0, 31.0]
+    assert (moved.learned.travel.moved, moved.learned.travel.reached) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("ends", "levels"),
+    [
+        ([(30.0, 1e-6)], [0.0] * 4),  # high up in the neck of a funnel
+        ([(0.0, 1e6)], [0.0] * 4),  # much volume in a flat tail
+        ([(4.0, 1.0)], [0.0] * 4),
+        ([(30.0, 1.0)], [0.0, 0.0, 0.0, 60.0]),  # one chain has found a better one
+        ([(-np.inf, 1.0)], [0.0] * 4),
+    ],
+)
+def test_no_chain_moves_without_more_height_and_more_mass(ends, levels):
+    assert climbed(ends, levels)[1] is None
