@@ -20,7 +20,7 @@ from stanadapt.diagnostics import mixing, reasons
 from stanadapt.diagnostics.control_variates.agreement import disagreement
 from stanadapt.diagnostics.mixing import ESS_PER_CHAIN, FEWEST_TOLD, R_HAT, R_HAT_UNUSABLE, limits
 from stanadapt.diagnostics.outlying_chain import describe_outlying_chain
-from stanadapt.diagnostics.ranked import is_nested
+from stanadapt.diagnostics.ranked import MANY_CHAINS, is_nested, lone_chain
 from stanadapt.diagnostics.reasons import DO_NOT_USE, FINE, TOO_SHORT, Check, Worse, count_draws
 from stanadapt.diagnostics.screening import Screened, is_constant, screen
 from stanadapt.diagnostics.symmetries import advise_on_symmetry
@@ -184,7 +184,9 @@ def _r_hat(fit: Drawn) -> Found:
 def _worst_r_hat(fit: Drawn, r_hat: dict[str, float], limit: float) -> Found:
     # NaN counts as the worst
     values = {name: np.inf if np.isnan(x) else x for name, x in r_hat.items()}
-    name = max(values, key=lambda name: values[name])
+    # by chance, R-hat of short chains may exceed that of a column with one chain far from all others
+    lone = [n for n, x in values.items() if x > limit and _has_lone_chain(fit.columns[n])]
+    name = max(lone or values, key=lambda name: values[name])
     value = values[name]
     shared = mixing.mixing_of(fit.fit) is not mixing.mixing
     nested = shared and is_nested(fit.chains, fit.draws)
@@ -192,6 +194,10 @@ def _worst_r_hat(fit: Drawn, r_hat: dict[str, float], limit: float) -> Found:
     outlier = describe_outlying_chain(column, r_hat[name], nested) if value > limit else ""
     kind = "The nested R-hat (of superchains with one start each)" if nested else "R-hat"
     return {"value": value, "name": name, "r_hat": r_hat[name], "outlier": outlier, "kind": kind}
+
+
+def _has_lone_chain(draws: np.ndarray) -> bool:
+    return len(draws) >= MANY_CHAINS and lone_chain(draws) is not None
 
 
 def _r_hat_of_halves(fit: Drawn) -> Found:

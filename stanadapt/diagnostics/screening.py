@@ -6,6 +6,9 @@ draws, and of their absolute values, then approximates the rank-normalized one; 
 mapped draws, and of indicators of the tails, give effective sample sizes. All draws count: what
 thinned draws do not show (chains that alternate, late jumps, rare values) is seen. Only the median
 and the quantiles are those of a sample, which is not taken at equal distances.
+
+Of many short chains, one far from all others hardly raises R-hat, and that of other columns exceeds
+it by chance: columns are also ranked by the distance of the farthest chain.
 """
 
 from collections.abc import Sequence
@@ -13,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.diagnostics.ranked import MANY_CHAINS
 from stanadapt.engine.interrupts import in_threads
 
 MEASURES = 4  # of the screening: this many columns, or fewer, are all measured exactly
@@ -40,11 +44,15 @@ class Screened(NamedTuple):
     ess: np.ndarray
     # mean, sd and their Monte Carlo errors from batch means, shape (4, column)
     moments: np.ndarray
+    # distance of the farthest of many chains from the others, in robust standard deviations of
+    # their means, shape (column,); 0 of few
+    apart: np.ndarray
 
     def worst(self, count: int) -> list[int]:
-        """Return the indices, in order, of the columns worst by any of the four measures."""
+        """Return the indices, in order, of the columns worst by any measure."""
         selected: set[int] = set()
-        for badness in (*self.r_hat, *-self.ess):
+        apart = [self.apart] if self.apart.any() else []
+        for badness in (*self.r_hat, *-self.ess, *apart):
             badness = np.where(np.isnan(badness), np.inf, badness)
             selected.update(np.argsort(badness)[-count:].tolist())
         return sorted(selected)
@@ -94,7 +102,8 @@ def _measure(columns: Sequence[np.ndarray], memory: np.ndarray) -> Screened:
         row[...] = column
     if draws < 2 * HALVES:
         unknown = np.full((4, number), np.nan)
-        return Screened(np.isfinite(x).all(axis=(1, 2)), unknown[:2], unknown[:2], unknown)
+        finite = np.isfinite(x).all(axis=(1, 2))
+        return Screened(finite, unknown[:2], unknown[:2], unknown, np.zeros(number))
     parts = QUARTERS if chains == 1 and draws >= 4 * QUARTERS else HALVES
     length = draws // parts
     size = max(int(np.sqrt(length)), 1)
@@ -118,8 +127,16 @@ def _measure(columns: Sequence[np.ndarray], memory: np.ndarray) -> Screened:
         spread = _batches(np.abs(mapped, out=mapped))
         r_hat = np.stack([location.r_hat(squares), spread.r_hat(squares)])
         ess = np.stack([location.ess(squares, few), np.minimum(*tail_ess)])
+        apart = _farthest(x.mean(axis=2)) if chains >= MANY_CHAINS else np.zeros(number)
         moments = _moments(x, total / (chains * draws), batched, few)
-    return Screened(finite, *(np.where(finite, each, np.nan) for each in (r_hat, ess, moments)))
+    measured = (r_hat, ess, moments, apart)
+    return Screened(finite, *(np.where(finite, each, np.nan) for each in measured))
+
+
+def _farthest(means: np.ndarray) -> np.ndarray:
+    """Return the distance of the farthest chain, given means of shape (column, chain)."""
+    distances = np.abs(means - np.median(means, axis=1)[:, None])
+    return np.nan_to_num(distances.max(axis=1) / (1.4826 * np.median(distances, axis=1)))
 
 
 def _moments(
