@@ -1,6 +1,8 @@
 """Many data sets of one program: a table, files, failures with their reason, resuming."""
 
+import _thread
 import pickle
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -10,6 +12,7 @@ import pandas as pd
 import pytest
 
 import stanadapt as sa
+from stanadapt.engine.chain import Chain
 from tests.helpers.codes import raises
 from tests.helpers.stan_target import shared_target
 
@@ -146,6 +149,41 @@ def test_ctrl_c_keeps_the_fits_that_are_complete(target, tmp_path):
     stopped = sa.sample_many(target, "am", data=given, run=tmp_path, **RUN)
     assert stopped.interrupted
     assert list(stopped) == list(stopped.table.index) == ["low"]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("executor", [None, ThreadPoolExecutor(1)])
+def test_ctrl_c_amid_the_draws_of_a_fit(target, many, tmp_path, monkeypatch, executor):
+    """The fit is made again, by the same call, with the draws that it would have had."""
+    rows, seeds, pressed, advance = tmp_path / "fits.jsonl", set(), [], Chain.advance
+
+    def pressing(chain, chunk=None):
+        seeds.add(chain.plan.seed)
+        if len(seeds) == 2 and not chain.warming_up and not pressed:
+            pressed.append(chain.n_done)
+            while "low" not in rows.read_text():  # a worker is ahead of the table
+                time.sleep(0.01)
+            _thread.interrupt_main()
+            time.sleep(0.2)  # so that the chain is not at its end before
+        advance(chain, 1)
+
+    options = {"data": DATA, "run": tmp_path, "executor": executor, **RUN}
+    with monkeypatch.context() as patch:
+        patch.setattr(Chain, "advance", pressing)
+        stopped = sa.sample_many(target, "am", **options)
+    assert pressed
+    assert stopped.interrupted
+    assert list(stopped) == ["low"]
+    assert "a/b" not in stopped.table.index
+    (file,) = tmp_path.glob("*.nc")
+    before, row = file.stat().st_mtime_ns, stopped.table.loc["low"]
+    again = sa.sample_many(target, "am", **options)
+    assert not again.interrupted
+    assert file.stat().st_mtime_ns == before
+    assert again.table.loc["low"].equals(row)
+    assert list(again) == list(many)
+    for name in many:
+        assert np.array_equal(again[name].posterior["m"], many[name].posterior["m"])
 
 
 def test_wrong_arguments_are_no_failures_of_fits(target):
