@@ -184,7 +184,7 @@ def _r_hat(fit: Drawn) -> Found:
 def _worst_r_hat(fit: Drawn, r_hat: dict[str, float], limit: float) -> Found:
     # NaN counts as the worst
     values = {name: np.inf if np.isnan(x) else x for name, x in r_hat.items()}
-    # by chance, R-hat of short chains may exceed that of a column with one chain far from all others
+    # R-hat of short chains may exceed by chance that of a column with one chain far from all others
     lone = [n for n, x in values.items() if x > limit and _has_lone_chain(fit.columns[n])]
     name = max(lone or values, key=lambda name: values[name])
     value = values[name]
