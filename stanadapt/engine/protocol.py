@@ -173,6 +173,8 @@ class Memory(NamedTuple):
         settings -> number of arrays of shape (dim, dim) in State.
     storage
         (settings, dim) -> further bytes of each chain, dim being the number of parameters.
+    pooled
+        (settings, dim, chains) -> further bytes of all chains together.
     name
         Name of that storage, for a message: "particles".
     settings
@@ -182,6 +184,7 @@ class Memory(NamedTuple):
 
     dense_matrices: Callable[[Any], int] = lambda settings: 0
     storage: Callable[[Any, int], int] | None = None
+    pooled: Callable[[Any, int, int], int] = lambda settings, dim, chains: 0
     name: str = ""
     settings: tuple[str, ...] = ()
 

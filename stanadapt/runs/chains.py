@@ -186,6 +186,7 @@ def _parts(design: ChainDesign, dim: int, on_disk: bool) -> list[Part]:
     if memory.storage is not None:
         lower = ", ".join([*memory.settings, "chains"])
         stored = plan.chains * memory.storage(design.settings, dim)
+        stored += memory.pooled(design.settings, dim, plan.chains)
         certain = bool(memory.settings)
         advice = (
             f"Lower {lower}." if certain else "Lower chains, or learn less (metric='diagonal')."

@@ -1,5 +1,7 @@
 """Before a run: does it fit into memory?"""
 
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -104,3 +106,41 @@ def test_what_is_asked_for_is_what_a_chain_stores(name):
         asked.append(STORING[name].storage(find(name, **chosen)[1], 3))
     assert stored[1] - stored[0] == asked[1] - asked[0]
     assert asked[0] > 0
+
+
+# one run of a posterior in which all parameters are correlated, in a process that has no more
+# memory than was said, and 0.8 GB for what is not the run's
+DENSE = """
+import resource, warnings
+import stanadapt as sa
+
+program = "data { int n; } parameters { vector[n] x; }"
+program += "model { x ~ std_normal(); sum(x) ~ normal(0, 1); }"
+target = sa.Target(program, {"n": 50_000}, show_progress=False, backend="stanli")
+
+def stop(message, *others):
+    if getattr(message, "code", "") == "much_memory":
+        size = float(str(message).partition("about ")[2].split()[0])
+        print("said", size, flush=True)
+        resource.setrlimit(resource.RLIMIT_DATA, (int((size + 0.8) * 1e9),) * 2)
+
+warnings.showwarning = stop
+warnings.simplefilter("always")
+fit = sa.sample(
+    target, chains=2, iter_warmup=500, iter_sampling=10, max_treedepth=2, seed=1,
+    show_progress=False,
+)
+print("done", fit.posterior["x"].shape)
+"""
+
+
+@pytest.mark.slow
+def test_fifty_thousand_correlated_parameters_take_the_memory_that_is_said():
+    """A matrix of all pairs of them would take 20 GB."""
+    done = subprocess.run(
+        [sys.executable, "-c", DENSE], capture_output=True, text=True, check=False, timeout=1200
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    said, drawn = done.stdout.splitlines()
+    assert float(said.split()[1]) < 10.0
+    assert drawn == "done (2, 10, 50000)"

@@ -78,10 +78,15 @@ class FisherMetric(NamedTuple):
 
     def whiten(self, positions: np.ndarray, gradients: np.ndarray) -> tuple:
         """Return L^-1 x and L^T g for rows x and g, shapes (m, n)."""
-        return (
-            metric_factor.inverse_times_rows(self.factor, positions),
-            metric_factor.transposed_times_rows(self.factor, gradients),
-        )
+        return self.whitened(positions), self.slopes(gradients)
+
+    def whitened(self, positions: np.ndarray) -> np.ndarray:
+        """Return L^-1 x for rows x, shape (m, n)."""
+        return metric_factor.inverse_times_rows(self.factor, positions)
+
+    def slopes(self, gradients: np.ndarray) -> np.ndarray:
+        """Return L^T g for rows g, shape (m, n)."""
+        return metric_factor.transposed_times_rows(self.factor, gradients)
 
 
 def scales_alone(scales: np.ndarray, flat: np.ndarray | None = None) -> FisherMetric:
@@ -119,8 +124,9 @@ def largest_misfit(metric: FisherMetric, positions: np.ndarray, gradients: np.nd
     the variance (s - 1 / s)^2: where the metric fits, it has no noise that few draws would show.
     """
     with one_blas_thread(), np.errstate(all="ignore"):
-        z, b = metric.whiten(positions - positions.mean(axis=0), gradients - gradients.mean(axis=0))
-        misfit = z + b
+        # one after the other, since both may be large
+        misfit = metric.whitened(positions - positions.mean(axis=0))
+        misfit += metric.slopes(gradients - gradients.mean(axis=0))
         if not np.isfinite(misfit).all():
             return np.inf
         square = misfit @ misfit.T if len(misfit) < misfit.shape[1] else misfit.T @ misfit
@@ -160,11 +166,12 @@ def fisher_metrics(
     if n == 1 or len(positions) < 4:
         return [diagonal] * len(cutoffs)
     with np.errstate(all="ignore"):
-        z = (positions - positions.mean(axis=0)) / scale
-        b = (gradients - gradients.mean(axis=0)) * scale
+        z, b = positions - positions.mean(axis=0), gradients - gradients.mean(axis=0)
+        z /= scale
+        b *= scale
     usable = np.isfinite(z).all(axis=0) & np.isfinite(b).all(axis=0)
     usable &= (np.ptp(z, axis=0) > 0.0) & (np.ptp(b, axis=0) > 0.0)
-    z, b = np.where(usable, z, 0.0), np.where(usable, b, 0.0)
+    z[:, ~usable] = b[:, ~usable] = 0.0
     with one_blas_thread():
         values, vectors = _spectrum(z, b, ridge)
         return [_standing_out(diagonal, values, vectors, cutoff) for cutoff in cutoffs]

@@ -54,6 +54,8 @@ METRIC_WINDOWS = (30, 60)
 # whichever part is kept to judge the metric, and a metric of a Gaussian is exact. It is made if the
 # metric is wrong by a larger factor in a direction.
 SPAN_SHARE, LARGE_MISFIT = 0.6, 2.0
+# arrays as large as the positions of a block of all chains, while it is learned from: measured
+COPIES = 16
 # largest first step of a search for the step size of fixed trajectories
 FIRST_STEP = 1.2
 # dual averaging of NUTS and of two-stage steps is centered at these multiples of the first step;
@@ -221,14 +223,17 @@ def own_scales(states: States, window: Window, former: list[np.ndarray]) -> list
     return found
 
 
-def bytes_of_warmup(settings: Any, dim: int) -> int:
-    """Return about the bytes of a chain's longest block, of its factor, and of trees, at most."""
-    factor = dim * dim if dim <= LARGEST_DENSE else dim * min(dim // 4, LARGEST_DENSE)
-    if settings.metric != Metric.automatic:
-        factor = dim
-    longest = max(2 * METRIC_WINDOWS[-1], 200, round(SPAN_SHARE * dim) if may_span(dim) else 0)
-    block = 2 * 2 * dim * longest  # twice: as the chain writes it, and pooled
-    return 8 * (factor + block + 5 * dim * (settings.max_treedepth + 2))
+def bytes_of_trees(settings: Any, dim: int) -> int:
+    """Return about the bytes of a chain's trees."""
+    return 8 * 5 * dim * (settings.max_treedepth + 2)
+
+
+def bytes_of_pool(settings: Any, dim: int, chains: int) -> int:
+    """Return the bytes of the longest block of all chains, while it is learned from, at most."""
+    longest = max(4 * METRIC_WINDOWS[-1], round(SPAN_SHARE * dim) if may_span(dim) else 0)
+    draws = int(chains * stretch_for(chains) * longest)
+    dense = 6 * dim**2 if dim <= LARGEST_DENSE and settings.metric == Metric.automatic else 0
+    return 8 * (COPIES * dim * draws + dense)
 
 
 # --- a dense metric of many parameters ------------------------------------------------------------

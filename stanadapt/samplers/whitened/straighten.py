@@ -33,6 +33,7 @@ from stanadapt.samplers.whitened.block_structure import MOST_COORDINATES
 from stanadapt.samplers.whitened.choose_metric import LARGEST_COMPOSED, composed_metric
 from stanadapt.samplers.whitened.conditionals import Draws, Fits, join
 from stanadapt.samplers.whitened.fisher_metric import (
+    LARGEST_DENSE,
     MANY,
     FisherMetric,
     diagonal_metric,
@@ -52,6 +53,8 @@ CLOSE, CLOSE_SHARE = 0.3, 0.2
 LARGEST_OF_ALL = 0.9
 # draws to learn from and to judge by, each; more would cost time and change nothing
 MOST_DRAWS = 300
+# draws of more than LARGEST_DENSE parameters, as many as a metric is learned from
+MOST_OF_MANY = LARGEST_DENSE // 2
 LEAST_DRAWS = 60
 # of nested hierarchies
 LEVELS = 2
@@ -261,7 +264,7 @@ def _straighten(
 ) -> Straightened:  # fmt: skip
     nothing = no_map()
     usable = np.isfinite(positions).all(axis=1) & np.isfinite(gradients).all(axis=1)
-    x, g = positions[usable], gradients[usable]
+    x, g = (positions, gradients) if usable.all() else (positions[usable], gradients[usable])
     if len(x) < LEAST_DRAWS or x.shape[1] < 2:
         return Straightened(nothing, (), np.inf, np.inf)
     if metric is not None and x.shape[1] > MANY and not former.map_is_used:
@@ -271,6 +274,9 @@ def _straighten(
         if near.mean() < least and near.max() < UNRELATED:
             near_part, distance = float(near.max()), float(near.mean())
             return Straightened(nothing, (), distance, distance, part=near_part)
+    if x.shape[1] > LARGEST_DENSE and len(x) > MOST_OF_MANY:  # copies of all take much memory
+        taken = np.linspace(0, len(x) - 1, MOST_OF_MANY).astype(int)
+        x, g = x[taken], g[taken]
     parts = _thirds(x, g)
     learned = np.concatenate([parts[0][0], parts[1][0]]), np.concatenate([parts[0][1], parts[1][1]])
     judged = parts[2]

@@ -69,7 +69,12 @@ from stanadapt.samplers.whitened.earlier_draws import init_from_draws
 from stanadapt.samplers.whitened.fisher_metric import Metric
 from stanadapt.samplers.whitened.further_climbs import NO_FURTHER, Further
 from stanadapt.samplers.whitened.probes import NO_PROBES, Probes
-from stanadapt.samplers.whitened.stage_parts import NUTS_CENTER, bytes_of_warmup, nowhere
+from stanadapt.samplers.whitened.stage_parts import (
+    NUTS_CENTER,
+    bytes_of_pool,
+    bytes_of_trees,
+    nowhere,
+)
 
 
 class Settings(NamedTuple):
@@ -305,5 +310,5 @@ register(
     init_from={"warm_start": init_from_draws}, starts_at_draws=True,
     in_place_except=("current", "scratch", "tuning"),
     extra_output=KEEP_GRADIENT,
-    memory=Memory(storage=bytes_of_warmup, name="factors, blocks and trees"),
+    memory=Memory(storage=bytes_of_trees, pooled=bytes_of_pool, name="factors, blocks and trees"),
 )  # fmt: skip
