@@ -28,7 +28,7 @@ def report_of(
     """
     try:
         with interruptible():
-            found, faults = _read(hook(view))
+            found = _checked(hook(view))
     except KeyboardInterrupt:
         return _nothing(f"interrupted: the report of {name} on the run is {LEFT_OUT}.")
     except Exception as error:  # the draws are done, and the hook may be a user's
@@ -37,46 +37,33 @@ def report_of(
     attributes = {n: x for n, x in found.attributes.items() if _fits(n, taken, {}, {n: x})}
     groups = {n: x for n, x in found.groups.items() if _fits(n, taken, {n: x}, {})}
     lost = sorted({*map(str, {*found.attributes, *found.groups} - {*attributes, *groups})})
+    notes = []
     if lost:
-        faults.append(
-            f"{', '.join(map(repr, lost))} {'is' if len(lost) == 1 else 'are'} {LEFT_OUT}"
-        )
-    notes = [Message("report_left_out", f"of the report of {name}, {fault}.") for fault in faults]
+        text = f"{', '.join(map(repr, lost))} {'is' if len(lost) == 1 else 'are'} {LEFT_OUT}"
+        notes = [Message("report_left_out", f"of the report of {name}, {text}.")]
     return Findings(attributes, [*found.messages, *notes], groups)
 
 
-def _read(returned: Any) -> tuple[Findings, list[str]]:
-    """Return the findings of a hook, and a text for each part of another type, which is left out.
+def _checked(returned: Any) -> Findings:
+    """Return the findings of a hook; TypeError if they, or a part of them, are of another type.
 
-    An author may forget `return`, return a dict, or give one text as messages, each letter of
-    which would become a warning.
+    An author may forget `return`, or return a dict. One text as messages is one message, and not
+    one for each letter.
     """
     if not isinstance(returned, Findings):
         kind = type(returned).__name__
         raise TypeError(
             f"`after_run` must return Findings(attributes={{...}}, messages=[...]), got {kind}"
         )
-    faults = []
-    parts: dict[str, Any] = {"attributes": {}, "groups": {}}
-    for part in parts:
-        value = getattr(returned, part)
-        if isinstance(value, Mapping):
-            parts[part] = dict(value)
-        else:
-            faults.append(f"{part} must be a dict, got {shortened(value)}: they are {LEFT_OUT}")
-    given = [returned.messages] if isinstance(returned.messages, str) else returned.messages
-    if not isinstance(given, Iterable):
-        faults.append(
-            f"messages must be a list of texts, got {shortened(given)}: they are {LEFT_OUT}"
-        )
-        given = []
-    messages = []
-    for text in given:
-        if isinstance(text, str):
-            messages.append(text)
-        else:
-            faults.append(f"a message must be a text, got {shortened(text)}: it is {LEFT_OUT}")
-    return Findings(messages=messages, **parts), faults
+    attributes, messages, groups = returned
+    messages = [messages] if isinstance(messages, str) else messages
+    for name, part in (("attributes", attributes), ("groups", groups)):
+        if not isinstance(part, Mapping):
+            raise TypeError(f"{name} must be a dict, got {shortened(part)}")
+    messages = [*messages] if isinstance(messages, Iterable) else [messages]
+    if not all(isinstance(text, str) for text in messages):
+        raise TypeError(f"messages must be a list of texts, got {shortened(messages)}")
+    return Findings(dict(attributes), messages, dict(groups))
 
 
 def _fits(name: Any, taken: Collection[str], groups: Mapping, attributes: Mapping) -> bool:

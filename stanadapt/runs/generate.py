@@ -13,7 +13,6 @@ from stanadapt.errors import Message, StanadaptError, require_whole, warn
 from stanadapt.results import Fit
 from stanadapt.results.datasets import draws_dataset
 from stanadapt.results.labels import arrays
-from stanadapt.runs.failures import quoted
 from stanadapt.runs.quantities import compute, streams
 from stanadapt.runs.stopping_rule import require_limits
 from stanadapt.targets.stan.syntax import block, tokens
@@ -206,10 +205,4 @@ def _notes(found: Any, draws: int, shape: tuple[int, ...]) -> list[Message]:
         kept = f"predictions were {found.stopped}: they are those of the first {draws} of "
         kept += f"{shape[1]} draws per chain. The same call computes the others."
         notes.append(Message("predictions_incomplete", kept))
-    if found.failed:
-        text = (
-            f"transformed parameters or generated quantities failed at {found.failed} draws, and "
-            f"are NaN there{quoted(found.stan)} Check the data for which to predict."
-        )
-        notes.append(Message("failed_quantities", text))
-    return notes
+    return [*notes, *found.failure("draws", "Check the data for which to predict.")]

@@ -17,7 +17,6 @@ from stanadapt.engine.protocol import AUTO
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.results.attributes import origin
 from stanadapt.results.labels import Labels, phase_groups
-from stanadapt.runs.failures import quoted
 from stanadapt.runs.quantities import compute, streams
 from stanadapt.runs.stopping_rule import require_limits
 from stanadapt.targets.target import Target
@@ -56,11 +55,8 @@ def independent_draws(
     )  # fmt: skip
     with uninterrupted():
         seconds = time.perf_counter() - began
-        notes, lost = [], int((~np.isfinite(found.columns)).any(axis=-1).sum())
-        if found.failed:
-            text = f"generated quantities failed at {found.failed} draws, and are NaN there"
-            notes.append(Message("failed_quantities", text + quoted(found.stan)))
-        elif lost:
+        notes, lost = found.failure("draws"), int((~np.isfinite(found.columns)).any(-1).sum())
+        if lost and not notes:
             text = f"generated quantities are not finite at {lost} draws."
             notes.append(Message("failed_quantities", text))
         if found.stopped:

@@ -14,7 +14,6 @@ from stanadapt.engine.plan import LARGEST_SEED
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.results import Fit
 from stanadapt.results.labels import phase_groups
-from stanadapt.runs.failures import quoted
 from stanadapt.runs.folder import RunFolder
 from stanadapt.runs.progress import RunProgress
 from stanadapt.runs.quantities import compute, streams
@@ -156,26 +155,20 @@ def _groups(
     """Groups of the prior, under their names in ArviZ, and notes on draws that they lack."""
     positions = results.dataset(prior, "unconstrained_posterior")["position"].values
     chains, draws, _ = positions.shape
-    constrained, reason, failed, stan = compute(
+    found = compute(
         target, lambda chain, rows: positions[chain, rows], draws, streams(seed, STREAM, chains),
         max_minutes=max_minutes, clock=clock,
     )  # fmt: skip
-    rows = constrained.shape[1]
-    named = results.variables(target.column_names, constrained, target.program.integers)
+    rows = found.columns.shape[1]
+    named = results.variables(target.column_names, found.columns, target.program.integers)
     held = results.dataset(prior, "sample_stats")
     stats = {str(name): values.values[:, :rows] for name, values in held.data_vars.items()}
     groups = phase_groups(target.labels, "", named, stats)
     notes = []
-    if reason:
+    if found.stopped:
         kept = f"the first {rows} of {positions.shape[1]} draws of the prior per chain are kept"
-        notes.append(Message("prior_not_drawn", f"{kept}: their predictions were {reason}."))
-    if failed:
-        text = (
-            f"transformed parameters or generated quantities failed at {failed} of "
-            f"{chains * rows} draws of the prior, and are NaN there{quoted(stan)} Parameters are "
-            "unaffected."
-        )
-        notes.append(Message("failed_quantities", text))
+        notes.append(Message("prior_not_drawn", f"{kept}: their predictions were {found.stopped}."))
+    notes += found.failure(f"of {chains * rows} draws of the prior", "Parameters are unaffected.")
     return {GROUPS[name]: group for name, group in groups.items() if name in GROUPS}, notes
 
 

@@ -13,6 +13,8 @@ from stanadapt.engine.chain import CHUNK_SECONDS, LARGEST_CHUNK
 from stanadapt.engine.console import status
 from stanadapt.engine.interrupts import in_threads
 from stanadapt.engine.plan import LARGEST_SEED, usable_cores
+from stanadapt.errors import Message
+from stanadapt.runs.failures import quoted
 from stanadapt.targets.constrainer import BLOCK
 from stanadapt.targets.target import Target
 
@@ -26,6 +28,16 @@ class Computed(NamedTuple):
     stopped: str  # why rows are missing; "" if none are
     failed: int  # rows in which computed quantities are NaN, because they threw
     stan: str  # Stan's message for one of these
+
+    def failure(self, draws: str, remedy: str = "") -> list[Message]:
+        """Return the note on these rows, if there are any, which are some of these draws."""
+        if not self.failed:
+            return []
+        text = (
+            f"transformed parameters or generated quantities failed at {self.failed} {draws}, and "
+            f"are NaN there{quoted(self.stan)} {remedy}"
+        )
+        return [Message("failed_quantities", text.rstrip())]
 
 
 def streams(seed: int, purpose: int, chains: int) -> list[int]:

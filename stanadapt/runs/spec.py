@@ -70,13 +70,17 @@ class RunSpec(NamedTuple):
     plan: Plan
     save: SavedGroups  # the extra groups of the result
 
-    def make_target(self, show_progress: bool = False) -> Samplable:
-        """Make the target, in the coordinates of the chains."""
+    def make_program(self, show_progress: bool = False) -> Target:
+        """Make the program under its data, in its own coordinates."""
         program = Program(self.name, self.code, None, ())
-        base = Target(program, self.data, **self.options, show_progress=show_progress)
-        base.backend_reason = self.backend_reason
-        target = base if self.remake is None else self.remake(base)
-        return self.in_coordinates(target)
+        made = Target(program, self.data, **self.options, show_progress=show_progress)
+        made.backend_reason = self.backend_reason
+        return made
+
+    def make_target(self) -> Samplable:
+        """Make the target, in the coordinates of the chains."""
+        base = self.make_program()
+        return self.in_coordinates(base if self.remake is None else self.remake(base))
 
     def in_coordinates(self, target: Samplable) -> Samplable:
         """Return a target in the coordinates that the chains move in."""
@@ -234,8 +238,7 @@ def program_of(spec: RunSpec, show_progress: bool) -> Target:
             "run_needs_target",
             f"the target of the run is {spec.described}: create it again and pass it as `target`.",
         )
-    original = spec._replace(location=None, factor=None, map_rows=None, map_block=None)
-    return original.make_target(show_progress).target
+    return spec.make_program(show_progress)
 
 
 def record_changes(folder: RunFolder, target: Samplable) -> None:
