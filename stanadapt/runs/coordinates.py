@@ -9,7 +9,10 @@ without a usable gradient can be sampled.
 If a pre-run is asked to straighten the posterior, it also learns a triangular map, if one brings
 the posterior nearer to a Gaussian, and the sampler runs in the coordinates of the map.
 
-Alternatively, location and scales come from the draws of an earlier fit (`scales_of_fit`).
+Alternatively, location and scales come from the draws of an earlier fit, possibly under other data.
+At draws of its own posterior, the mean of -g_i (x_i - E x_i) is 1 for every coordinate i, where g
+is the gradient of the log density (integrate by parts). If it is far from 1 at the earlier draws,
+the posterior's scales have changed, and they are learned again.
 """
 
 from collections.abc import Callable
@@ -24,12 +27,16 @@ from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import find
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.runs.chains import COUNTED, Start, bounds_for
-from stanadapt.runs.scales_of_fit import Scales, scales_of_fit
 from stanadapt.runs.warm_start import GivenStart
 from stanadapt.samplers.whitened.findings import straightening
+from stanadapt.samplers.whitened.fisher_metric import (
+    diagonal_metric,
+    fisher_metric,
+    use_standard_deviations,
+)
 from stanadapt.samplers.whitened.straighten import UNCHANGED
 from stanadapt.targets.standardized import Standardized
-from stanadapt.targets.target import Samplable
+from stanadapt.targets.target import Samplable, Target
 
 FULL, DIAGONAL, NO, STRAIGHTEN = "full", "diagonal", "no", "straighten"
 # the sampler that learns, with gradients and without, and its settings by what it is to learn
@@ -46,11 +53,25 @@ FEWEST, MOST_GRADIENTS = 50, 2000
 # a pre-run of fewer iterations is not expected to settle
 USUAL_LENGTH = 500
 MOST_VALUES, VALUES_PER_DIMENSION, FEWEST_VALUES = 20_000, 300, 3000
+# draws of an earlier fit at which gradients are evaluated, evenly spaced; and the fewest of use
+DRAWS, FEWEST_DRAWS = 400, 20
+# the largest factor by which the mean above may differ from 1
+LARGEST_FACTOR = 5.0
 
 
 def as_given(target: Samplable, positions: list[np.ndarray], why: str) -> Start:
     """Return a Start in the target's own coordinates; attributes record why."""
     return Start.free(target, positions, {"standardized": f"no: {why}"})
+
+
+class Scales(NamedTuple):
+    """Location and scales from an earlier fit."""
+
+    # m and L of standardized coordinates; see `targets/standardized.py`. None if they do not fit
+    location: np.ndarray | None
+    factor: np.ndarray | None
+    evaluations: int  # number of gradients that this took
+    misfit: str  # a note on why the draws do not fit; "" if they do
 
 
 class Coordinates(NamedTuple):
@@ -251,3 +272,79 @@ def _unsettled(chain: Chain, progress: Any) -> list[str]:
             "standardize=False.",
         )
     ]
+
+
+# --- scales of an earlier fit ---------------------------------------------------------------------
+
+
+def scales_of_fit(target: Target, draws: np.ndarray, gradient: bool, diagonal: bool) -> Scales:
+    """Learn from the draws of an earlier fit for the program under its present data.
+
+    Draws are on the unconstrained scale, shape (n, dim). Without the gradient, correlations are
+    those of the draws; `diagonal` scales have none.
+    """
+    if len(draws) < FEWEST_DRAWS:
+        return _unusable(
+            f"warm_start has {len(draws)} draws, but at least {FEWEST_DRAWS} are needed."
+        )
+    spread = draws.std(axis=0)
+    if not gradient:
+        return _checked(draws, spread[None] if diagonal else _shrunk_factor(draws), 0)
+    chosen = draws[np.linspace(0, len(draws) - 1, min(len(draws), DRAWS)).astype(int)]
+    evaluated = [target.evaluate(position) for position in chosen]
+    gradients = np.array([gradient for _, gradient, _ in evaluated])
+    fine = np.isfinite([value for value, _, _ in evaluated]) & np.isfinite(gradients).all(axis=1)
+    misfit = _misfit(target, chosen[fine], gradients[fine], len(chosen))
+    if misfit:
+        return _unusable(misfit, len(chosen))
+    if diagonal:
+        metric = diagonal_metric(chosen[fine], gradients[fine], spread)
+        metric = use_standard_deviations(metric, draws)
+    else:
+        metric = fisher_metric(chosen[fine], gradients[fine], spread)
+    return _checked(draws, metric.factor, len(chosen))
+
+
+def _unusable(why: str, evaluations: int = 0) -> Scales:
+    return Scales(None, None, evaluations, Message("scales_changed", why))
+
+
+def _checked(draws: np.ndarray, factor: np.ndarray, evaluations: int) -> Scales:
+    location = draws.mean(axis=0)
+    if not (np.isfinite(factor).all() and np.isfinite(location).all() and draws.std(axis=0).all()):
+        return _unusable("the draws of warm_start have no finite scales.", evaluations)
+    return Scales(location, factor, evaluations, "")
+
+
+def _shrunk_factor(draws: np.ndarray) -> np.ndarray:
+    """Cholesky factor of the covariance; correlations are shrunk if there are few draws."""
+    n, dim = draws.shape
+    scales = draws.std(axis=0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        correlations = np.nan_to_num(np.corrcoef(draws, rowvar=False)).reshape(dim, dim)
+    correlations *= n / (n + dim)
+    np.fill_diagonal(correlations, 1.0)
+    return np.linalg.cholesky(correlations) * scales[:, None]
+
+
+def _misfit(target: Target, draws: np.ndarray, gradients: np.ndarray, tried: int) -> str:
+    """Return how the posterior differs from that of the draws; "" if they fit."""
+    if 2 * len(draws) < tried:
+        return (
+            f"the log density is not finite at {tried - len(draws)} of {tried} draws of "
+            "warm_start, so the scales are learned again."
+        )
+    with np.errstate(all="ignore"):
+        means = -np.mean(gradients * (draws - draws.mean(axis=0)), axis=0)
+    # infinite if it is negative or NaN: curved the other way
+    factors = np.where(means > 0.0, np.maximum(means, 1.0 / means), np.inf)
+    worst = int(np.argmax(factors))
+    if factors[worst] <= LARGEST_FACTOR:
+        return ""
+    name = target.coordinate_names[worst]
+    narrower = means[worst] > 1.0 or not means[worst] > 0.0
+    return (
+        f"the draws of warm_start do not fit: {name} has become "
+        f"{'narrower' if narrower else 'wider'} by a factor of {np.sqrt(factors[worst]):.2g}, or "
+        "has another shape. The scales are learned again."
+    )

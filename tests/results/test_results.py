@@ -298,15 +298,11 @@ def objects(*values):
 
 LEVELS = pd.MultiIndex.from_tuples([("a", 1), ("b", 2)], names=["p", "q"])
 LABELS = {
-    "of several types": (objects("a", 1), ["a", "1"]),
-    "tuples": (objects(("a", 1), ("b", 2)), ["(a, 1)", "(b, 2)"]),
-    "periods": (pd.PeriodIndex(["2020-01", "2020-02"], freq="M"), ["2020-01", "2020-02"]),
     "categories": (pd.CategoricalIndex(["u", "v"]), ["u", "v"]),
     "a time zone": (
         pd.DatetimeIndex(["2020-01-01", "2020-07-01"], tz="Europe/Berlin"),
         ["2020-01-01 00:00:00+01:00", "2020-07-01 00:00:00+02:00"],
     ),
-    "truth values": (objects(True, False), [True, False]),
     "several levels": (xr.Coordinates.from_pandas_multiindex(LEVELS, "d"), ["(a, 1)", "(b, 2)"]),
 }
 

@@ -6,7 +6,7 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.errors import StanadaptError
-from stanadapt.runs.scales_of_fit import scales_of_fit
+from stanadapt.runs.coordinates import scales_of_fit
 from stanadapt.samplers import find, registered
 from stanadapt.samplers.initial_values import positions_of_fit
 from stanadapt.samplers.tempering import Extended

@@ -29,8 +29,7 @@ def draw(target, name, parts=(), **changes):
     return sample_with(dict(parts), target, name, **{**LENGTH, **changes})
 
 
-def resume(folder):
-    return sa.resume(folder)
+resume = sa.resume
 
 
 @pytest.mark.thorough

@@ -54,8 +54,7 @@ def draw_crashing(after, target, case, **changes):
         draw(target, case, crash(after), **changes)
 
 
-def resume(folder, **changes):
-    return sa.resume(folder, **changes)
+resume = sa.resume
 
 
 # others are slow: each compiles a sampler in another process
