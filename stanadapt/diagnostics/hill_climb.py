@@ -115,7 +115,7 @@ def group_ends(evaluate: Evaluate, ends: Ends, frame: np.ndarray, dip: float) ->
     # the highest of ends that coincide, in position and height, represents them all
     first = np.array([_best(ends, group == g) for g in range(group.max() + 1)])
     path = _Paths(evaluate, frame, dip)
-    peaks = _Peaks(ends.log_density[first], dip)
+    heights, peak = ends.log_density[first], np.arange(len(first))  # the highest end of its group
     gaps = scipy.spatial.distance.squareform(scipy.spatial.distance.pdist(scaled[first]))
     # SciPy treats a distance of zero as no edge, and two ends may differ in density alone
     tree = scipy.sparse.csgraph.minimum_spanning_tree(gaps + 1e-12).tocoo()
@@ -124,10 +124,12 @@ def group_ends(evaluate: Evaluate, ends: Ends, frame: np.ndarray, dip: float) ->
         with one_blas_thread():
             levels = [path.level(ends, first[i], first[j]) for i, j in pairs]
         for k in np.argsort(levels)[::-1]:
-            i, j = pairs[k]
-            peaks.join(i, j, levels[k])
-        pairs = _remaining_pairs(peaks.labels(), gaps, ends.log_density[first])
-    return peaks.labels()[group]
+            low, high = sorted((peak[end] for end in pairs[k]), key=lambda end: heights[end])
+            if low != high and heights[low] - levels[k] <= dip:
+                peak[peak == low] = high
+        label = np.unique(peak, return_inverse=True)[1]
+        pairs = _remaining_pairs(label, gaps, heights)
+    return label[group]
 
 
 def _best(ends: Ends, which: np.ndarray) -> int:
@@ -192,26 +194,3 @@ def _remaining_pairs(
             pairs.append((int(highest[g]), int(highest[h])))
     ordered = dict.fromkeys((min(i, j), max(i, j)) for i, j in pairs)
     return sorted(ordered, key=lambda p: gaps[p])
-
-
-class _Peaks:
-    """Groups and their peaks, joined one pair of ends at a time (union-find)."""
-
-    def __init__(self, heights: np.ndarray, dip: float) -> None:
-        self._parent, self._peak, self._dip = np.arange(len(heights)), heights.copy(), dip
-
-    def _root(self, i: int) -> int:
-        while self._parent[i] != i:
-            i = self._parent[i]
-        return i
-
-    def join(self, i: int, j: int, level: float) -> None:
-        """Join the groups of two ends if the lowest point between them, `level`, is high enough."""
-        low, high = sorted((self._root(i), self._root(j)), key=lambda root: self._peak[root])
-        if low != high and self._peak[low] - level <= self._dip:
-            self._parent[low] = high
-
-    def labels(self) -> np.ndarray:
-        """Return the group number of each end, consecutive from 0, shape (end,)."""
-        roots = [self._root(i) for i in range(len(self._parent))]
-        return np.unique(roots, return_inverse=True)[1]
