@@ -77,6 +77,7 @@ bench: $(READY)
 	$(BIN)/python -m workflows.benchmarks.against_peers
 	$(BIN)/python -m workflows.benchmarks.time_to_answer
 	$(BIN)/python -m workflows.benchmarks.samplers
+	$(BIN)/python -m workflows.benchmarks.scaling
 	$(BIN)/python -m workflows.benchmarks.backends
 	$(BIN)/python -m workflows.benchmarks.checkpoints
 	$(BIN)/python -m workflows.benchmarks.judging

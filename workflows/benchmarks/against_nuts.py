@@ -54,10 +54,10 @@ def is_wanted(case, wanted):
 
 
 def columns_of(fit, names=None):
-    """Columns that vary of the parameters, or of the variables named, shape (chain, draw)."""
+    """Columns that vary of the parameters, or of the variables or columns named: (chain, draw)."""
     wanted = set(names or json.loads(results.attribute(fit, "parameters")))
     columns = {n: np.asarray(x, float) for n, x in results.columns(fit).items()}
-    selected = {n: x for n, x in columns.items() if n.split("[")[0] in wanted}
+    selected = {n: x for n, x in columns.items() if not wanted.isdisjoint({n, n.split("[")[0]})}
     return {n: x for n, x in selected.items() if not np.all(x == x.flat[0])}
 
 

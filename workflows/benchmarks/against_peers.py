@@ -58,7 +58,7 @@ def run(target, sampler, seed, engine, lengths):
     return fit, sum(processor_seconds()) - before
 
 
-def row_of(target, sampler, seed, engine, lengths):
+def row_of(target, sampler, seed, engine, lengths, names=None):
     """Return one row: cost and result of a run, or the reason for its failure."""
     try:
         fit, seconds = run(target, sampler, seed, engine, lengths)
@@ -66,7 +66,7 @@ def row_of(target, sampler, seed, engine, lengths):
         lines = str(error).splitlines() or [type(error).__name__]
         return {**FAILED, "usable": False, "failure": lines[0]}
     return {
-        **measured(fit),
+        **measured(fit, names),
         "gradients": int(results.attribute(fit, "n_gradients", 0)),
         "densities": int(results.attribute(fit, "n_density", 0)),
         "seconds": seconds,
@@ -88,7 +88,7 @@ def divergences(fit):
 
 def rows_of(case, samplers, seeds, engine, lengths):
     """One row per sampler and seed of a program, and sentences about peers that were left out."""
-    target = sa.Target(*find(*case), show_progress=False)
+    target = sa.Target(*find(*case), backend=peers.compiled_backend(), show_progress=False)
     reasons = {s: peers.why_left_out(s, target.backend) for s in samplers if s in peers.PEERS}
     present = [s for s in samplers if not reasons.get(s)]
     for sampler in present:  # compile before the clock starts

@@ -90,6 +90,13 @@ PEERS = {
 }
 
 
+def compiled_backend() -> str:
+    """Return a backend whose library the peers can load; "auto" if there is none."""
+    from stanadapt.targets.stan import backends
+
+    return next((b.name for b, _ in backends.choose("auto") if b.native), "auto")
+
+
 def installed_version(package: str) -> str:
     """Return the version of a package, or "" if it is not installed."""
     try:
