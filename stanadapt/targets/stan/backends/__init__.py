@@ -13,6 +13,7 @@ from stanadapt.targets.stan.backends import (
     agreement,
     bridgestan,
     cmdstan,
+    faster,
     known_faults,
     native,
     refusals,
@@ -236,7 +237,44 @@ def load_first(
         if errors:
             refusal = errors[0][1]
             why = "is too old for" if refusal.code == "syntax_error" else "cannot run"
-            first = (refusal.stan or refusal.message).splitlines()[0]
-            reason = f"a preferred one {why} the program: {first}"
-        return First(backend, reason, text, loaded, seconds)
+            line = (refusal.stan or refusal.message).splitlines()[0]
+            reason = f"a preferred one {why} the program: {line}"
+        first = First(backend, reason, text, loaded, seconds)
+        others = [other for other, _ in choices if other.name == "stanli" and backend.native]
+        if others and loaded.density_check.startswith(agreement.AGREES):
+            return _faster(first, others[0], program, report)
+        return first
     raise refusals.of_all(program, errors)  # there is always a backend to choose from
+
+
+def _faster(first: First, embedded: Backend, program: Program, report: Report) -> First:
+    """Return what the embedded backend loads, if it is the faster one; see `faster`.
+
+    The comparison of densities omits generated quantities, so a program that has some keeps its
+    compiled code.
+    """
+    library, version = first.loaded.model.lib_path, stanli.installed()
+    ratios = faster.kept(library, version)
+    known_as_slower = ratios is not None and not faster.is_faster(ratios)
+    if known_as_slower or block(program.code, QUANTITIES).strip():
+        return first
+    began = time.perf_counter()
+    try:
+        text = stan_data.to_json(first.data, program)
+        loaded = embedded.load(program, text, False, report)
+    except StanadaptError:
+        return first
+    if ratios is None:
+        points = stanli.finite_points(loaded.model)
+        ratios = faster.measure(first.loaded.model, loaded.model, points)
+        faster.keep(library, version, ratios)
+    ratios = faster.kept(library, version)
+    if loaded.remarks or ratios is None or not faster.is_faster(ratios):
+        return first
+    compiled = first.loaded.version
+    why = f"its gradient takes {ratios['gradient']:.2f} of the time of {compiled}, as was measured "
+    check = first.loaded.density_check.replace(f"stanli {version}", compiled)
+    loaded = loaded._replace(density_check=check, seconds=first.loaded.seconds)
+    return First(
+        embedded, f"{why}when the program was new", text, loaded, time.perf_counter() - began
+    )

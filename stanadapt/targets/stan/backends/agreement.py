@@ -25,6 +25,7 @@ TOLERANCE = 1e-3
 # relative to the largest derivative, or to the log density, whose differences others are
 ROUNDING = 1e-11
 STEP = 1e-5
+AGREES = "agrees with"  # begins the outcome if no difference is found
 Answer = tuple[float, np.ndarray]
 
 
@@ -77,7 +78,7 @@ def check(
     ours, theirs = ([stanli.evaluate(m, point) for point in points] for m in (native, embedded))
     where = _disagreement(ours, theirs)
     if where is None:
-        return f"agrees with stanli {stanli.installed()} at {len(points)} points"
+        return f"{AGREES} stanli {stanli.installed()} at {len(points)} points"
     point, (value, gradient) = points[where], ours[where]
     other, other_gradient = theirs[where]
     worst = int(np.argmax(np.nan_to_num(abs(gradient - other_gradient), nan=np.inf)))
