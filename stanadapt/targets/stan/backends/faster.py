@@ -21,7 +21,7 @@ import numpy as np
 FILE = "gradient_times.json"
 # largest ratios of times at which the embedded backend is taken: of the gradient, and of the value
 # alone, which samplers without gradients evaluate
-LARGEST = {"gradient": 0.8, "value": 1.2}
+LARGEST = {"gradient": 0.7, "value": 1.2}
 # each backend is timed in turn, so that a disturbance seldom affects one alone; the smallest time
 # of each counts, since disturbances only add to it
 ROUNDS, SECONDS = 7, 5e-4
