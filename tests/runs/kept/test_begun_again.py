@@ -12,6 +12,7 @@ from stanadapt.engine.warmup import next_block
 from stanadapt.errors import StanadaptError, codes_of
 from stanadapt.results import attribute, dataset, notes
 from stanadapt.runs.checkpoint import WriteCheckpoints, chain_file
+from stanadapt.samplers.tempering import Extended
 from stanadapt.samplers.whitened.nuts_stages import REVIEWED
 from tests.helpers.codes import warns
 from tests.helpers.driven_runs import SMALL_CHUNKS, Crash, Crashing, crash, sample_with
@@ -68,6 +69,27 @@ def test_the_draws_are_the_same_in_every_way_to_run(target, seed, tmp_path):
     assert_same_fit(small, whole)
     for fit in in_other_ways(target, "whitened_hmc", tmp_path / "run", 60, **options):
         assert_same_fit(fit, whole)
+
+
+def test_draws_of_an_extended_target_begin_again_with_theirs(target, tmp_path):
+    extended = Extended(target, 2, temperature="fixed", fixed_at=1.0)
+    options = {**NUTS, "thin": 2, "save_warmup": True}
+    seed = next(
+        s for s in range(30) if "of its first" in attribute(draw(extended, s), "trajectory")
+    )
+    whole = draw(extended, seed, **options)
+    assert attribute(whole, "acceptance_target") == 0.99
+    every = json.loads(attribute(whole, "every_iteration"))
+    assert every["iterations"] == [NUTS["iter_sampling"]] * 4
+    # each is a pseudo-sample of its own iteration, as many as these accept
+    x = whole["posterior"]["x"].values
+    assert np.abs(x.mean(axis=(0, 1))).max() < 0.3
+    assert (np.diff(x, axis=1) != 0.0).all(axis=2).mean() > 0.9
+    small = sample_with(SMALL_CHUNKS, extended, "whitened_hmc", seed=seed, **options)
+    assert_same_fit(small, whole)
+    run = tmp_path / "run"
+    draw(extended, seed, **{**options, "iter_sampling": 60}, run=run)
+    assert_same_fit(sa.resume(run, target=extended, iter_sampling=260), whole)
 
 
 @pytest.mark.soak
