@@ -42,6 +42,9 @@ from stanadapt.errors import StanadaptError, did_you_mean
 
 END = ""  # in place of the name of a stage: the end of warm-up
 NO_BOUNDS = np.empty((0, 4))
+# bits of `flags.num` of an array that its Numba type depends on: contiguous in C, contiguous in
+# Fortran, aligned, writeable
+TYPED_FLAGS = 0x1 | 0x2 | 0x100 | 0x400
 
 
 class Progress(NamedTuple):
@@ -256,8 +259,20 @@ def _other_type(name: str, old: Any, new: Any) -> str:
     if hasattr(old, "_fields") and type(old) is type(new):
         fields = (_other_type(f"{name}.{f}", getattr(old, f), getattr(new, f)) for f in old._fields)
         return next(filter(None, fields), "")
+    if _is_alike(old, new):
+        return ""
     kinds = _kind(old), _kind(new)
     return "" if kinds[0] == kinds[1] else f"{name} is {shown(kinds[1])}, and was {shown(kinds[0])}"
+
+
+def _is_alike(old: Any, new: Any) -> bool:
+    """Whether two values surely have one type, without asking Numba, which takes longer."""
+    if type(old) is not type(new) or type(old) not in (np.ndarray, float, bool):
+        return False
+    if type(old) is not np.ndarray:
+        return True
+    differ = (old.flags.num ^ new.flags.num) & TYPED_FLAGS
+    return old.dtype == new.dtype and old.ndim == new.ndim and not differ
 
 
 def _shape(state: Any) -> tuple:

@@ -5,12 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from numba import typeof
 
 import stanadapt as sa
 import stanadapt.engine.authoring as sampler_api
 from stanadapt.engine.authoring import Stage, ValuePoint, Warmup, all_left, jit, replace
 from stanadapt.engine.protocol import REGISTRY
-from stanadapt.engine.warmup import NO_BOUNDS, next_block
+from stanadapt.engine.warmup import NO_BOUNDS, _is_alike, next_block
 from tests.helpers.codes import raises, warns
 
 
@@ -256,3 +257,16 @@ def test_chains_of_the_default_continue_if_another_is_stopped(trapped):
     assert x.shape == (3, 400)
     # 400 effective draws or so: four standard errors
     assert abs(x.mean() - 1000) < 4 / np.sqrt(400)
+
+
+def test_values_taken_for_alike_have_one_type():
+    a = np.zeros((4, 5))
+    fixed, shifted = a.copy(), np.frombuffer(bytearray(41), np.uint8)[1:].view(float)
+    fixed.flags.writeable = False
+    values = (
+        a, a.T, a[:, ::2], a[:1], fixed, shifted, np.zeros(5), np.zeros((4, 5), int), 1.0, True, 1,
+        np.zeros((4, 5), np.float32), 2**63, np.float64(1.0),
+    )  # fmt: skip
+    alike = [(x, y) for x in values for y in values if _is_alike(x, y)]
+    assert all(typeof(x) == typeof(y) for x, y in alike)
+    assert len(alike) > len(values) - 4
