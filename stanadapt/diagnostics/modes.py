@@ -165,7 +165,7 @@ def require_fit_of(target: Target, fit: Any, user: str) -> None:
 
 
 def require_climbable(target: Target, user: str) -> Target:
-    """Return a target; StanadaptError unless it is one whose density has no noise."""
+    """Return a target; StanadaptError if its density has noise."""
     cure = f"it cannot be climbed. Give {user} a target without noise."
     require_exact_density(require_target(target), "estimated_density", "", cure)
     return target

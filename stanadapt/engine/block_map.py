@@ -77,7 +77,7 @@ def size_of_work(terms: int, hubs: int, n: int, envelope: int) -> int:
 
 
 def pack(block: BlockMap) -> np.ndarray:
-    """Return a map as a single array of numbers, of which `unpacked` returns views."""
+    """Return a map as a single array of numbers, which `unpacked` views."""
     return packed(block).view(float)
 
 

@@ -92,7 +92,7 @@ def _elements(dim: str, labels: Any) -> list[Any]:
 
 
 def _inferred(elements: list[Any]) -> pd.Index:
-    """Return labels as an index, whose type is the one that all of them have in common."""
+    """Return labels as an index of the type that all of them have in common."""
     days = [type(label) is datetime.date for label in elements]
     if elements and all(days):
         return pd.Index(np.array(elements, dtype="datetime64[D]").astype("datetime64[s]"))

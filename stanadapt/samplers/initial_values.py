@@ -294,7 +294,7 @@ def _refused(
 def _one_by_one(
     target: Target, inside: Mapping[str, np.ndarray], values: Mapping[str, Any]
 ) -> Iterator[tuple[str, str, Any, dict[str, Any]]]:
-    """Yield each number with separate bounds, and values of which it alone was given.
+    """Yield each number with separate bounds, and the values that it alone was given.
 
     Bounds may depend on other parameters: those without bounds are taken as they were given, unless
     they have no position themselves.

@@ -19,7 +19,7 @@ class Line(NamedTuple):
     color: int
     usable: bool  # a hollow dot if not
     costs: list[Cost]
-    repeats: list[np.ndarray]  # the numbers of which costs are medians
+    repeats: list[np.ndarray]  # the numbers behind the medians of costs
 
 
 def draw(runs: list[ReportedFit], refused: list[str]) -> canvas.Picture | None:
