@@ -1,7 +1,7 @@
 """Compare fits of one target: convergence, precision, cost and agreement."""
 
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -184,15 +184,37 @@ def compare(
     require_comparable(fits, baseline)
     require_budget(budget)
     wanted = counted_variables(fits, var_names)
+    measures = {name: measure(fit, wanted) for name, fit in fits.items()}
+    return compare_measured(fits, measures, baseline, budget)
+
+
+class Measures(NamedTuple):
+    """The columns of a fit, shape (chain, draw), and their measures."""
+
+    columns: Columns
+    efficiency: Efficiency
+
+
+def measure(fit: Fit, wanted: Collection[str] | None) -> Measures:
+    """Measure the columns of some variables, or of all: None."""
+    columns = results.columns(fit, wanted=wanted)
+    return Measures(columns, efficiency(columns, measure=mixing_of(fit)))
+
+
+def compare_measured(
+    fits: Fits, measures: Mapping[Any, Measures], baseline: str | None, budget: str | None = None
+) -> Comparison:
+    """Compare fits whose columns have been measured; see `compare`, which checks the fits."""
     if baseline is None:
         # only results of Stan's NUTS have an engine; our sampler `nuts` is not a default baseline
         nuts = [n for n, fit in fits.items() if results.attribute(fit, "engine")]
         nuts.sort(key=lambda n: -int(results.attribute(fits[n], "engine_independent", 0)))
         baseline = nuts[0] if nuts else None
-    columns = {name: results.columns(fit, wanted=wanted) for name, fit in fits.items()}
-    measured = {n: efficiency(x, measure=mixing_of(fits[n])) for n, x in columns.items()}
     judgments = {name: verdict(fit) for name, fit in fits.items()}
-    measured = {n: _independent(m) if is_approximation(fits[n]) else m for n, m in measured.items()}
+    measured = {
+        n: _independent(m.efficiency) if is_approximation(fits[n]) else m.efficiency
+        for n, m in measures.items()
+    }
     precise = {name: _with_controlled(fits[name], one) for name, one in measured.items()}
     rows = {name: _row(fit, measured[name], judgments[name]) for name, fit in fits.items()}
     unlike: dict[Any, list[Message]] = {}
@@ -221,7 +243,7 @@ def compare(
     table.attrs["reasons"] = {name: judgment.reasons for name, judgment in judgments.items()}
     if budget is not None:
         _add_budget(table, budget)
-    _add_missed(table, columns, fits)
+    _add_missed(table, {name: one.columns for name, one in measures.items()}, fits)
     return table
 
 

@@ -7,9 +7,15 @@ import numpy as np
 import pandas as pd
 
 from stanadapt import results
-from stanadapt.diagnostics.compare import compare, counted_variables
+from stanadapt.diagnostics.compare import (
+    Measures,
+    compare_measured,
+    counted_variables,
+    measure,
+    require_comparable,
+)
 from stanadapt.diagnostics.missed_modes import Columns
-from stanadapt.diagnostics.mixing import Efficiency, efficiency, mixing_of
+from stanadapt.diagnostics.mixing import Efficiency
 from stanadapt.diagnostics.reasons import ORDER
 from stanadapt.errors import StanadaptError
 
@@ -85,33 +91,38 @@ def collect(fits: Repeats, baseline: str | None, table: pd.DataFrame | None) -> 
         table = None
     runs: dict[tuple[str, int], ReportedFit] = {}
     rounds = max(len(repeats) for repeats in fits.values())
+    measures: dict[tuple[str, int], Measures] = {}
     notes: dict[str, None] = {}  # in order, without repetition
     for k in range(rounds):
         round_ = {name: repeats[k % len(repeats)] for name, repeats in fits.items()}
-        if table is None or k > 0:
-            table = compare(round_, baseline)
+        require_comparable(round_, baseline)
         wanted = counted_variables(round_, None)
+        keys = {name: (name, k % len(fits[name])) for name in fits}
+        for name, key in keys.items():
+            if key not in measures:
+                measures[key] = measure(round_[name], wanted)
+        if table is None or k > 0:
+            own = {name: measures[key] for name, key in keys.items()}
+            table = compare_measured(round_, own, baseline)
         notes |= dict.fromkeys(table.attrs["trajectories"] + table.attrs["density"])
-        for name, fit in round_.items():
-            key = (name, k % len(fits[name]))
+        for name, key in keys.items():
             if key not in runs:
-                columns = results.columns(fit, wanted=wanted)
-                runs[key] = _run(*key, len(fits[name]) > 1, fit, columns, table)
+                several = len(fits[name]) > 1
+                runs[key] = _run(*key, several, round_[name], measures[key], table)
         baseline = table.attrs["baseline"]
     return RunSet(list(runs.values()), baseline, list(notes))
 
 
 def _run(
-    name: str, repeat: int, several: bool, fit: Any, columns: Columns, table: pd.DataFrame
+    name: str, repeat: int, several: bool, fit: Any, measures: Measures, table: pd.DataFrame
 ) -> ReportedFit:
-    columns = {k: np.asarray(x, dtype=float) for k, x in columns.items()}
     return ReportedFit(
         name=name,
         repeat=repeat,
         label=f"{name}, repeat {repeat + 1}" if several else name,
         fit=fit,
-        columns=columns,
-        measured=efficiency(columns, measure=mixing_of(fit)),
+        columns={n: np.asarray(x, dtype=float) for n, x in measures.columns.items()},
+        measured=measures.efficiency,
         row=table.loc[name],
         reasons=table.attrs["reasons"][name],
         missed=list(table.attrs["missed"].get(name, [])),
