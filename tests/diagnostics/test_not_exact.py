@@ -9,7 +9,6 @@ from rich.console import Console
 import stanadapt as sa
 from stanadapt.diagnostics import comparison_table
 from stanadapt.diagnostics.verdict import verdict
-from stanadapt.engine.breaches import breaches
 from stanadapt.engine.checks import INVARIANCE, checks_of
 from stanadapt.errors import codes_of
 from stanadapt.samplers import find, registered
@@ -124,10 +123,3 @@ def test_all_checks_but_invariance_apply_to_them():
     assert INVARIANCE in checks_of(sampler)
     relaxed = checks_of(sampler._replace(exact=False))
     assert set(checks_of(sampler)) - set(relaxed) == {INVARIANCE}
-
-
-def test_exactness_must_be_true_false_or_a_function():
-    sampler, _ = find("mala")
-    (message,) = breaches(sampler._replace(exact="no"), {})
-    assert message.code == "invalid_sampler_option"
-    assert "'no'" in message
