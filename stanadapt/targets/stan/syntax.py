@@ -95,6 +95,11 @@ def has_random_data(code: str) -> bool:
     return bool(re.search(r"_rng\s*\(", block(code, "transformed data")))
 
 
+def prints(code: str) -> bool:
+    """Whether a program has a statement `print`."""
+    return bool(re.search(r"\bprint\s*\(", strip(code)))
+
+
 # --- tokens and brackets --------------------------------------------------------------------------
 
 

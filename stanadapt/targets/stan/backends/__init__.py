@@ -20,7 +20,7 @@ from stanadapt.targets.stan.backends import (
     stanli,
 )
 from stanadapt.targets.stan.program import Program
-from stanadapt.targets.stan.syntax import block, without_blocks
+from stanadapt.targets.stan.syntax import block, prints, without_blocks
 
 VARIABLE = "STANADAPT_BACKEND"
 QUANTITIES = "generated quantities"
@@ -251,12 +251,12 @@ def _faster(first: First, embedded: Backend, program: Program, report: Report) -
     """Return what the embedded backend loads, if it is the faster one; see `faster`.
 
     The comparison of densities omits generated quantities, so a program that has some keeps its
-    compiled code.
+    compiled code; so does one that prints, since each measurement would print thousands of lines.
     """
     library, version = first.loaded.model.lib_path, stanli.installed()
     ratios = faster.kept(library, version)
     known_as_slower = ratios is not None and not faster.is_faster(ratios)
-    if known_as_slower or block(program.code, QUANTITIES).strip():
+    if known_as_slower or block(program.code, QUANTITIES).strip() or prints(program.code):
         return first
     began = time.perf_counter()
     try:
@@ -272,7 +272,7 @@ def _faster(first: First, embedded: Backend, program: Program, report: Report) -
     if loaded.remarks or ratios is None or not faster.is_faster(ratios):
         return first
     compiled = first.loaded.version
-    why = f"its gradient takes {ratios['gradient']:.2f} of the time of {compiled}, as was measured "
+    why = f"{faster.REASON} {ratios['gradient']:.2f} of the time of {compiled}, as was measured "
     check = first.loaded.density_check.replace(f"stanli {version}", compiled)
     loaded = loaded._replace(density_check=check, seconds=first.loaded.seconds)
     return First(

@@ -3,12 +3,13 @@
 The embedded backend's gradient often takes half of the time of compiled code, and sometimes more
 time. A clock has to decide, and would decide otherwise on another day, so each compiled program is
 timed once: the answer is a file in the folder of its build, and holds for all data and runs. Then a
-seed gives the same draws again. If the file cannot be written, compiled code is used.
+seed gives the same draws again. If the file cannot be kept, compiled code is used.
 """
 
 import contextlib
 import ctypes
 import json
+import os
 import tempfile
 import time
 from collections.abc import Callable
@@ -18,39 +19,51 @@ from typing import Any
 
 import numpy as np
 
-FILE = "gradient_times.json"
+from stanadapt.engine.compiled.cache_folder import is_temporary
+
+REASON = "its gradient takes"  # begins the reason for the choice of the embedded backend
 # largest ratios of times at which the embedded backend is taken: of the gradient, and of the value
 # alone, which samplers without gradients evaluate
 LARGEST = {"gradient": 0.7, "value": 1.2}
 # each backend is timed in turn, so that a disturbance seldom affects one alone; the smallest time
 # of each counts, since disturbances only add to it
 ROUNDS, SECONDS = 7, 5e-4
+MOST_SECONDS = 1.0  # after which no other round begins: a gradient may take as long
 # int f(model, propto, jacobian, position, value, gradient, message): without the value's gradient
 _FLAGS, _POINTERS = [ctypes.c_int] * 2, [ctypes.c_void_p] * 4
 GRADIENT = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *_FLAGS, *_POINTERS)
 VALUE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, *_FLAGS, *_POINTERS[1:])
 
 
+def file_of(library: str, version: str) -> Path:
+    """Return the file of a library's ratios; another version of stanli is measured again."""
+    return Path(library).with_name(f"gradient_times-{version}.json")
+
+
 def kept(library: str, version: str) -> dict[str, float] | None:
     """Return the ratios of times that were measured for a library; None if there are none.
 
-    `version` is that of the embedded backend: another one is measured again.
+    `version` is that of the embedded backend.
     """
     try:
-        found = json.loads(Path(library).with_name(FILE).read_text(encoding="utf-8"))[version]
+        found = json.loads(file_of(library, version).read_text(encoding="utf-8"))
         return {name: float(found[name]) for name in LARGEST}
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def keep(library: str, version: str, ratios: dict[str, float]) -> None:
-    """Write the ratios of a library, unless another process was faster: the first one decides."""
-    file = Path(library).with_name(FILE)
-    with contextlib.suppress(OSError):
-        if kept(library, version) is None:
-            with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False) as draft:
-                json.dump({version: ratios}, draft)
-            Path(draft.name).replace(file)
+    """Write the ratios of a library, unless another process was faster: the first one decides.
+
+    A library in a temporary folder is compiled again by the next process, whose clock may differ.
+    """
+    file = file_of(library, version)
+    if is_temporary(file.parent):
+        return
+    with contextlib.suppress(OSError), tempfile.NamedTemporaryFile("w", dir=file.parent) as draft:
+        json.dump(ratios, draft)
+        draft.flush()
+        os.link(draft.name, file)  # an error if the file exists
 
 
 def is_faster(ratios: dict[str, float] | None) -> bool:
@@ -97,6 +110,9 @@ def measure(
     for name in LARGEST:
         # as samplers call them: values of compiled code are cheaper with their constants
         ours, others = clock(embedded, name, 1, rows), clock(native, name, 0, rows)
-        times = np.array([(ours(), others()) for _ in range(ROUNDS)]).min(axis=0)
-        ratios[name] = float(times[0] / times[1])
+        times, began = [(ours(), others())], time.perf_counter()
+        while len(times) < ROUNDS and time.perf_counter() - began < MOST_SECONDS:
+            times.append((ours(), others()))
+        one, other = np.min(times, axis=0)
+        ratios[name] = float(one / other)
     return ratios

@@ -1,11 +1,13 @@
 """The faster backend is taken where both agree, and what was measured once decides for ever."""
 
+import json
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import stanadapt as sa
+from stanadapt.engine.compiled import cache_folder
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan.backends import Backend, Loaded, faster, stanli
 from stanadapt.targets.stan.program import read
@@ -13,6 +15,7 @@ from stanadapt.targets.stan.program import read
 CODE = "parameters { real x; } model { x ~ normal(0, 2); }"
 BLOCK = "generated quantities { real y = normal_rng(x, 1); }"
 FAST, SLOW = {"gradient": 0.5, "value": 1.0}, {"gradient": 0.5, "value": 1.5}
+CHOICES = [(backends.BACKENDS["stanli"], "asked for")]
 AGREES = f"agrees with stanli {stanli.installed()} at 3 points"
 
 
@@ -23,15 +26,37 @@ def test_the_first_measurement_is_kept_and_another_version_is_measured_again(tmp
     faster.keep(library, "1.0", SLOW)
     assert faster.kept(library, "1.0") == FAST
     assert faster.kept(library, "2.0") is None
-    assert [path.name for path in tmp_path.iterdir()] == [faster.FILE]
     faster.keep(library, "2.0", SLOW)
     assert faster.kept(library, "2.0") == SLOW
+    files = [faster.file_of(library, version) for version in ("1.0", "2.0")]
+    assert sorted(tmp_path.iterdir()) == files
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"1.0": 3}', '{"1.0": {"gradient": "x"}}'])
+def test_of_two_processes_at_once_the_first_decides(tmp_path, monkeypatch):
+    library, dump = str(tmp_path / "program.so"), json.dump
+
+    def dump_later(ratios, draft):  # than another process that also found no file
+        monkeypatch.setattr(json, "dump", dump)
+        faster.keep(library, "1.0", SLOW)
+        dump(ratios, draft)
+
+    monkeypatch.setattr(json, "dump", dump_later)
+    faster.keep(library, "1.0", FAST)
+    assert faster.kept(library, "1.0") == SLOW
+    assert list(tmp_path.iterdir()) == [faster.file_of(library, "1.0")]
+
+
+def test_in_a_folder_that_ends_with_the_process_nothing_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setitem(cache_folder._stand_ins, tmp_path / "cache", tmp_path)
+    faster.keep(str(tmp_path / "program.so"), "1.0", FAST)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("text", ["", "[]", "3", '{"gradient": "x"}'])
 def test_a_damaged_file_counts_as_none(tmp_path, text):
-    (tmp_path / faster.FILE).write_text(text)
-    assert faster.kept(str(tmp_path / "program.so"), "1.0") is None
+    library = str(tmp_path / "program.so")
+    faster.file_of(library, "1.0").write_text(text)
+    assert faster.kept(library, "1.0") is None
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(tmp_path):
@@ -67,6 +92,14 @@ def test_the_smallest_times_are_compared():
         (True, "gradient", 1, (3, 2)), (False, "gradient", 0, (3, 2)),
         (True, "value", 1, (3, 2)), (False, "value", 0, (3, 2)),
     }  # fmt: skip
+
+
+def test_a_slow_density_is_measured_once(monkeypatch):
+    monkeypatch.setattr(faster, "MOST_SECONDS", 0.0)
+    calls = []
+    model, clock = model_of([1.0]), lambda *_: lambda: calls.append(1) or 1.0
+    assert faster.measure(model, model, [np.zeros(1)], clock) == {"gradient": 1.0, "value": 1.0}
+    assert len(calls) == 4
 
 
 def test_other_transformed_parameters_rule_the_embedded_backend_out(tmp_path):
@@ -124,6 +157,19 @@ def test_compiled_code_is_kept_if_it_is_faster(load):
     (CODE, "not compared: the program is large", False),
     (CODE, AGREES, None),  # a backend that was asked for
     (CODE + BLOCK, AGREES, False),  # which the comparison omits
+    (CODE.replace("x ~", 'print("x"); x ~'), AGREES, False),
 ])  # fmt: skip
 def test_without_a_comparison_or_a_choice_compiled_code_is_used(load, code, outcome, unsafe):
     assert load(FAST, outcome, code, unsafe).backend.name == "first"
+
+
+def test_other_data_are_bound_by_the_choice_and_not_by_its_outcome(monkeypatch):
+    """The embedded backend, taken as the faster one, refuses data that compiled code reads."""
+    code = "data { array[2] real y; } parameters { real x; } model { x ~ normal(y[1], 2); }"
+    target = sa.Target(code, {"y": [1, 2]}, backend="stanli")
+    chosen = []
+    monkeypatch.setattr(backends, "choose", lambda name: chosen.append(name) or CHOICES)
+    target.with_data({"y": [3, 4]})
+    target.backend_reason = f"{faster.REASON} 0.50 of the time"
+    target.with_data({"y": [3, 4]})
+    assert chosen == ["stanli", "auto"]
