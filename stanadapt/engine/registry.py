@@ -23,7 +23,7 @@ from stanadapt.engine.settings import (
     typed,
 )
 from stanadapt.engine.warmup import Warmup
-from stanadapt.errors import StanadaptError, did_you_mean, in_our_words
+from stanadapt.errors import StanadaptError, described, did_you_mean, in_our_words
 
 ABOUT_PRESETS = (
     "Presets: published settings, by first author and year (preset=NAME). Settings that are given, "
@@ -170,7 +170,7 @@ def _look_up(sampler: str | tuple) -> tuple[Sampler, Any]:
     raise StanadaptError(
         "unknown_sampler",
         f"sampler must be a name ({', '.join(registered())}) or the Settings of a sampler, "
-        f"got {sampler!r}.",
+        f"got {described(sampler)}.",
     )
 
 

@@ -63,7 +63,7 @@ def test_settings_that_a_sampler_does_not_accept(settings, code, facts):
 
 
 def test_a_sampler_that_is_neither_a_name_nor_settings():
-    with raises("unknown_sampler", "(3,)"):
+    with raises("unknown_sampler", "an object of type tuple"):
         sa.check_sampler((3,))
 
 
