@@ -1,15 +1,20 @@
 """Climbs from further starts show a mode that all chains have missed, and change nothing else."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import stanadapt as sa
+from stanadapt.engine.warmup import Stage
 from stanadapt.results import attribute
 from stanadapt.samplers.whitened import further_climbs
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.choose_metric import LARGEST_COMPOSED
 from stanadapt.samplers.whitened.fisher_metric import Metric
 from stanadapt.samplers.whitened.further_climbs import CLIMBS, NO_FURTHER
+from stanadapt.samplers.whitened.probes import NO_PROBES, Probes
+from tests.helpers.gaussian_target import Gaussian
 from tests.helpers.made_up_blocks import begun, filled
 from tests.helpers.short_runs import assert_same_draws, assert_same_fit, in_other_ways
 from tests.helpers.stan_target import shared_target
@@ -87,8 +92,9 @@ def test_starts_are_spread_over_the_range_of_those_of_the_chains():
     assert np.all(np.ptp(starts, axis=0) >= 2 * half * (1 - 2 / CLIMBS))
     again, states = further_climbs.ask_for_climbs(begun(begin)[0], progress, states)
     assert again is progress
-    other, _ = asked(begin + 1e-9)
-    assert other.learned.travel.searched
+    assert progress.learned.travel.searched
+    _, states = asked(begin + 1e-9)
+    assert np.ptp(given(states) - starts) > 1e-3
 
 
 @pytest.mark.parametrize(
@@ -105,9 +111,36 @@ def test_without_a_range_or_differences_nothing_is_asked(begin, settings):
     assert all(state.further is NO_FURTHER for state in states)
 
 
-def climbed(ends, levels):
+@pytest.mark.parametrize("learned", [
+    {"earlier": "some"}, {"straightened": SimpleNamespace(map_is_used=True, block_is_used=False)},
+    {"straightened": SimpleNamespace(map_is_used=False, block_is_used=True)},
+])  # fmt: skip
+def test_with_a_map_or_earlier_draws_nothing_is_asked(learned):
+    settings, progress, states = begun()
+    _, states = further_climbs.ask_for_climbs(settings, progress.learning(**learned), states)
+    assert all(state.further is NO_FURTHER for state in states)
+
+
+def test_ends_near_the_height_are_kept_and_the_curvature_of_those_elsewhere():
+    begin = np.array([[20.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    _, _, states = begun(begin)
+    density = Gaussian(np.zeros(DIM), np.ones(DIM)).density()
+    starts = NO_FURTHER._replace(starts=np.array([[1.5, -1.0, 0.5], [1e4, 0.0, 0.0]]))
+    for state, elsewhere in zip(states, (True, False), strict=True):
+        unit = state.leapfrog._replace(factor=np.ones((1, DIM)))
+        state = state._replace(further=starts, leapfrog=unit)
+        found = further_climbs.climb_further_if_due(density, state).further
+        assert len(found.starts) == 0
+        assert found.log_density[0] == -0.5 * np.sum(found.ends[0] ** 2)
+        assert found.log_density[1] == -np.inf  # it was too far below
+        curvature = np.eye(DIM) if elsewhere else np.full((DIM, DIM), np.nan)
+        np.testing.assert_allclose(found.curvature[0], curvature, atol=1e-4)
+
+
+def climbed(ends, levels, factor=1.0):
     """A warm-up after climbs that ended at these (height, scale), with chains on these levels."""
     settings, progress, states = begun()
+    probes = Probes(np.ones((1, 2, DIM)))
     heights, scales = np.array(ends, float).T
     found = NO_FURTHER._replace(
         ends=np.arange(len(ends) * DIM, dtype=float).reshape(len(ends), DIM),
@@ -117,11 +150,17 @@ def climbed(ends, levels):
     states = [
         filled(state, 10, level)._replace(
             further=found if chain == 0 else NO_FURTHER,
-            leapfrog=state.leapfrog._replace(factor=np.ones((1, DIM))),
+            probes=probes,
+            leapfrog=state.leapfrog._replace(factor=np.full((1, DIM), factor)),
         )
         for chain, (state, level) in enumerate(zip(states, levels, strict=True))
     ]
-    return found.ends, further_climbs._move(settings, progress, states)
+    stage = Stage("", 1, learn=lambda settings, progress, states: (None, states))
+    moved, states = further_climbs.searching(stage).learn(settings, progress, states)
+    assert all(state.further is NO_FURTHER for state in states)
+    # they are of no use elsewhere
+    assert all(state.probes is (NO_PROBES if moved else probes) for state in states)
+    return found.ends, moved
 
 
 def goals(progress):
@@ -136,17 +175,30 @@ def test_chains_far_below_go_to_the_ends_and_those_above_stay():
     assert moved.then == parts.TRAVEL
     assert moved.chains.level.tolist() == [31.0, 29.0, 30.0, 31.0]
     assert (moved.learned.travel.moved, moved.learned.travel.reached) == (3, 2)
+    # the metric of the chain that stays is kept
+    np.testing.assert_array_equal(moved.learned.metric.factor, begun()[1].learned.metric.factor)
+
+
+def test_if_all_chains_leave_their_metric_is_that_of_the_ends():
+    _, moved = climbed([(60.0, 2.0)], [0.0] * 4)
+    np.testing.assert_allclose(moved.learned.metric.factor, 2.0 * np.eye(DIM))
+
+
+def test_a_chain_below_an_end_has_not_been_there_even_with_more_mass():
+    _, moved = climbed([(31.0, np.exp(-11 / 3))], [0.0, 24.0, 0.0, 0.0], np.exp(2.0))
+    assert (moved.learned.travel.moved, moved.learned.travel.reached) == (3, 1)
 
 
 @pytest.mark.parametrize(
-    ("ends", "levels"),
+    ("ends", "levels", "factor"),
     [
-        ([(30.0, 1e-6)], [0.0] * 4),  # high up in the neck of a funnel
-        ([(0.0, 1e6)], [0.0] * 4),  # much volume in a flat tail
-        ([(4.0, 1.0)], [0.0] * 4),
-        ([(30.0, 1.0)], [0.0, 0.0, 0.0, 60.0]),  # one chain has found a better one
-        ([(-np.inf, 1.0)], [0.0] * 4),
+        ([(30.0, 1e-6)], [0.0] * 4, 1.0),  # high up in the neck of a funnel
+        ([(0.0, 1e6)], [0.0] * 4, 1.0),  # much volume in a flat tail
+        ([(4.0, 1.0)], [0.0] * 4, 1.0),
+        ([(30.0, 1e-3)], [0.0] * 4, 1e3),  # the chains have much volume too
+        ([(30.0, 1.0)], [0.0, 0.0, 0.0, 60.0], 1.0),  # one chain has found a better one
+        ([(-np.inf, 1.0)], [0.0] * 4, 1.0),
     ],
 )
-def test_no_chain_moves_without_more_height_and_more_mass(ends, levels):
-    assert climbed(ends, levels)[1] is None
+def test_no_chain_moves_without_more_height_and_more_mass(ends, levels, factor):
+    assert climbed(ends, levels, factor)[1] is None

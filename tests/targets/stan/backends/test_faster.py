@@ -1,5 +1,6 @@
 """The faster backend is taken where both agree, and what was measured once decides for ever."""
 
+import ctypes
 import json
 from types import SimpleNamespace
 
@@ -8,6 +9,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.engine.compiled import cache_folder
+from stanadapt.errors import Message, StanadaptError
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan.backends import Backend, Loaded, faster, stanli
 from stanadapt.targets.stan.program import read
@@ -79,7 +81,7 @@ def model_of(values):
 
 
 def test_the_smallest_times_are_compared():
-    ours, theirs, asked = model_of([1.0, 2.0]), model_of([1.0, 2.0]), []
+    ours, theirs, asked = model_of([1.0, np.nan]), model_of([1.0, np.nan]), []
     times = {id(ours): iter([5.0, 2.0, 9.0] * 9), id(theirs): iter([8.0, 7.0, 4.0] * 9)}
 
     def clock(model, name, propto, rows):
@@ -109,17 +111,31 @@ def test_other_transformed_parameters_rule_the_embedded_backend_out(tmp_path):
     assert not faster.is_faster(faster.kept(library, "1.0"))
 
 
-@pytest.mark.parametrize("name", faster.LARGEST)
-def test_a_clock_calls_the_density(name):
-    model = sa.Target(CODE, backend="stanli").model
-    assert faster.clock_of(model, name, 1, np.array([[0.5], [1.5]]))() > 0
+@pytest.mark.parametrize(("name", "kind", "function", "propto"), [
+    ("gradient", faster.GRADIENT, "bs_log_density_gradient", 1),
+    ("value", faster.VALUE, "bs_log_density", 0),
+])  # fmt: skip
+def test_a_clock_calls_the_density_at_each_row(name, kind, function, propto):
+    seen = set()
+
+    @kind
+    def density(model, propto, jacobian, position, value, *others):
+        seen.add((propto, jacobian, *(ctypes.c_double * 2).from_address(position)))
+        ctypes.c_double.from_address(value).value = 1.0
+        for gradient in others[:-1]:
+            (ctypes.c_double * 2).from_address(gradient)[:] = [1.0, 1.0]
+        return 0
+
+    model = SimpleNamespace(model=None, stanlib=SimpleNamespace(**{function: density}))
+    assert faster.clock_of(model, name, 0, np.arange(6.0).reshape(3, 2))() > 0
+    assert seen == {(propto, 1, 0.0, 1.0), (propto, 1, 2.0, 3.0), (propto, 1, 4.0, 5.0)}
 
 
 @pytest.fixture
 def load(tmp_path, monkeypatch):
     """Load with "auto", a compiled density whose comparison had an outcome, and ratios of times."""
 
-    def load(ratios, outcome=AGREES, code=CODE, unsafe=False):
+    def load(ratios, outcome=AGREES, code=CODE, unsafe=False, embedded=backends.BACKENDS["stanli"]):
         compiled = Loaded(
             SimpleNamespace(lib_path=str(tmp_path / "program.so")), "Compiled 1.0", 3.0,
             density_check=outcome,
@@ -131,7 +147,7 @@ def load(tmp_path, monkeypatch):
 
         monkeypatch.setattr(faster, "measure", measured)
         first = Backend("first", lambda *_: compiled, True, lambda: (True, "it is usable"))
-        choices = [(first, "it is usable"), (backends.BACKENDS["stanli"], "needs no compiler")]
+        choices = [(first, "it is usable"), (embedded, "needs no compiler")]
         chosen = choices[:1] if unsafe is None else choices
         return backends.load_first(chosen, read(code), None, bool(unsafe), lambda _: None)
 
@@ -151,6 +167,25 @@ def test_the_embedded_backend_is_taken_if_it_is_faster_and_it_says_so(load):
 def test_compiled_code_is_kept_if_it_is_faster(load):
     assert load(SLOW).backend.name == "first"
     assert load(None).backend.name == "first"
+
+
+def test_without_a_file_compiled_code_is_used(load, monkeypatch):
+    monkeypatch.setattr(faster, "keep", lambda *_: None)
+    assert load(FAST).backend.name == "first"
+
+
+def with_remark(*given):
+    return backends.BACKENDS["stanli"].load(*given)._replace(remarks=(Message("x", "but"),))
+
+
+def refused(*given):
+    raise StanadaptError("unsupported_construct", "it cannot run.")
+
+
+@pytest.mark.parametrize("own", [with_remark, refused])
+def test_an_embedded_backend_with_a_reservation_is_not_used(load, own):
+    embedded = backends.BACKENDS["stanli"]._replace(load=own)
+    assert load(FAST, embedded=embedded).backend.name == "first"
 
 
 @pytest.mark.parametrize(("code", "outcome", "unsafe"), [
