@@ -111,6 +111,8 @@ def visits(kind):
     if kind == "a chain lacks a rare mode":
         which[:] = 0
         which[:3, ::200] = 1  # five draws of a thousand
+    if kind == "chains seldom switch":  # each weight is off by chance
+        which = np.cumsum(np.random.default_rng(4).random((4, 1000)) < 0.02, axis=1) % 2
     return which
 
 
@@ -119,6 +121,7 @@ DISAGREE = {
     "no chain moves": ["no_mode_switches", "unseen_modes"],
     "one chain weighs them differently": ["mode_weights_differ", "unseen_modes"],
     "a chain lacks a rare mode": ["rare_mode", "mode_weights_agree", "unseen_modes"],
+    "chains seldom switch": ["mode_weights_agree", "unseen_modes"],
 }
 
 

@@ -37,7 +37,7 @@ def test_medians_intervals_and_repeats_are_at_their_numbers():
     rows = rows_of(["one", "two"], ["a", "b"], [0.1, 0.2, 0.8])
     figure, summary = drawn(rows, ["a", "b"], ["one", "two"])
     (axis,) = figure.axes  # no seconds: one panel
-    assert axis.get_title() == "" or axis.get_title(loc="left") == "ESS per gradient"
+    assert axis.get_title(loc="left") + axis.get_title() == "ESS per gradient"
     assert [float(line.get_xdata()[0]) for line in medians(axis)] == [0.2, 0.2, 0.4, 0.4]
     lengths = [list(line.get_xdata()) for line in axis.lines if len(line.get_xdata()) == 2]
     assert lengths == [[0.1, 0.8]] * 2 + [[0.2, 1.6]] * 2

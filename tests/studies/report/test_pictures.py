@@ -5,7 +5,7 @@ import pytest
 import xarray as xr
 
 from stanadapt import results
-from stanadapt.studies.report import straightening
+from stanadapt.studies.report import costs, straightening
 from stanadapt.studies.report.canvas import report_style
 from stanadapt.studies.report.fits import collect, list_repeats, parameters
 from stanadapt.studies.report.forest import most_different
@@ -58,6 +58,28 @@ def test_most_different_parameters():
     posterior["a"] += 0.5
     off, right = runs_of(off=made_up.fit(1, posterior=posterior), right=made_up.fit(2))
     assert set(most_different([off, right], right)[:2]) == {"a", "b[2]"}
+
+
+def test_costs_are_in_order_and_those_of_refused_fits_hollow(monkeypatch):
+    drawn, draw_lines = [], costs.draw_lines
+
+    def keep(lines, *given):
+        drawn.extend([lines, draw_lines(lines, *given)])
+        return drawn[1]
+
+    monkeypatch.setattr(costs, "draw_lines", keep)
+    runs = runs_of(right=made_up.fit(1), off=made_up.fit(2))
+    with report_style():
+        costs.draw(runs, ["off"])
+    lines, figure = drawn
+    assert [(line.name, line.height, line.usable) for line in lines] == [
+        ("right", 0.0, True), ("off", 1.0, False),
+    ]  # fmt: skip
+    assert figure.axes[0].yaxis_inverted()  # the first is on top
+    for run, line in zip(runs, lines, strict=True):
+        values = [run.ess_per_second, run.row["ess_per_gradient"]]
+        assert [cost.median for cost in line.costs] == pytest.approx(values)
+        assert np.concatenate(line.repeats).tolist() == values
 
 
 def straightened(fit, **attributes):
