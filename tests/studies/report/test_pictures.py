@@ -57,7 +57,8 @@ def test_most_different_parameters():
     posterior["b"][..., 1] *= 2
     posterior["a"] += 0.5
     off, right = runs_of(off=made_up.fit(1, posterior=posterior), right=made_up.fit(2))
-    assert set(most_different([off, right], right)[:2]) == {"a", "b[2]"}
+    (like,) = runs_of(like=made_up.fit(3))
+    assert set(most_different([off, like, right], right)[:2]) == {"a", "b[2]"}
 
 
 def test_costs_are_in_order_and_those_of_refused_fits_hollow(monkeypatch):
