@@ -5,7 +5,9 @@ and prey with large errors, all may end there, and nothing in their draws shows 
 have arrived, each climbs from a few more points, beside its moves, which stay the same. The points
 are uniform within the range of the chains' own starts: if these were given, so are its limits. On
 the metric of the chains a climb takes some ten gradients where it ends among them. Where it ends
-elsewhere, not far below, differences show the volume around the end.
+elsewhere, not far below, differences show the volume around the end. Climbs begin from the highest
+starts, and end when they have taken a share of the chain's gradients: from far below most take
+long, and hardly any arrive.
 
 A chain goes to such an end if it is both higher than the chain, and in more mass by far, as
 Laplace's method estimates it (`arrival`): either alone may be so in the neck of a funnel, or in a
@@ -19,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt.engine import metric_factor
-from stanadapt.engine.density import Density
+from stanadapt.engine.density import GRADIENT_CALLS, Density
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.points import GradientPoint
 from stanadapt.engine.warmup import Change, Progress, Result, Stage, States
@@ -35,8 +37,11 @@ from stanadapt.samplers.whitened.block import make_window
 from stanadapt.samplers.whitened.climb import climb, evaluate, no_climb
 from stanadapt.samplers.whitened.probes import NO_PROBES
 
-# climbs of all chains together, and the largest number of gradients of each
-CLIMBS, MOST_GRADIENTS = 16, 150
+# climbs of all chains together
+CLIMBS = 16
+# share of a chain's gradients that its climbs may take, and the number of gradients that a chain
+# takes after them at least, by default
+SHARE, STILL_TO_COME = 0.03, 2400
 # a climb from a log density lower by this ends halfway: regressions in raw units have such starts
 TOO_FAR = 1e6
 # distance of an end from its chain, in standard deviations of a coordinate, that is elsewhere
@@ -90,27 +95,37 @@ def ask_for_climbs(settings: Any, progress: Progress, states: States) -> Result:
 
 def climb_further_if_due(density: Density, state: Any) -> Any:
     """Let a chain climb from the starts that it was given, if any, and stay where it is."""
-    starts, n, factor = state.further.starts, density.dim, state.leapfrog.factor
-    if not len(starts):
+    positions, n, factor = state.further.starts, density.dim, state.leapfrog.factor
+    if not len(positions):
         return state
-    here, count, scales = state.current, len(starts), metric_factor.scales(factor, n)
+    here, count, scales = state.current, len(positions), metric_factor.scales(factor, n)
     found = Further(
-        np.empty((0, 0)), starts.copy(), np.full(count, -np.inf), np.full((count, n, n), np.nan),
+        np.empty((0, 0)), positions.copy(), np.full(count, -np.inf), np.full((count, n, n), np.nan),
         np.empty((count, n)),
     )  # fmt: skip
-    plan = no_climb()._replace(gradients=MOST_GRADIENTS, enough=max(n, 4) / 2, newton=True)
-    for row, position in enumerate(starts):
-        with np.errstate(all="ignore"):
-            start = GradientPoint(position, *evaluate(density, position))
-        if not start.log_density > here.log_density - TOO_FAR:
-            continue
-        end, _ = climb(density, start, factor, plan)
+    calls, elsewhere = density.calls, []
+    most = calls[GRADIENT_CALLS] + int(SHARE * (calls[GRADIENT_CALLS] + STILL_TO_COME))
+    with np.errstate(all="ignore"):
+        starts = [GradientPoint(row, *evaluate(density, row)) for row in positions]
+    plan = no_climb()._replace(enough=max(n, 4) / 2, newton=True)
+    for row in sorted(range(count), key=lambda row: -starts[row].log_density):
+        left = int(most - calls[GRADIENT_CALLS])
+        if left <= 0 or not starts[row].log_density > here.log_density - TOO_FAR:
+            break
+        end, _ = climb(density, starts[row], factor, plan._replace(gradients=left))
         if not end.log_density > here.log_density - LOWER * bound(n):
             continue
         found.ends[row], found.log_density[row] = end.position, end.log_density
         if (np.abs(end.position - here.position) > ELSEWHERE * scales).any():
-            _, ended = climb(density, end, factor, no_climb()._replace(sides=sides_for(n)))
+            elsewhere.append((row, end))
+    plan = no_climb()._replace(sides=sides_for(n))
+    # from the highest down, as far as gradients last, but one in any case
+    for row, end in sorted(elsewhere, key=lambda at: -at[1].log_density):
+        if calls[GRADIENT_CALLS] < most or np.isnan(found.curvature).all():
+            _, ended = climb(density, end, factor, plan)
             found.curvature[row], found.force[row] = ended.curvature, ended.force
+        else:
+            found.log_density[row] = -np.inf
     return state._replace(further=found)
 
 

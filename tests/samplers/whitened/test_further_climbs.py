@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
+from stanadapt.engine.density import GRADIENT_CALLS
 from stanadapt.engine.warmup import Stage
 from stanadapt.results import attribute
 from stanadapt.samplers.whitened import further_climbs
@@ -14,7 +15,7 @@ from stanadapt.samplers.whitened.choose_metric import LARGEST_COMPOSED
 from stanadapt.samplers.whitened.fisher_metric import Metric
 from stanadapt.samplers.whitened.further_climbs import CLIMBS, NO_FURTHER
 from stanadapt.samplers.whitened.probes import NO_PROBES, Probes
-from tests.helpers.gaussian_target import Gaussian
+from tests.helpers.gaussian_target import Gaussian, make_chains_at
 from tests.helpers.made_up_blocks import begun, filled
 from tests.helpers.short_runs import assert_same_draws, assert_same_fit, in_other_ways
 from tests.helpers.stan_target import shared_target
@@ -135,6 +136,60 @@ def test_ends_near_the_height_are_kept_and_the_curvature_of_those_elsewhere():
         assert found.log_density[1] == -np.inf  # it was too far below
         curvature = np.eye(DIM) if elsewhere else np.full((DIM, DIM), np.nan)
         np.testing.assert_allclose(found.curvature[0], curvature, atol=1e-4)
+
+
+# --- the climbs of a chain ------------------------------------------------------------------------
+
+
+def found_with(monkeypatch, gradients, here, scale, starts):
+    """What a chain on a standard Gaussian finds with so many gradients, and how many it takes."""
+    begin = np.array([here, 0.0])
+    (chain,) = make_chains_at(Gaussian([0.0, 0.0], [1.0, 1.0]), begin[None])
+    state, calls = chain.state, chain.density.calls
+    before = int(calls[GRADIENT_CALLS])
+    monkeypatch.setattr(further_climbs, "SHARE", 0.5)
+    monkeypatch.setattr(further_climbs, "STILL_TO_COME", 2 * gradients - before)
+    starts = np.column_stack([np.zeros(len(starts)), starts])
+    state = state._replace(
+        further=NO_FURTHER._replace(starts=starts),
+        leapfrog=state.leapfrog._replace(factor=np.full((1, 2), scale)),
+    )
+    found = further_climbs.climb_further_if_due(chain.density, state).further
+    return found, int(calls[GRADIENT_CALLS]) - before
+
+
+@pytest.mark.parametrize(("gradients", "rows"), [(4, []), (5, [1]), (6, [1, 3]), (100, range(4))])
+def test_climbs_from_the_highest_starts_share_the_gradients(monkeypatch, gradients, rows):
+    # besides the gradient at its start, each climb takes one
+    found, used = found_with(monkeypatch, gradients, 0.0, 1.0, [40.0, 3.0, -20.0, 10.0])
+    assert used == min(gradients, 8)
+    assert np.flatnonzero(found.log_density > -np.inf).tolist() == list(rows)
+    assert np.isnan(found.curvature).all()
+
+
+def test_a_long_climb_ends_when_no_gradients_are_left(monkeypatch):
+    _, used = found_with(monkeypatch, 4, 0.0, 0.1, [40.0])
+    assert used == 4
+
+
+def test_the_highest_end_elsewhere_is_differenced_even_if_no_gradients_are_left(monkeypatch):
+    # the higher start is near enough to the mode for its climb to end there
+    found, used = found_with(monkeypatch, 3, 10.0, 1.0, [1.5, 40.0])
+    assert used == 3 + 4
+    np.testing.assert_allclose(found.curvature[1], np.eye(2), atol=1e-9)
+    assert found.log_density[0] == -np.inf
+
+
+def test_ends_elsewhere_are_differenced_from_the_highest_down_while_gradients_last(monkeypatch):
+    # on so short scales all climbs end at their starts
+    found, used = found_with(monkeypatch, 8, 0.0, 1e-3, [2.0, 1.0, 3.0])
+    assert used == 3 + 2 * 4
+    known = np.isfinite(found.curvature).all(axis=(1, 2))
+    assert known.tolist() == [True, True, False]
+    assert (found.log_density > -np.inf).tolist() == known.tolist()
+
+
+# --- what the stages learn from them --------------------------------------------------------------
 
 
 def climbed(ends, levels, factor=1.0):
