@@ -82,6 +82,10 @@ def test_large_arrays_are_folded_or_left_out_of_the_estimates(tmp_path):
     assert "z[1..20]" in page.text["estimates"]
     assert "300 elements" in page.text["estimates"]
     assert "large[" not in page.text["estimates"]
+    alone = made_up.fit(1, posterior={"large": posterior["large"]}, parameters="[]")
+    text = Page(sa.report({"one": alone}, tmp_path / "alone.html").read_text()).text["estimates"]
+    assert "300 elements" in text
+    assert "quantity" not in text  # no table without a row
 
 
 def test_the_table_has_a_row_per_fit(page):
