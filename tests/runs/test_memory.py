@@ -71,6 +71,11 @@ def test_a_large_run_says_so_and_an_estimate_refuses_none(target, free):
         require_memory(design, 10_000, on_disk=True)
 
 
+def test_a_warm_up_pools_sixteen_copies_of_the_windows_of_all_chains():
+    sampler, settings = find("whitened_hmc")
+    assert sampler.memory.pooled(settings, 10_000, 4) >= 16 * 8 * 10_000 * 4 * 240
+
+
 def test_matrices_that_do_not_fit(target, free):
     free(2 * 8 * 2 * 6**2)
     few = {**RUN, "iter_sampling": 1}

@@ -93,7 +93,7 @@ def test_observed_rows(distribution):
     "transformed data { array[2, 3] int z; z[1, 2] = 3; z[1][2] = 3; print(z[1] == y[1]); }",
     "transformed data { array[2, 3] int z = y; /* z[1] = y[1]; */ // z[1] = y[1];\n }",
     "functions { int f(array[,] int z) { return 1; } int g() { array[3] int z; z[1] = 2; } }",
-    "transformed data { array[2, 3] int z; array[2] int a; a[z[1, 1]] = 1; }",
+    "transformed data { array[2, 3] int z; z[] = y; array[2] int a; a[z[1, 1]] = 1; }",
 ])  # fmt: skip
 def test_other_assignments_stay_as_they_are(code):
     assert complete_rows(code) == code
