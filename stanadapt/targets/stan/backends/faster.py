@@ -94,7 +94,11 @@ def clock_of(model: Any, name: str, propto: int, rows: np.ndarray) -> Callable[[
 
 
 def measure(
-    native: Any, embedded: Any, points: list[np.ndarray], clock: Callable = clock_of
+    native: Any,
+    embedded: Any,
+    points: list[np.ndarray],
+    clock: Callable = clock_of,
+    most_seconds: float = MOST_SECONDS,
 ) -> dict[str, float]:
     """Return times of the embedded backend over those of compiled code.
 
@@ -111,7 +115,7 @@ def measure(
         # as samplers call them: values of compiled code are cheaper with their constants
         ours, others = clock(embedded, name, 1, rows), clock(native, name, 0, rows)
         times, began = [(ours(), others())], time.perf_counter()
-        while len(times) < ROUNDS and time.perf_counter() - began < MOST_SECONDS:
+        while len(times) < ROUNDS and time.perf_counter() - began < most_seconds:
             times.append((ours(), others()))
         one, other = np.min(times, axis=0)
         ratios[name] = float(one / other)
