@@ -38,7 +38,7 @@ def test_of_two_processes_at_once_the_first_decides(tmp_path, monkeypatch):
     library, dump = str(tmp_path / "program.so"), json.dump
 
     def dump_later(ratios, draft):  # than another process that also found no file
-        monkeypatch.setattr(json, "dump", dump)
+        monkeypatch.undo()
         faster.keep(library, "1.0", SLOW)
         dump(ratios, draft)
 
@@ -135,11 +135,12 @@ def test_a_clock_calls_the_density_at_each_row(name, kind, function, propto):
 def load(tmp_path, monkeypatch):
     """Load with "auto", a compiled density whose comparison had an outcome, and ratios of times."""
 
-    def load(ratios, outcome=AGREES, code=CODE, unsafe=False, embedded=backends.BACKENDS["stanli"]):
-        compiled = Loaded(
-            SimpleNamespace(lib_path=str(tmp_path / "program.so")), "Compiled 1.0", 3.0,
-            density_check=outcome,
-        )  # fmt: skip
+    def load(
+        ratios, outcome=AGREES, code=CODE, unsafe=False, embedded=backends.BACKENDS["stanli"],
+        folder=tmp_path,
+    ):  # fmt: skip
+        model = SimpleNamespace(lib_path=str(folder / "program.so"))
+        compiled = Loaded(model, "Compiled 1.0", 3.0, density_check=outcome)
 
         def measured(*_):
             assert ratios is not None, "it is measured"
@@ -169,9 +170,8 @@ def test_compiled_code_is_kept_if_it_is_faster(load):
     assert load(None).backend.name == "first"
 
 
-def test_without_a_file_compiled_code_is_used(load, monkeypatch):
-    monkeypatch.setattr(faster, "keep", lambda *_: None)
-    assert load(FAST).backend.name == "first"
+def test_without_a_file_compiled_code_is_used(load, tmp_path):
+    assert load(FAST, folder=tmp_path / "missing").backend.name == "first"
 
 
 def with_remark(*given):
