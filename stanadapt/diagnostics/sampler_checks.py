@@ -288,9 +288,9 @@ WARMUP = (
     ),
     reasons.Check(
         "minor_mode_left", _moves, reasons.FINE,
-        "{value} chains had begun in a mode of far less mass than another, in which {reached} "
-        "climbs or chains ended, and went there. Other modes may be as rare to find: "
-        "compare fits from other seeds.",
+        "{value} of the chains began in a mode of far less mass than another and went there, where "
+        "{reached} climbs or chains ended. Other modes may be as rare to find: compare fits from "
+        "other seeds.",
     ),
 )  # fmt: skip
 ACCEPTANCE = (
