@@ -122,7 +122,7 @@ def _former_functions(sampler: Sampler, registered: Mapping[str, Sampler]) -> It
     if other.chosen_by_class != sampler.chosen_by_class or other.info is not sampler.info:
         yield (
             "these Settings are registered with other functions, and the code that was compiled "
-            "for this class is kept: define the class Settings anew too, or start Python again"
+            "for this class is kept: define the class Settings again too, or start Python again"
         )
 
 

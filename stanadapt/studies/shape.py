@@ -55,7 +55,7 @@ class Shape(NamedTuple):
 
     @property
     def messages(self) -> list[Message]:
-        """What to tell a user; nothing if the posterior is close to a Gaussian."""
+        """What a user should know; empty if the posterior is close to a Gaussian."""
         distance, found = self.found.distance_before, self.found
         if not np.isfinite(distance):
             text = "The distance from a Gaussian cannot be computed: too few draws with a gradient."

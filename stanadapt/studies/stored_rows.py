@@ -41,7 +41,7 @@ class StoredRows:
         """Take over the rows of an earlier call, or begin the file.
 
         StanadaptError, stage "files", if the file belongs to another study or cannot be used;
-        with `force`, the rows begin anew.
+        with `force`, the rows begin again.
         """
         self.origin = json.loads(json.dumps(origin))  # as it will be read back
         if self.path is None:

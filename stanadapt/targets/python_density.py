@@ -167,7 +167,7 @@ class Density(Target):
         return first
 
     def _warn_of_fault(self, error: RuntimeError) -> None:
-        """Warn of the first fault at once: a run goes on, so that its draws are not lost."""
+        """Warn of the first fault at once: a run continues, so that its draws are not lost."""
         if self._note_fault(error):
             with contextlib.suppress(StanadaptWarning):  # compiled code cannot raise
                 warn(Message("density_raised", f"{self._fault}. Correct the function."))

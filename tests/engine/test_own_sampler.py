@@ -199,7 +199,7 @@ def test_a_constant_that_is_in_no_file_is_that_of_each_process(tmp_path):
 
 @pytest.fixture
 def import_sampler(tmp_path, monkeypatch):
-    """Return a function that writes a sampler and its helper to files, and registers it anew."""
+    """Return a function that writes a sampler and its helper to files, and registers it again."""
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     made = []
@@ -294,11 +294,11 @@ def test_a_second_sampler_in_a_file_is_refused(import_sampler):
 
 
 def test_other_functions_for_the_same_class_of_settings_are_refused(import_sampler):
-    """Numba would go on with the code that it compiled for this class."""
+    """Numba would continue with the code that it compiled for this class."""
     sampler = import_sampler()
     register(sampler._replace(iter_warmup=7))
     assert find("changing")[0].iter_warmup == 7
-    with raises("settings_taken", "changing", "define the class Settings anew"):
+    with raises("settings_taken", "changing", "define the class Settings again"):
         register(sampler._replace(step=step))
 
 

@@ -2,7 +2,7 @@
 
     python -m workflows.benchmarks.precision                          # 30 seeds of all programs
     python -m workflows.benchmarks.precision --programs logistic/pima,rats --sampler nuts
-    python -m workflows.benchmarks.precision --resume                 # go on with fits there are
+    python -m workflows.benchmarks.precision --resume                 # continue with fits there are
     python -m workflows.benchmarks.precision --publish                # write their tables to docs
     python -m workflows.benchmarks.precision --until 0.01 --seeds 200 # runs that end by the rule
     python -m workflows.benchmarks.precision --picture --seeds 3      # errors against gradients
@@ -73,7 +73,7 @@ def main():
     parser.add_argument("--backend", default="auto", help="of the densities")
     parser.add_argument("--until", type=float, help="end runs of ours at this error of means")
     parser.add_argument("--long", type=int, default=10_000, help="draws of the long run; 0: none")
-    parser.add_argument("--resume", action="store_true", help="go on with the fits of the folder")
+    parser.add_argument("--resume", action="store_true", help="continue with its fits")
     parser.add_argument("--publish", action="store_true", help="only write the page of the fits")
     parser.add_argument("--picture", action="store_true", help="only errors against gradients")
     parser.add_argument("--cost", action="store_true", help="only processor time")

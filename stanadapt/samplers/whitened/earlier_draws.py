@@ -4,7 +4,7 @@ Each chain computes gradients at some of the draws, and records them as its firs
 map are learned from these blocks, as from those of any window; there are as many draws as in the
 last window of METRIC, and they are independent. The stage EARLIER then judges them on fresh draws.
 If the log density there has the level of the earlier draws, the stages that they replace are left
-out; otherwise, for example under other data, warm-up goes on as if this were its first window. A
+out; otherwise, for example under other data, warm-up continues as if this were its first window. A
 chain that begins in a heavy tail may stay there for the window, so that the mean over chains is
 compared, and each chain with the range of the earlier draws. Bounds for a Gaussian let half of the
 warm-ups of a Cauchy distribution begin again.

@@ -145,7 +145,7 @@ def _learn_after(learn: Change, settings: Any, progress: Progress, states: State
 
 
 def _move(settings: Any, progress: Progress, states: States) -> Progress | None:
-    """Return a warm-up that begins anew, with chains at ends in far more mass, if there are any."""
+    """Return a warm-up that begins again, with chains at ends in far more mass, if any."""
     dim, level = len(progress.learned.location), make_window(states).log_density.mean(axis=1)
     masses = level + [
         np.log(np.abs(metric_factor.diagonal(state.leapfrog.factor, dim))).sum() for state in states

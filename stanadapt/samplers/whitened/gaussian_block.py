@@ -5,7 +5,7 @@ density does not settle, gradients may still be linear in most coordinates, give
 (`block_structure`). To see this takes some hundred gradients, at places from which a regression can
 be made. Before the next iterations, each chain computes its share of them, around positions
 where chains have been: its moves stay the same, whether a block is found or not. If one is found,
-its map is taken as it is and never learned again, and warm-up begins anew in its coordinates: the
+its map is taken as it is and never learned again, and warm-up begins again in its coordinates: the
 posterior is another one there.
 
 If there is none, the posterior may still be Gaussian but for the likelihood of each member: that of
@@ -162,7 +162,7 @@ def _finite(x: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _judge(settings: Any, progress: Progress, states: States, probes: list[np.ndarray]) -> Result:
-    """Take the block that rows of all chains show, if any, and begin anew in its coordinates."""
+    """Take the block that rows of all chains show, if any, and begin again in its coordinates."""
     learned = progress.learned
     dim, exact = len(learned.location), not learned.block_sought
     before, part = learned.straightened.distance_before, learned.straightened.part
@@ -256,7 +256,7 @@ def in_block(
     part: float,
     scales: Scales | None = None,
 ) -> Progress | None:
-    """Return a warm-up that begins anew in the coordinates of the block that rows show, if any.
+    """Return a warm-up that begins again in the coordinates of the block that rows show, if any.
 
     Rows of positions and gradients have shape (row, 2, dim), and are pairs, with the scales in
     the likelihood, if it need not be exact.

@@ -172,7 +172,7 @@ SWEEPS, WALK, TUNE = "sweeps", "walk", "tune"
 
 
 class Learned(NamedTuple):
-    """What the stages tell each other."""
+    """What the stages exchange."""
 
     metric: FisherMetric
     location: np.ndarray  # mean of the draws that the metric was learned from

@@ -30,7 +30,7 @@ NUTS_PILOT      if some of its trajectories diverged: nothing is adapted; if som
                 did before, NUTS_STEP once more, with a higher acceptance rate
 AGAIN           if too many of the first draws diverge (`nuts_stages.review`): NUTS_STEP for a
                 higher acceptance rate, after which sampling begins again
-TRAVEL          anew, after any of these, in the coordinates of a Gaussian block if there is one
+TRAVEL          again, after any of these, in the coordinates of a Gaussian block if there is one
                 (`gaussian_block`), or if chains stay on a lower level than another, which left it:
                 they return to their starts (`arriving`)
 REST            NUTS_STEP, with all that is left, if iter_warmup has no room for another stage

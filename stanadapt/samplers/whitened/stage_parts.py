@@ -125,7 +125,7 @@ class Earlier(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What the stages tell each other."""
+    """What the stages exchange."""
 
     metric: FisherMetric
     location: np.ndarray  # mean of the draws that the metric was learned from, shape (dim,)

@@ -144,7 +144,7 @@ class Trial(NamedTuple):
 
     @property
     def usable(self) -> bool:
-        """Whether its numbers are meaningful: its chains agree, or are too short to tell."""
+        """Whether its numbers are meaningful: its chains agree, or are too short."""
         return self.verdict.verdict != DO_NOT_USE and self.ess > 0.0
 
     @property

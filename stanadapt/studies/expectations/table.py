@@ -16,7 +16,7 @@ from stanadapt.diagnostics.printed_tables import Printed, PrintedTable
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.errors import Message, StanadaptError, did_you_mean, is_real, require_names
 
-LARGEST_SHOWN = 10_000  # a larger gain cannot be told from its uncertainty
+LARGEST_SHOWN = 10_000  # a larger gain cannot be distinguished from its uncertainty
 FEWEST_BEYOND = 10  # draws on each side of a number, for the error of a probability
 # of printed columns, by which narrow terminals leave them out; others: 2
 RANKS = {"mean": 0, "sd": 0, "MCSE mean": 1, "gain mean": 1, "MCSE sd": 3, "gain sd": 4}

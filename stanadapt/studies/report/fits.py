@@ -82,7 +82,7 @@ def collect(fits: Repeats, baseline: str | None, table: pd.DataFrame | None) -> 
     """Compare the fits in rounds: the k-th repeat of each name with the k-th of the others.
 
     If one name has fewer repeats, these take part again in later rounds. The table is the result of
-    `compare` for the first repeats, if there is one; with names that are not text, it is made anew.
+    `compare` for the first repeats, if there is one; for names that are not text, made again.
     """
     if baseline is None and table is not None:
         baseline = table.attrs["baseline"]
