@@ -112,10 +112,6 @@ def test_an_attribute_of_the_package_is_not_overwritten():
     assert "'seed' is" in found.messages[0]
 
 
-def test_a_report_without_fault_is_unchanged():
-    assert reported(lambda view: WHOLE) == WHOLE
-
-
 @pytest.mark.filterwarnings(r"ignore:.*\[report_left_out\]")
 @pytest.mark.parametrize("returned", [None, {"of a": "user"}, Findings(attributes=None)])
 def test_the_run_is_kept(tmp_path, returned):

@@ -121,13 +121,6 @@ def test_a_signal_that_waited_ends_the_run_before_it_is_longer(target):
     assert fit.attrs["interrupted"] == 1
 
 
-def test_a_resumed_run_keeps_its_draws(target, monkeypatch, tmp_path):
-    sa.sample(target, "rwm", **SHORT, run=tmp_path / "run")
-    with pressing(monkeypatch, run.Run, "_record_end"):
-        fit = sa.resume(tmp_path / "run", iter_sampling=80)
-    assert results.dataset(fit, "posterior").sizes["draw"] == 80
-
-
 def test_signals_wait_and_then_end_the_next_part_that_may_be_ended():
     for part in (interrupts.interruptible, interrupts.released):
         with interrupts.uninterrupted() as pressed:

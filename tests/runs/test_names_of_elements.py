@@ -19,12 +19,6 @@ model { log_scale ~ normal(0, 1.5); x ~ normal(0, exp(log_scale[2])); }
 DOTTED = re.compile(r"\b(?:eta|m|x|log_scale)\.\d")
 
 
-def test_coordinates_have_the_names_of_elements():
-    names = sa.Target("parameters { real a; vector[2] b; array[2] matrix[1, 2] c; } model { }")
-    expected = {"a", "b[1]", "b[2]"} | {f"c[{i},1,{k}]" for i in (1, 2) for k in (1, 2)}
-    assert set(names.coordinate_names) == expected
-
-
 @pytest.fixture(scope="module")
 def flat():
     with warnings.catch_warnings(record=True) as caught:

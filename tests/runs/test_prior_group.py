@@ -10,7 +10,6 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine.plan import make_plan
 from stanadapt.runs.coordinates import NO, choose_coordinates
-from stanadapt.runs.resume import resume
 from stanadapt.runs.warm_start import GivenStart
 from stanadapt.samplers import find
 from tests.helpers.codes import warns
@@ -96,16 +95,6 @@ def test_a_file_has_it(target, fit, tmp_path):
     loaded = sa.load(sa.save(fit, tmp_path / "fit.nc"))
     for other in (loaded, drawn(target)):
         assert_same_draws(fit, other, ("prior", "prior_predictive"))
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
-def test_a_resumed_run_keeps_the_prior_at_its_hot_end(target, tmp_path):
-    options = RUN | {"prior_data": NOTHING}
-    whole = sa.sample(target, "parallel_tempering", **options)
-    sa.sample(target, "parallel_tempering", **options | {"iter_sampling": 20}, run=tmp_path / "run")
-    resumed = resume(tmp_path / "run", iter_sampling=40)
-    assert_same_draws(whole, resumed, ["posterior"])
 
 
 def test_draws_of_the_posterior_survive_a_prior_that_cannot_be_drawn(target):

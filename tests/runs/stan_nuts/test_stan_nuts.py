@@ -41,6 +41,7 @@ def z_scores(fit, mean, sd):
 
 
 target = shared_target(MATRIX)
+schools = shared_target(*bundled.find("eight_schools_noncentered"))
 
 
 @pytest.fixture(scope="module")
@@ -143,12 +144,6 @@ def test_thin_and_lengths(target, backend, warmup, draws, thin):
         assert "warmup_posterior" not in results.group_names(fit)
 
 
-def test_one_chain(target):
-    fit = embedded(target, chains=1)
-    assert values(fit, "M").shape == (1, 50, 2, 3)
-    assert np.size(results.attribute(fit, "warmup_seconds")) == 1
-
-
 @pytest.mark.parametrize(("wrong", "code", "facts"), [
     *[({"backend": one}, "unknown_backend", ["auto", "cmdstan", "stanli", repr(one)])
       for one in ("pymc", None, ["stanli"])],
@@ -169,14 +164,12 @@ def test_settings_reach_the_engine(target):
     )
 
 
-def test_inits_reach_the_engine():
-    """A tiny step cannot leave the start in one iteration."""
-    target = sa.Target(NORMAL)
+@BACKENDS
+def test_inits_reach_the_engine(schools, backend):
+    """Trees of depth 1 with the first step size keep draws near the starting point."""
     short = {"iter_warmup": 0, "iter_sampling": 2, "max_treedepth": 1}
-    fit = embedded(target, inits={"x": 1.875}, **short)
-    far = embedded(target, inits={"x": 400.0}, **short)
-    assert (values(far, "x") > 100).all()
-    assert (np.abs(values(fit, "x")) < 10).all()
+    fit = sa.stan_nuts(schools, backend=backend, inits={"mu": 300.0}, **SHORT | short)
+    assert (np.abs(values(fit, "mu") - 300) < 50).all()
 
 
 @pytest.mark.parametrize(("program", "changes", "least"), [
@@ -247,7 +240,6 @@ def test_progress_goes_to_standard_error(target, capfd, shown):
 
 
 cmdstan_engine = pytest.mark.cmdstan
-schools = shared_target(*bundled.find("eight_schools_noncentered"))
 
 
 @pytest.fixture(scope="module")
@@ -316,17 +308,6 @@ def test_a_compiled_program_is_found_again(schools, independent):
     assert fit.attrs["compile_seconds"] == 0
     assert fit.attrs["engine"].startswith("cmdstan")
     assert "warmup_posterior" not in results.group_names(fit)
-
-
-@cmdstan_engine
-def test_same_starts_as_sample(schools, independent):
-    """Trees of depth 1 with CmdStan's first step size keep draws near the starting point."""
-    far = dict.fromkeys(("mu",), 300.0)
-    fit = sa.stan_nuts(
-        schools, backend="cmdstan", inits=far, iter_warmup=0, iter_sampling=2, max_treedepth=1,
-        chains=2, seed=1,
-    )  # fmt: skip
-    assert (np.abs(values(fit, "mu") - 300) < 50).all()
 
 
 @cmdstan_engine

@@ -72,11 +72,6 @@ def test_columns_are_found_by_name(target):
     assert verify(target, ["twice", *names[::-1]], shuffled, lp, "2.27.0").verdict == "equal"
 
 
-def test_few_draws_are_all_compared(target):
-    assert check(target, at=positions(target, 14)).draws == 14
-    assert check(target, at=positions(target, 2)).draws == 2
-
-
 def test_draws_are_spread_over_chains_and_iterations(target):
     seen = verification._select(written(target, positions(target, 2000))[2])
     chains, iterations = np.array(seen).T
