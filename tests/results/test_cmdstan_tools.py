@@ -232,16 +232,3 @@ def test_diagnose(tmp_path):
     assert "No divergent transitions found" in run(
         "diagnose", *paths(walk, tmp_path / "rwm", exclude=NEWER_TYPES)
     )
-
-
-# CmdStanPy reads the table of stansummary with an argument that pandas deprecates
-@pytest.mark.filterwarnings("ignore:The .float_precision. argument")
-@pytest.mark.cmdstan
-def test_summary_and_diagnose_of_cmdstanpy(tmp_path, stats):
-    fit = cmdstanpy.from_csv(
-        paths(made(stats=stats), tmp_path, exclude=NEWER_TYPES), method="sample"
-    )
-    assert fit.summary().loc["theta[2]", "Mean"] == pytest.approx(
-        draws(extremes=False)[..., 2].mean(), rel=1e-4
-    )
-    assert "Checking sampler transitions treedepth" in fit.diagnose()

@@ -29,10 +29,6 @@ def target():
     return make()
 
 
-def test_the_gradient_free_samplers_are_covered():
-    assert {"rwm", "am", "kameleon"} <= set(GRADIENT_FREE)
-
-
 def z_scores(fit):
     """Return errors of the means and second moments of x in Monte Carlo standard errors."""
     x = (fit.posterior["x"].values - MEAN) / SD

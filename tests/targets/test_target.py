@@ -93,13 +93,6 @@ def test_parameters_are_constrained_although_generated_quantities_throw():
         assert target.constrain(np.array([position])) == {"s": pytest.approx(np.exp(position))}
 
 
-@pytest.mark.parametrize("name", ["chain", "draw"])
-def test_names_that_no_result_can_hold_are_refused_before_sampling(name):
-    program = f"parameters {{ real {name}; }} model {{ {name} ~ normal(0, 1); }}"
-    with raises_in("settings", repr(name)):
-        sa.Target(program)
-
-
 @pytest.mark.parametrize("name", ["log_lik", "y_rep"])
 def test_a_parameter_stays_in_the_posterior(name):
     program = f"parameters {{ vector[2] {name}; }} model {{ {name} ~ normal(0, 1); }}"

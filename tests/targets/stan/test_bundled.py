@@ -108,10 +108,6 @@ def test_fifty_one_dim_has_the_papers_kernel():
     np.testing.assert_allclose(np.linalg.eigvalsh(covariance)[[0, -1]], [0.01, 12.07], rtol=1e-3)
 
 
-def test_two_dim_has_the_papers_covariance():
-    np.testing.assert_array_equal(load("gaussian", "two_dim")["Sigma"], [[1, 0.99], [0.99, 1]])
-
-
 def test_known_moments_follow_from_the_data():
     gaussian = json.loads((bundled.ROOT / "gaussian" / "known_moments.json").read_text())
     assert set(gaussian) == {"two_dim", "fifty_one_dim"}

@@ -237,11 +237,32 @@ def test_solvers_that_do_not_compile_are_reported(tree, how):
     assert_nothing_left_and_next_attempt_works(tree, how)
 
 
-def test_a_missing_compiler_named_by_the_makefile_is_reported(tree, how):
-    (tree / "make").mkdir()
-    (tree / "make" / "local").write_text("CXX = no-such-compiler\n")
-    refused("compilation_failed", "CmdStan 2.30.1", tree, "no-such-compiler", "make/local")
-    (tree / "make" / "local").unlink()
+# file, its broken and its intact content, and what the error says
+BROKEN = {
+    "compiler of the makefile": (
+        "make/local", "CXX = no-such-compiler\n", "",
+        ["CmdStan 2.30.1", "{tree}", "no-such-compiler", "make/local"],
+    ),
+    "no settings": (
+        "makefile", MAKEFILE.replace("@echo $* = $($*)", "@echo no settings"), MAKEFILE,
+        ["makefile", "{tree}", "no settings"],
+    ),
+    "no rule": (
+        "makefile", MAKEFILE.replace("print-%", "print"), MAKEFILE,
+        ["CmdStan 2.30.1", "makefile", "print-COMPILE.cpp"],
+    ),
+    # a syntax error would let `auto` silently use another backend
+    "killed stanc": (
+        "bin/stanc", STANC + "kill -9 $$\n", STANC, ["CmdStan 2.30.1", "killed"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "broken", "intact", "facts"), BROKEN.values(), ids=list(BROKEN))
+def test_broken_files_of_cmdstan_are_reported(tree, how, file, broken, intact, facts):
+    script(tree / file, broken)
+    refused("compilation_failed", *(fact.format(tree=tree) for fact in facts))
+    script(tree / file, intact)
     assert_nothing_left_and_next_attempt_works(tree, how)
 
 
@@ -255,19 +276,6 @@ def test_a_compiler_removed_during_the_build_is_reported(tree, how):
     refused("compilation_failed", "bridge", "bin/cxx")
     script(tree / "bin" / "cxx", CXX)
     assert_nothing_left_and_next_attempt_works(tree, how)
-
-
-def test_a_makefile_without_compiler_settings_is_reported(tree, how):
-    silent = MAKEFILE.replace("@echo $* = $($*)", "@echo no settings")
-    (tree / "makefile").write_text(silent)
-    refused("compilation_failed", "makefile", tree, "no settings")
-    (tree / "makefile").write_text(MAKEFILE)
-    assert_nothing_left_and_next_attempt_works(tree, how)
-
-
-def test_a_failing_makefile_is_reported(tree):
-    (tree / "makefile").write_text(MAKEFILE.replace("print-%", "print"))
-    refused("compilation_failed", "CmdStan 2.30.1", "makefile", "print-COMPILE.cpp")
 
 
 def test_errors_of_stanc_name_the_user_s_file(tree, how, tmp_path):
@@ -292,14 +300,6 @@ def test_errors_of_an_old_cmdstan_mention_its_age(tree):
     refused("syntax_error", "CmdStan 2.27.0", "too old", "backend='stanli'")
     error = refused("syntax_error", program="parameters { real x } model { }")
     assert "too old" not in error.message
-
-
-def test_a_killed_stanc_is_not_a_syntax_error(tree, how):
-    """Otherwise `auto` would silently use another backend."""
-    script(tree / "bin" / "stanc", STANC + "kill -9 $$\n")
-    refused("compilation_failed", "CmdStan 2.30.1", "killed")
-    script(tree / "bin" / "stanc", STANC)
-    assert_nothing_left_and_next_attempt_works(tree, how)
 
 
 def test_an_unwritable_cache_does_not_prevent_a_compilation(tree, tmp_path):

@@ -21,30 +21,6 @@ pytestmark = pytest.mark.cmdstan
 EMPTY = {"nothing": [], "no_s": [], "no_matrix": []}
 
 
-def test_every_type_satisfies_its_constraint(every_type):
-    for position in points(every_type, 50):
-        x = every_type.constrain(position)
-        assert x["low"] > -1
-        assert x["high"] < 2
-        assert -1 < x["both"] < 3
-        assert x["scaled"] == pytest.approx(1.5 + 2 * position[4], rel=1e-14)
-        for simplex in (x["s"], *x["many_s"]):
-            assert (simplex > 0).all()
-            assert simplex.sum() == pytest.approx(1, abs=1e-14)
-        for unit in (x["u"], *x["many_u"]):
-            assert np.linalg.norm(unit) == pytest.approx(1, abs=1e-14)
-        assert (np.diff(x["o"]) > 0).all()
-        assert (np.diff(x["many_o"]) > 0).all()
-        assert (np.diff(x["po"], prepend=0) > 0).all()
-        for factor in (x["Lc"], *x["many_Lc"], x["Lv"], *x["many_Lv"], x["tall"]):
-            assert (np.diag(factor) > 0).all()
-            assert (np.triu(factor, 1) == 0).all()
-        for matrix in (x["C"], *x["many_C"], x["S"], *x["many_S"]):
-            np.testing.assert_allclose(matrix, matrix.T, rtol=1e-13)
-            assert (np.linalg.eigvalsh(matrix) > 0).all()
-        assert np.diag(x["C"]) == pytest.approx(np.ones(3), abs=1e-14)
-
-
 def test_coordinates_have_the_names_of_what_moves(every_type):
     assert misnamed(every_type) == []
 

@@ -6,7 +6,7 @@ import pytest
 import stanadapt as sa
 from stanadapt.errors import StanadaptError, StanadaptWarning, all_codes
 from tests.targets.stan.constructs import ALL, CHAPTERS, table
-from tests.targets.stan.constructs.check import Part, differences, fault, merge, parts_of
+from tests.targets.stan.constructs.check import Part, fault, merge, parts_of
 from tests.targets.stan.constructs.construct import INCLUDED, Construct, with_prior, x_in_model
 
 ROWS = table.read_table()
@@ -67,11 +67,6 @@ def test_a_wrong_gradient_is_found():
             return super().gradient(u) * (1 + 1e-5)
 
     assert "gradient" in fault(SINE, Skewed(target, 0, target.dim))
-
-
-def test_differences_are_of_fourth_order():
-    slopes = differences(lambda u: np.array([np.exp(u[0]), u[0] * u[1]]), np.array([0.3, 2.0]))
-    np.testing.assert_allclose(slopes, [[np.exp(0.3), 2.0], [0.0, 0.3]], atol=1e-10)
 
 
 def test_a_merged_program_has_the_densities_of_its_parts():
