@@ -446,7 +446,7 @@ def advance_together(chains: list[Chain], chunk: int | None = None) -> None:
 class Keeper:
     """Callbacks between chunks, for checkpointing. The base class does nothing."""
 
-    ended: Message | Literal[""] = ""  # why it has ended the run, by KeyboardInterrupt
+    ended: Message | Literal[""] = ""  # why the run is to end
 
     def chunk_done(self, chain: Chain) -> None:
         """Respond to a chunk of a chain, in the chain's thread."""
@@ -497,8 +497,8 @@ def run(
     Chains take turns by chunks, so that all have about as many draws, whenever the run is stopped.
     Chains that learn from each other are pooled when all of them have reached the end of a block.
     After Ctrl-C each thread finishes its chunk if that takes less than 0.4 seconds. Otherwise the
-    chunk is abandoned, since a single iteration may take minutes. Returns whether the run was
-    interrupted.
+    chunk is abandoned, since a single iteration may take minutes. Returns whether the run ended
+    before its chains did.
     """
     keeper = keeper or Keeper()
     stop, turns = threading.Event(), Turns(chains)
@@ -515,7 +515,7 @@ def run(
     interrupted, running = False, set()
     pool = ThreadPoolExecutor(parallel_chains)
     try:
-        while True:
+        while not keeper.ended:
             running = {pool.submit(work) for _ in range(min(parallel_chains, len(chains)))}
             wait_for(running, lambda: on_progress(chains))
             if not any(chain.waiting for chain in chains):
@@ -529,7 +529,7 @@ def run(
     if interrupted:
         _abandon_slow(running, turns)
     on_progress(chains)
-    return interrupted and not all(chain.finished for chain in chains)
+    return not all(chain.finished for chain in chains)
 
 
 def _abandon_slow(running: set[Future], turns: Turns) -> None:

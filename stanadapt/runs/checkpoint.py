@@ -189,7 +189,6 @@ class WriteCheckpoints(Keeper):
         if replaced and self.trouble:
             text = "sampling ended before its draws began again with shorter steps, since the run "
             self.ended = Message("ended_early", text + "folder could not be written.")
-            raise KeyboardInterrupt
 
     def write_together(self, chains: list[Chain]) -> None:
         """Write all chains into one file now; StanadaptError, stage "files", if that fails."""

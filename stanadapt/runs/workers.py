@@ -235,7 +235,7 @@ class RunOnWorkers:
         self._chains, self._seconds = chains, [self._slices[0]] * len(chains)
         self._tries = [0] * len(chains)
         try:
-            while self._advanced(on_progress, keeper):
+            while not keeper.ended and self._advanced(on_progress, keeper):
                 if not any(chain.waiting for chain in chains):
                     break
                 next_block(chains, keeper.pooled)
