@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stanadapt.errors import Message
+
 
 class Cost(NamedTuple):
     """What it cost to find out how chains begin; it counts as warm-up."""
@@ -34,6 +36,7 @@ class ChainInit(NamedTuple):
     # JSON: states hold the handle of the program under these data; see `PRIOR_HANDLES`
     prior_data: str | None = None
     cost: Cost = Cost()  # of the preparation
+    notes: tuple[Message, ...] = ()  # of the result
 
 
 class StartOption(NamedTuple):

@@ -46,11 +46,11 @@ def begin_chains(setup: Setup) -> tuple[Start, ChainDesign, list[Chain], RunReco
     with setup.watch.stopped(), compiling_sampler(design):
         chains = make_chains(start, design, sources)
         seconds = chains[0].compile() + start.compile_seconds + program.compile_seconds
-    description = {**setup.begin.description, **start.description}
-    description.pop("notes", None)
-    notes = [n for one in (setup.begin, start) for n in one.description.get("notes", ())]
-    attributes = {"compile_seconds": seconds, **shared, **description, **setup.attributes}
-    return start, design, chains, RunRecord(attributes, notes)
+    attributes = {
+        "compile_seconds": seconds, **shared, **setup.begin.description, **start.description,
+        **setup.attributes,
+    }  # fmt: skip
+    return start, design, chains, RunRecord(attributes, [*setup.begin.notes, *start.notes])
 
 
 def compiling_sampler(design: ChainDesign) -> AbstractContextManager:
@@ -86,7 +86,8 @@ def _find_start(
 ) -> Start:
     """Return coordinates and positions of the chains; a pre-run learns scales if needed."""
     target, (kind, why, scales) = setup.target, setup.coordinates
-    if scales is not None and not scales.misfit:
+    misfit = None if scales is None else scales.misfit
+    if scales is not None and misfit is None:
         return in_scales_of(target, scales, positions)
     if kind == NO:
         start = as_given(target, positions, why)
@@ -94,9 +95,7 @@ def _find_start(
         sampler, plan = setup.design.sampler, setup.design.plan
         advance = partial(_advance_learners, setup)
         start = learn_scales(target, sampler, kind, plan, positions, rngs, advance)
-    if scales is not None:
-        start.description["notes"] = [scales.misfit, *start.description.get("notes", [])]
-    return start
+    return start if misfit is None else start._replace(notes=(misfit, *start.notes))
 
 
 def _advance_learners(setup: Setup, chains: list[Chain], design: ChainDesign) -> None:

@@ -39,6 +39,7 @@ class Start(NamedTuple):
     seconds: np.ndarray  # by the clock, and of a processor; shape (chain, 2)
     compile_seconds: float  # of compiling the sampler that learned scales
     description: dict[str, Any]  # attributes of the result
+    notes: tuple[Message, ...] = ()  # of the result
 
     @classmethod
     def free(

@@ -71,7 +71,7 @@ class Scales(NamedTuple):
     location: np.ndarray | None
     factor: np.ndarray | None
     evaluations: int  # number of gradients that this took
-    misfit: str  # a note on why the draws do not fit; "" if they do
+    misfit: Message | None = None  # a note on why the draws do not fit, if they do not
 
 
 class Coordinates(NamedTuple):
@@ -235,10 +235,9 @@ def _start(
     iterations = max(chain.n_done for chain in chains)
     description = {"standardized": standardized.kind, "standardization_iterations": iterations}
     description |= straightening(found, target.coordinate_names)
-    if kind != DIAGONAL:
-        description["notes"] = _unsettled(chains[0], progress)
+    notes = () if kind == DIAGONAL else _unsettled(chains[0], progress)
     z = [standardized.standardized(position) for position in positions]
-    return Start.free(standardized, z, description)
+    return Start.free(standardized, z, description)._replace(notes=notes)
 
 
 def keep_ratios(scales: np.ndarray, kept_ratio: float) -> np.ndarray:
@@ -260,18 +259,18 @@ def _spread(positions: list, chains: list[Chain], dim: int) -> np.ndarray:
     return np.std([position[:dim] for position in [*positions, *ends]], axis=0)[None]
 
 
-def _unsettled(chain: Chain, progress: Any) -> list[str]:
+def _unsettled(chain: Chain, progress: Any) -> tuple[Message, ...]:
     """Return a note if scales are those of chains that had not arrived yet."""
     if progress.settled or chain.plan.iter_warmup < USUAL_LENGTH:
-        return []
-    return [
+        return ()
+    return (
         Message(
             "scales_not_settled",
             "the log density had not settled when the scales were learned: the chains may not "
             "have reached the posterior. Give inits, raise iter_warmup, or compare with "
             "standardize=False.",
-        )
-    ]
+        ),
+    )
 
 
 # --- scales of an earlier fit ---------------------------------------------------------------------
@@ -313,7 +312,7 @@ def _checked(draws: np.ndarray, factor: np.ndarray, evaluations: int) -> Scales:
     location = draws.mean(axis=0)
     if not (np.isfinite(factor).all() and np.isfinite(location).all() and draws.std(axis=0).all()):
         return _unusable("the draws of warm_start have no finite scales.", evaluations)
-    return Scales(location, factor, evaluations, "")
+    return Scales(location, factor, evaluations)
 
 
 def _shrunk_factor(draws: np.ndarray) -> np.ndarray:

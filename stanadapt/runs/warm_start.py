@@ -84,12 +84,15 @@ def choose_chain_init(
             "the verdict on the fit in warm_start is 'do not use': where it is wrong, this run may "
             "begin wrong. Sample without warm_start if its verdict is not fine either."
         )
-        begun.description["notes"] = [Message("doubtful_warm_start", text)]
+        begun = begun._replace(notes=(Message("doubtful_warm_start", text),))
     for name in given.named:
         if name != "warm_start":
             option = _option_for(name, sampler)
             start = option.chain_init(target, sampler, settings, plan, given.options[name])
-            begun = start._replace(description={**begun.description, **start.description})
+            begun = start._replace(
+                description={**begun.description, **start.description},
+                notes=(*begun.notes, *start.notes),
+            )
     return begun
 
 
