@@ -42,8 +42,8 @@ LENGTHS = "iter_warmup", "iter_sampling"
 @command(
     plan=options_of(
         compare_repeats,
-        leave_out=("target", "samplers", "repeats", "run", "force", "executor", "reference"),
-        engine=Option(
+        leave_out=("target", "samplers", "repeats", "run", "overwrite", "executor", "reference"),
+        stan_nuts=Option(
             "Engine of Stan's NUTS: auto, cmdstan, stanli, or none to skip it.", str
         ),
     ),
@@ -76,8 +76,8 @@ def compare(
     require_plan(**plan)
     require_budget(measured["budget"])
     nuts = []
-    if plan["engine"] != NO_NUTS:
-        choose_engine(plan["engine"], "engine")
+    if plan["stan_nuts"] != NO_NUTS:
+        choose_engine(plan["stan_nuts"], "stan_nuts")
         nuts = [name_of_stan_nuts(names)]
     flags = {"float32": float32 or None, "estimates": estimates or None}
     _require_repeatable(repeats, more, budget=measured["budget"], **flags)
@@ -93,7 +93,7 @@ def compare(
             for name, one in targets.items()
             for draws in _reference_draws(posteriordb, name, one).values()
         }
-        given = {"repeats": repeats, "run": out, "force": force, "reference": published, **plan}
+        given = {"repeats": repeats, "run": out, "overwrite": force, "reference": published, **plan}
         print_repeats(compare_repeats(targets, chosen, **given), out, report)
         return
     variables = plan.pop("var_names")
@@ -161,7 +161,7 @@ def runs_of(
     target: Any, settings: dict[str, dict[str, Any]], nuts: list[str], plan: Given
 ) -> dict[str, Any]:
     """Return the function that draws each fit, Stan's NUTS first."""
-    engine = plan.pop("engine")
+    engine = plan.pop("stan_nuts")
     runs = {
         name: partial(draw_fit, target, name, **plan, **chosen) for name, chosen in settings.items()
     }

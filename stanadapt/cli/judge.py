@@ -103,17 +103,16 @@ def loo(
 
 @command(target=options.PLAIN_TARGET)
 def modes(
-    model: str,
     fit: Path,
     *,
+    model: str,
     data: str | None = None,
     out: Path | None = None,
     target: Given,
     force: bool = False,
 ) -> None:
     (path,) = require_writable([out], force) if out is not None else (None,)
-    draws = load(fit)
-    table = find_modes(options.make_target(model, data, **target), draws)
+    table = find_modes(load(fit), options.make_target(model, data, **target))
     print(table)
     if path is not None:
         table.scalar_columns().to_csv(path)

@@ -64,7 +64,7 @@ class Modes(printed_tables.PrintedFrame):
         return self.drop(columns="position").join(positions)
 
 
-def modes(target: Target, fit: Fit, *, starts: int = STARTS) -> Modes:
+def modes(fit: Fit, target: Target, *, starts: int = STARTS) -> Modes:
     """Find the modes that the draws of a fit visited, and estimate their weights.
 
     From `starts` evenly spaced draws, an optimizer climbs the log density on the unconstrained
@@ -75,10 +75,10 @@ def modes(target: Target, fit: Fit, *, starts: int = STARTS) -> Modes:
 
     Parameters
     ----------
-    target : Target
-        The target that was sampled; it must not have noise.
     fit : InferenceData or DataTree
-        Result of `sample` or `stan_nuts` for the same program and data, with one chain or more.
+        Result of `sample` or `stan_nuts`, with one chain or more.
+    target : Target
+        The target that was sampled, with the same program and data; it must not have noise.
     starts : int
         Number of climbs, at least 10. A mode of weight w is found with probability
         1 - (1 - w)^starts if draws are independent.
@@ -111,7 +111,7 @@ def modes(target: Target, fit: Fit, *, starts: int = STARTS) -> Modes:
     >>> program = "parameters { real x; } model { x ~ normal(1, 2); }"
     >>> target = sa.Target(program, backend="stanli", show_progress=False)
     >>> fit = sa.sample(target, "rwm", seed=1, show_progress=False)
-    >>> table = sa.modes(target, fit, starts=20)
+    >>> table = sa.modes(fit, target, starts=20)
     >>> len(table), round(float(table.loc[1, "position"]["x"]), 2)
     (1, 1.0)
     """

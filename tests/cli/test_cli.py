@@ -268,7 +268,7 @@ def test_compare_our_nuts_with_stans(files):
 
 @pytest.mark.parametrize("lengths", [{}, {"iter_warmup": 70, "iter_sampling": 90}])
 def test_compare_gives_stan_nuts_the_same_lengths(lengths):
-    plan = {"engine": "stanli", "chains": 2, "iter_warmup": None, "iter_sampling": None, **lengths}
+    plan = {"stan_nuts": "stanli", "chains": 2, **dict.fromkeys(compare_command.LENGTHS), **lengths}
     runs = compare_command.runs_of("a target", {"rwm": {}}, ["nuts"], plan)
     given = runs["nuts"].keywords
     assert {name: given[name] for name in given if name.startswith("iter_")} == lengths
@@ -340,9 +340,10 @@ def test_compare_hands_settings_to_the_samplers_that_have_them(files):
 
 def test_modes(files):
     call("sample", "my.stan", "-d", "my.json", "-s", "rwm", "--out", "fit.nc", *TINY)
-    printed = call("modes", "my.stan", "fit.nc", "-d", "my.json", "--out", "modes.csv", "--quiet")
+    command = "modes", "fit.nc", "--model", "my.stan", "-d"
+    printed = call(*command, "my.json", "--out", "modes.csv", "--quiet")
     assert "weight" in printed
     table = pd.read_csv("modes.csv", index_col="mode")
     assert table.loc[1, "x"] == pytest.approx(3, abs=1e-3)
     (files / "other.json").write_text('{"m": 4}')
-    assert "data_hash" in call("modes", "my.stan", "fit.nc", "-d", "other.json", status=1)
+    assert "data_hash" in call(*command, "other.json", status=1)

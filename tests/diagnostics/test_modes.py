@@ -63,7 +63,7 @@ def message(table, code):
 def test_independent_draws(dim):
     rng, target = np.random.default_rng(dim), mixture(dim)
     which = rng.choice(3, p=WEIGHTS, size=(4, 1000))
-    table = sa.modes(target, drawn(rng, dim, which))
+    table = sa.modes(drawn(rng, dim, which), target)
     assert len(table) == 3
     # independent draws: four binomial standard errors suffice
     binomial = np.sqrt(WEIGHTS * (1 - WEIGHTS) / which.size)
@@ -86,7 +86,7 @@ def test_independent_draws(dim):
 
 def test_one_chain():
     rng = np.random.default_rng(2)
-    table = sa.modes(mixture(), drawn(rng, 2, rng.choice(3, p=WEIGHTS, size=(1, 2000))))
+    table = sa.modes(drawn(rng, 2, rng.choice(3, p=WEIGHTS, size=(1, 2000))), mixture())
     assert len(table) == 3
     assert codes(table) == ["one_chain", "unseen_modes"]
     assert table.loc[1, "error"] == pytest.approx(np.sqrt(0.21 / 2000), rel=0.3)
@@ -95,7 +95,7 @@ def test_one_chain():
 def test_thinning_of_many_draws_keeps_the_weights():
     rng = np.random.default_rng(3)
     which = rng.choice(3, p=WEIGHTS, size=(4, 20_000))
-    table = sa.modes(mixture(), drawn(rng, 2, which), starts=60)
+    table = sa.modes(drawn(rng, 2, which), mixture(), starts=60)
     assert table["weight"].to_numpy() == pytest.approx(WEIGHTS, abs=4 * np.sqrt(0.21 / 20_000))
 
 
@@ -128,7 +128,7 @@ DISAGREE = {
 @pytest.mark.parametrize("kind", DISAGREE)
 def test_chains_that_do_not_agree(kind):
     starts = 1000 if "rare" in kind else 200
-    table = sa.modes(mixture(), drawn(np.random.default_rng(5), 2, visits(kind)), starts=starts)
+    table = sa.modes(drawn(np.random.default_rng(5), 2, visits(kind)), mixture(), starts=starts)
     assert codes(table) == DISAGREE[kind]
     if kind == "a chain lacks a mode":
         text = message(table, "chain_missed_mode")
@@ -158,7 +158,7 @@ def test_programs_of_one_mode(name, data):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # divergences
         draws = sa.sample(target, "nuts", seed=1, **plan)
-    table = sa.modes(target, draws)
+    table = sa.modes(draws, target)
     assert table["weight"].tolist() == [1.0]
     assert table["error"].tolist() == [0.0]
     assert np.isfinite(table.loc[1, "log_density"])
@@ -174,7 +174,7 @@ def test_heavy_tails_in_strongly_correlated_units():
     root = np.linalg.cholesky([[1, 0, 0], [0, 1e4, 99], [0, 99, 1]])
     x = rng.normal(size=(2, 500, 3)) @ root.T / np.sqrt(rng.gamma(1, 1, (2, 500, 1)))
     target = sa.Target(code)
-    table = sa.modes(target, fit(x=x + np.array([1, 2, 3])), starts=100)
+    table = sa.modes(fit(x=x + np.array([1, 2, 3])), target, starts=100)
     assert len(table) == 1
     assert table.loc[1, "position"]["x"] == pytest.approx([1, 2, 3], rel=1e-2)
 
@@ -185,7 +185,7 @@ def test_a_funnel_is_reported_as_a_region():
     plan = {"chains": 2, "iter_warmup": 300, "iter_sampling": 300}
     with warns("divergences"):
         draws = sa.sample(target, "nuts", seed=1, **plan)
-    table = sa.modes(target, draws, starts=40)
+    table = sa.modes(draws, target, starts=40)
     assert len(table) == 1
     assert np.isnan(table.loc[1, "log_density"])
     assert table.loc[1, "position"] == {}
@@ -263,32 +263,32 @@ def test_wrong_arguments():
     target, rng = mixture(), np.random.default_rng(12)
     usual = drawn(rng, 2, np.zeros((2, 100), dtype=int))
     with pytest.raises(sa.StanadaptError):
-        sa.modes("program", usual)
+        sa.modes(usual, "program")
     with raises("not_a_fit", "dict"):
-        sa.modes(target, {"x": 1})
+        sa.modes({"x": 1}, target)
     with raises("out_of_range", "starts", 10, 3):
-        sa.modes(target, usual, starts=3)
+        sa.modes(usual, target, starts=3)
     with raises("missing_parameter", "lacks s"):
-        sa.modes(target, fit(x=np.zeros((2, 100, 2))))
+        sa.modes(fit(x=np.zeros((2, 100, 2))), target)
     with raises("too_few_starts", 10, 4):
-        sa.modes(target, drawn(rng, 2, np.zeros((2, 2), dtype=int)))
+        sa.modes(drawn(rng, 2, np.zeros((2, 2), dtype=int)), target)
     other = results.build({"posterior": {"x": np.zeros((2, 50))}}, {"program_hash": "other"})
     with pytest.raises(sa.StanadaptError) as caught:
-        sa.modes(target, other)
+        sa.modes(other, target)
     assert "program_hash" in caught.value.message
     noisy = sa.Target(
         "parameters { real x; vector[2] u; } model { x ~ normal(u[1], 1); u ~ std_normal(); }",
         noise="u",
     )  # fmt: skip
     with raises("estimated_density", noisy.name):
-        sa.modes(noisy, usual)
+        sa.modes(usual, noisy)
 
 
 def test_draws_on_a_boundary_are_left_out():
     rng = np.random.default_rng(13)
     draws = drawn(rng, 2, rng.choice(3, p=WEIGHTS, size=(2, 500)))
     draws["posterior"]["s"].values[0, :7] = 0.0  # underflow of exp
-    table = sa.modes(mixture(), draws)
+    table = sa.modes(draws, mixture())
     assert len(table) == 3
     assert table["weight"].sum() == pytest.approx(1)
     assert "7 draws" in message(table, "boundary_draws")
@@ -297,7 +297,7 @@ def test_draws_on_a_boundary_are_left_out():
 @pytest.fixture(scope="module")
 def table():
     rng = np.random.default_rng(14)
-    return sa.modes(mixture(20), drawn(rng, 20, rng.choice(3, p=WEIGHTS, size=(2, 500))))
+    return sa.modes(drawn(rng, 20, rng.choice(3, p=WEIGHTS, size=(2, 500))), mixture(20))
 
 
 def test_its_text_is_a_table_with_messages(table, capsys, monkeypatch):

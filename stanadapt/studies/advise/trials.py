@@ -114,7 +114,7 @@ def separate_modes(target: Target, fit: Any, gradient_problem: str = "") -> int:
         each = ({name: x[c : c + 1] for name, x in columns.items()} for c in range(chains))
         return regions if all(is_stationary(one, R_HAT_UNUSABLE) for one in each) else 1
     try:
-        table = modes(target, fit, starts=max(FEWEST, STARTS_PER_CHAIN * chains))
+        table = modes(fit, target, starts=max(FEWEST, STARTS_PER_CHAIN * chains))
     except StanadaptError:  # too few draws to climb from
         return 1
     weights = table[[f"weight_{c}" for c in range(1, chains + 1)]].to_numpy()

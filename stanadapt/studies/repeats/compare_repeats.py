@@ -23,7 +23,8 @@ from stanadapt.errors import StanadaptError, is_one_of, require_names, require_w
 from stanadapt.results.attributes import library_versions
 from stanadapt.runs.choose_sampler import AUTO, DEFAULT, require_sampler
 from stanadapt.runs.sample import sample
-from stanadapt.runs.stan_nuts.stan_nuts import choose_engine, stan_nuts
+from stanadapt.runs.stan_nuts.stan_nuts import choose_engine
+from stanadapt.runs.stan_nuts.stan_nuts import stan_nuts as draw_stan_nuts
 from stanadapt.runs.workers import require_executor
 from stanadapt.studies.repeats import picture, rows
 from stanadapt.studies.repeats.result import RepeatedComparison
@@ -39,9 +40,9 @@ def compare_repeats(
     *,
     repeats: int = 5,
     seed: int | None = None,
-    engine: Literal["auto", "cmdstan", "stanli", "none"] = "auto",
+    stan_nuts: Literal["auto", "cmdstan", "stanli", "none"] = "auto",
     run: str | PathLike | None = None,
-    force: bool = False,
+    overwrite: bool = False,
     var_names: Collection[str] | None = None,
     chains: int = 4,
     parallel_chains: int | None = None,
@@ -71,13 +72,13 @@ def compare_repeats(
     seed : int, optional
         Random seed, 0 to 2**32 - 1; default: the seed of the folder `run` if it holds a
         comparison, otherwise a random one, recorded in the result.
-    engine : str
-        Engine of Stan's NUTS, which is compared too: as for `stan_nuts`, or "none" to leave it out.
+    stan_nuts : {"auto", "cmdstan", "stanli", "none"}
+        The `backend` of `stan_nuts`, which is compared too; "none" leaves it out.
     run : path, optional
         Folder for the tidy table (`repeats.csv`, `repeats.json`), the summary (`summary.tex`) and
         its picture (`repeats.pdf`). The table is written after every repeat, and the same call
         continues it, also with more repeats, samplers or targets.
-    force : bool
+    overwrite : bool
         Whether to start over in `run`, and discard its results.
     var_names : list of str, optional
         Variables that are measured, as for `compare`.
@@ -113,7 +114,7 @@ def compare_repeats(
     >>> program = "parameters { real x; } model { x ~ normal(1, 2); }"
     >>> target = sa.Target(program, backend="stanli", show_progress=False)
     >>> study = sa.compare_repeats(
-    ...     target, ["nuts", "hmc"], repeats=2, seed=1, engine="none", iter_sampling=500,
+    ...     target, ["nuts", "hmc"], repeats=2, seed=1, stan_nuts="none", iter_sampling=500,
     ...     show_progress=False,
     ... )
     >>> study.summary["repeats"].to_dict()
@@ -131,9 +132,9 @@ def compare_repeats(
     lengths: dict[str, Any] = {"iter_warmup": iter_warmup, "iter_sampling": iter_sampling}
     require_plan(seed=None, **common, **lengths)
     described = {name: _all_settings(name, one) for name, one in settings_by_sampler.items()}
-    if not is_one_of(engine, {NO_NUTS}):
+    if not is_one_of(stan_nuts, {NO_NUTS}):
         stan_name = name_of_stan_nuts(settings_by_sampler)
-        described = {stan_name: {"engine": choose_engine(engine, "engine")}, **described}
+        described = {stan_name: {"engine": choose_engine(stan_nuts, "stan_nuts")}, **described}
     settings = {
         **common,
         **lengths,
@@ -142,15 +143,15 @@ def compare_repeats(
     }
     del settings["show_progress"]
     stored = rows.RepeatRows(run)
-    seed = rows.RepeatRows(None if force else run).seed(seed)
+    seed = rows.RepeatRows(None if overwrite else run).seed(seed)
     if stored.path is not None:
         results.check_writable(stored.path)
-    stored.open(_origin(targets, references, {"seed": seed, **settings}, described), force)
+    stored.open(_origin(targets, references, {"seed": seed, **settings}, described), overwrite)
     jobs = {
         (name, sampler): job
         for name, one in targets.items()
         for sampler, job in _jobs(
-            one, settings_by_sampler, engine, common, lengths, executor
+            one, settings_by_sampler, stan_nuts, common, lengths, executor
         ).items()
     }
     interrupted = _make_missing(
@@ -191,7 +192,7 @@ def _jobs(
     }
     if engine == NO_NUTS:
         return jobs
-    stan_job = _Job(partial(stan_nuts, target, backend=engine, **options), 0.0)
+    stan_job = _Job(partial(draw_stan_nuts, target, backend=engine, **options), 0.0)
     return {name_of_stan_nuts(settings_by_sampler): stan_job, **jobs}
 
 

@@ -138,7 +138,7 @@ class RepeatRows(StoredRows):
     """
 
     study, file = "comparison", JSON
-    remedy = "Name another folder, or start over there: --force (force=True)."
+    remedy = "Name another folder, or start over there: --force (overwrite=True)."
 
     def differences(self, stored: dict[str, Any]) -> list[str]:
         """Name the settings that differ, with both values if they are short."""

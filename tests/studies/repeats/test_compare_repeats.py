@@ -22,7 +22,7 @@ schools = shared_target(*bundled.find("eight_schools_noncentered"))
 def found(schools, tmp_path_factory):
     folder = tmp_path_factory.mktemp("repeats")
     result = sa.compare_repeats(
-        schools, SAMPLERS, repeats=3, seed=5, engine="none", run=folder, **SHORT
+        schools, SAMPLERS, repeats=3, seed=5, stan_nuts="none", run=folder, **SHORT
     )
     return result, folder
 
@@ -82,7 +82,7 @@ def test_the_result_prints_its_summary(found, monkeypatch):
 def test_stans_nuts_takes_part(schools):
     with pytest.warns(StanadaptWarning) as warned:
         found = sa.compare_repeats(
-            schools, ["rwm"], repeats=2, seed=5, engine="stanli", chains=1, iter_sampling=50,
+            schools, ["rwm"], repeats=2, seed=5, stan_nuts="stanli", chains=1, iter_sampling=50,
             iter_warmup=60,
         )  # fmt: skip
     assert sum("stanli" in str(one.message) for one in warned) == 1  # not in every repeat
@@ -103,8 +103,8 @@ def test_the_workers_of_an_executor_run_the_chains(found, schools):
 
     with Counting(2) as executor:
         there = sa.compare_repeats(
-            schools, {"rwm": SAMPLERS["rwm"]}, repeats=3, seed=5, engine="none", executor=executor,
-            **SHORT,
+            schools, {"rwm": SAMPLERS["rwm"]}, repeats=3, seed=5, stan_nuts="none",
+            executor=executor, **SHORT,
         )  # fmt: skip
     assert executor.sent >= 3 * SHORT["chains"]
     rows = found[0].rows

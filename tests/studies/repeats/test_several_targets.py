@@ -37,7 +37,7 @@ def runs(monkeypatch):
 
 
 def repeated(targets, run=None, repeats=2, samplers=("rwm", "mala")):
-    return sa.compare_repeats(targets, samplers, repeats=repeats, seed=5, engine="none", run=run)
+    return sa.compare_repeats(targets, samplers, repeats=repeats, seed=5, stan_nuts="none", run=run)
 
 
 def test_every_sampler_on_every_target_with_the_same_seeds(targets, runs):
@@ -115,4 +115,4 @@ def test_reference_draws_of_another_target_are_refused(targets, runs):
     wrong = made_up_fits.fit(1)  # its hashes and variables are others
     for given, fact in ((wrong, "the reference of near"), ({"nowhere": wrong}, "nowhere")):
         with raises("different_targets", fact):
-            sa.compare_repeats(targets, ["rwm"], engine="none", reference=given)
+            sa.compare_repeats(targets, ["rwm"], stan_nuts="none", reference=given)

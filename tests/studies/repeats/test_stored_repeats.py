@@ -37,7 +37,7 @@ def runs(monkeypatch):
 
 def repeated(target, run=None, repeats=3, samplers=("rwm", "mala"), seed=5, **options):
     return sa.compare_repeats(
-        target, samplers, repeats=repeats, seed=seed, engine="none", run=run, **options
+        target, samplers, repeats=repeats, seed=seed, stan_nuts="none", run=run, **options
     )
 
 
@@ -90,7 +90,7 @@ def test_another_comparison_is_refused_and_left_alone(target, runs, tmp_path, ch
         repeated(other, tmp_path, repeats=1, **options)
     assert contents(tmp_path) == before
     assert runs.made == []
-    forced = repeated(other, tmp_path, repeats=1, force=True, **options)
+    forced = repeated(other, tmp_path, repeats=1, overwrite=True, **options)
     assert len(forced.rows) == len(forced.summary)
     assert contents(tmp_path) != before
 
@@ -200,4 +200,4 @@ def test_a_file_that_is_something_else_is_refused_and_left_alone(target, runs, t
         with raises("unreadable_study", "repeats.json", "--force"):
             repeated(target, tmp_path, seed=seed)
     assert (tmp_path / "repeats.json").read_text() == text
-    assert len(repeated(target, tmp_path, force=True).rows) == 6
+    assert len(repeated(target, tmp_path, overwrite=True).rows) == 6
