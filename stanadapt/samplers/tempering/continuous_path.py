@@ -55,8 +55,8 @@ class Design(NamedTuple):
     target_accept: float  # acceptance rate to which the step size is tuned
 
 
-class ExcursionInfo(NamedTuple):
-    """Statistics of an excursion: the `Info` of `continuous_tempering`."""
+class ContinuousTemperingInfo(NamedTuple):
+    """Statistics of an excursion."""
 
     # acceptance_rate, n_steps, diverging: mean acceptance rate of the trajectories, or of the
     # latest one if there was none; number of leapfrogs; whether a trajectory that began at the
@@ -160,7 +160,7 @@ def excursion(walker, design, learning, longest, rng):
         numbers[RATE] = rates / n_moved
     numbers[COPIES] = max(numbers[COPIES] - 1.0, 0.0)
     step_size = np.exp(walker.averaging[LOG_STEP if learning else LOG_MEAN])
-    return ExcursionInfo(
+    return ContinuousTemperingInfo(
         numbers[RATE], steps, diverging, moves, redraws, returned, trips, step_size
     )  # fmt: skip
 

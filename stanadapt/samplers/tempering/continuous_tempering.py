@@ -89,7 +89,7 @@ class Settings(NamedTuple):
     step_size: common.StepSize = 0.1
 
 
-Info = continuous_path.ExcursionInfo
+Info = continuous_path.ContinuousTemperingInfo
 
 
 def check(settings: Settings) -> None:

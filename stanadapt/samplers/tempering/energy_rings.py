@@ -85,7 +85,7 @@ def sweep(tempering, rings, rng):
     swap_rate = swap(tempering, rings, rng)
     trips = swaps.count_round_trips(tempering)
     levels = tempering.ladder.size[0]
-    return swaps.SweepInfo(acceptance_rate, swap_rate, steps, diverging, trips, levels)
+    return swaps.ParallelTemperingInfo(acceptance_rate, swap_rate, steps, diverging, trips, levels)
 
 
 @jit

@@ -117,8 +117,8 @@ def regenerates(path, ladder):
 # --- one row: simulated tempering -----------------------------------------------------------------
 
 
-class ExcursionInfo(NamedTuple):
-    """Statistics of an excursion: the `Info` of `simulated_tempering`."""
+class SimulatedTemperingInfo(NamedTuple):
+    """Statistics of an excursion."""
 
     # acceptance_rate, n_steps, diverging: mean acceptance rate of the moves without redraws from
     # the reference; leapfrogs (or steps) of all; whether a trajectory on the target ended in an
@@ -160,7 +160,7 @@ def excursion(walkers, target_accept, learning, longest, rng):
         trips += _choose_level(walkers, learning, rng)
         if where[0] == coldest or made >= longest:
             break
-    return ExcursionInfo(
+    return SimulatedTemperingInfo(
         rates / max(n_moved, 1), steps, diverging, made, made - n_moved, where[0] == coldest,
         trips, walkers.ladder.size[0],
     )  # fmt: skip
@@ -187,8 +187,8 @@ def _choose_level(walkers, learning, rng):
 # --- several rows, one of them the index: pseudo-extended MCMC ------------------------------------
 
 
-class SweepInfo(NamedTuple):
-    """Statistics of one sweep over all pseudo-samples: the `Info` of `pseudo_extended`."""
+class PseudoExtendedInfo(NamedTuple):
+    """Statistics of one sweep over all pseudo-samples."""
 
     # acceptance_rate, n_steps, diverging: mean acceptance rate of those that moved; leapfrogs (or
     # steps) of all; whether the trajectory on the target ended in an energy error above 1000, or
@@ -229,7 +229,7 @@ def sweep(walkers, target_accept, learning, rng):
     if learning:
         _learn_normalizers(walkers)
     trips = choose(walkers, rng)
-    return SweepInfo(
+    return PseudoExtendedInfo(
         done.acceptance_rate, done.steps, diverging, walkers.index[0] != index, heaviest,
         total / max(rows - 1, 1), trips, ladder.size[0],
     )  # fmt: skip

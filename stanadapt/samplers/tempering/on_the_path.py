@@ -50,7 +50,7 @@ class Parts(NamedTuple):
     # Python function, (settings, state): puts the engine in the place of the chains
     place: Callable
     move: Callable  # compiled, (settings, state, learning, rng) -> (current, info): one iteration
-    # compiled, (settings, done, tempering) -> info: that of one sweep, a `swaps.SweepInfo`
+    # compiled, (settings, done, tempering) -> info, `done` being that of a sweep
     on_path: Callable
     # Python function, (settings, dim, learns_reference) -> (`Options` of the moves on the path,
     # WarmupDesign)

@@ -64,7 +64,7 @@ class Settings(NamedTuple):
     rings: Annotated[int, Between(1, LARGEST_RINGS, "[]")] = 5
 
 
-Info = swaps.SweepInfo
+Info = swaps.ParallelTemperingInfo
 check = common.check
 
 

@@ -43,7 +43,7 @@ class Settings(NamedTuple):
     step_size: common.StepSize = 0.1
 
 
-Info = levels.SweepInfo
+Info = levels.PseudoExtendedInfo
 check, learned = common.check, describe_levels
 
 

@@ -52,7 +52,7 @@ class Settings(NamedTuple):
     step_size: common.StepSize = 0.1
 
 
-Info = levels.ExcursionInfo
+Info = levels.SimulatedTemperingInfo
 check = common.check
 
 

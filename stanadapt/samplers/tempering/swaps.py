@@ -58,8 +58,8 @@ class Tempering(NamedTuple):
     short_chain_ends: np.ndarray
 
 
-class SweepInfo(NamedTuple):
-    """Statistics of one sweep over all levels: the `Info` of `parallel_tempering`."""
+class ParallelTemperingInfo(NamedTuple):
+    """Statistics of one sweep over all levels."""
 
     # acceptance_rate, swap_rate: mean acceptance rate of the moves over levels; that of the swaps
     # over all pairs of neighbors or, with energy rings, of the one pair that was picked: 0 if no
@@ -100,7 +100,7 @@ def sweep(tempering, target_accept, parity, learning, rng):
     acceptance_rate, steps, diverging = move_levels(tempering, target_accept, learning, rng)
     swap_rate = swap_neighbors(tempering, parity, rng)
     trips = count_round_trips(tempering)
-    return SweepInfo(
+    return ParallelTemperingInfo(
         acceptance_rate, swap_rate, steps, diverging, trips, tempering.ladder.size[0]
     )  # fmt: skip
 
