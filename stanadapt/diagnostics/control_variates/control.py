@@ -34,6 +34,23 @@ LEAST_GAIN, LARGEST_GAIN = 1.2, 1e4
 UNCERTAIN, UNKNOWN, NO_ESTIMATE = 2.0, 10.0, 0.7
 
 
+class Estimate(NamedTuple):
+    """Estimates of one kind, shape (quantity,) each."""
+
+    value: np.ndarray
+    error: np.ndarray  # Monte Carlo standard error
+    crude: np.ndarray  # the estimate without control variates
+    crude_error: np.ndarray
+    order: np.ndarray  # of the columns; 0: none
+
+    @property
+    def gain(self) -> np.ndarray:
+        """Crude variance over controlled variance."""
+        with np.errstate(all="ignore"):
+            gain = np.where(self.error > 0.0, (self.crude_error / self.error) ** 2, 1.0)
+        return np.where(np.isnan(self.error), np.nan, gain)
+
+
 class Controlled(NamedTuple):
     """Estimates of the expectations of functions, shape (function,) each."""
 
@@ -44,6 +61,12 @@ class Controlled(NamedTuple):
     order: np.ndarray  # of the columns that are used; 0: none
     residuals: np.ndarray  # shape (draw, function); their mean is the estimate
     along: np.ndarray  # coefficients of the functions' single own columns, shape (fold, function)
+
+    @property
+    def estimate(self) -> Estimate:
+        """The estimates with their errors."""
+        error, crude_error = np.sqrt(self.variance), np.sqrt(self.crude_variance)
+        return Estimate(self.mean, error, self.crude_mean, crude_error, self.order)
 
 
 class Candidate(NamedTuple):

@@ -11,6 +11,7 @@ from stanadapt.diagnostics.control_variates.control import (
     PROBES,
     Controlled,
     Controls,
+    Estimate,
     Shared,
     asymptotic_variance,
     folds_of,
@@ -39,23 +40,6 @@ STEPS = 2
 # gain of weighted draws above which an error is not believed: tails between draws hide a bias
 LARGEST_WEIGHTED_GAIN = 25.0
 LEAST_WIDTH = 0.02  # in probability, of the interval that gives the density at a quantile
-
-
-class Estimate(NamedTuple):
-    """Estimates of one kind, shape (quantity,) each."""
-
-    value: np.ndarray
-    error: np.ndarray  # Monte Carlo standard error
-    crude: np.ndarray  # the estimate without control variates
-    crude_error: np.ndarray
-    order: np.ndarray  # of the columns; 0: none
-
-    @property
-    def gain(self) -> np.ndarray:
-        """Crude variance over controlled variance."""
-        with np.errstate(all="ignore"):
-            gain = np.where(self.error > 0.0, (self.crude_error / self.error) ** 2, 1.0)
-        return np.where(np.isnan(self.error), np.nan, gain)
 
 
 class Draws:
@@ -262,9 +246,7 @@ class Batch:
         is_better = (square.order > 0) | (self._draws.weights is not None)
         sd = np.where(is_better, sd, crude_sd)
         return (
-            Estimate(
-                mean.mean, np.sqrt(mean.variance), center, np.sqrt(mean.crude_variance), mean.order
-            ),
+            mean.estimate._replace(crude=center),
             Estimate(
                 sd, np.sqrt(square.variance) / (2.0 * sd), crude_sd,
                 np.sqrt(square.crude_variance) / (2.0 * crude_sd), square.order,
@@ -340,9 +322,5 @@ def _bounded(columns: np.ndarray) -> np.ndarray:
 
 def expectations_of(draws: Draws, functions: Mapping[str, np.ndarray]) -> Estimate:
     """Estimate the means of quantities that vary, in their order."""
-    parts = []
-    for _, batch in draws.batches(functions):
-        found = batch.expectations(batch.x)
-        errors = np.sqrt(found.variance), np.sqrt(found.crude_variance)
-        parts.append(Estimate(found.mean, errors[0], found.crude_mean, errors[1], found.order))
+    parts = [batch.expectations(batch.x).estimate for _, batch in draws.batches(functions)]
     return Estimate(*(np.concatenate(values) for values in zip(*parts, strict=True)))
