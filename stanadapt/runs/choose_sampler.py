@@ -19,7 +19,7 @@ from stanadapt.engine.protocol import AUTO, KEEP_GRADIENT, PRESET, Sampler
 from stanadapt.engine.registry import find, names_of
 from stanadapt.errors import Message, StanadaptError, warn
 from stanadapt.samplers.initial_values import initial_positions
-from stanadapt.targets.pseudo_samples import require_names
+from stanadapt.targets.pseudo_samples import require_unreserved_names
 from stanadapt.targets.target import Samplable, Target
 
 # steps as shares of the distance between two positions, and how well one of them must agree
@@ -238,7 +238,7 @@ def require_suitable(
             f"save='pseudo' keeps pseudo-samples, but {sampler.name} has none for {target.name}: "
             "leave it out, sample Extended(target), or use the sampler pseudo_extended.",
         )
-    require_names(target.target)
+    require_unreserved_names(target.target)
 
 
 def require_gradients(sampler: Sampler, of_program: bool, request: str) -> None:

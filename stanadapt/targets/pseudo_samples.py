@@ -22,7 +22,7 @@ def pseudo_group(
     `temperature`, `weight`, and every parameter and transformed parameter, of shape (chain, draw,
     pseudo, ...), NaN in rows in which transformed parameters throw.
     """
-    require_names(target)
+    require_unreserved_names(target)
     rows = np.ascontiguousarray(positions, dtype=float).reshape(-1, positions.shape[-1])
     model = target.without("generated quantities")
     names = _columns(target)
@@ -37,7 +37,7 @@ def pseudo_group(
 
 def empty_group(target: Target) -> dict[str, np.ndarray]:
     """Return the variables of the group for one draw of zeros, to rehearse names and sizes."""
-    require_names(target)
+    require_unreserved_names(target)
     names, one = _columns(target), np.zeros((1, 1, 1))
     return _group(names, np.zeros((1, len(names))), one, one)
 
@@ -56,7 +56,7 @@ def _group(
     return {**group, TEMPERATURE: temperature, WEIGHT: weight}
 
 
-def require_names(target: Target) -> None:
+def require_unreserved_names(target: Target) -> None:
     """Raise StanadaptError if the program has variables with names that the group itself uses."""
     reserved = ("chain", "draw", PSEUDO, TEMPERATURE, WEIGHT)
     names = set(map(results.variable_name, _columns(target)))
