@@ -7,7 +7,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine import authoring
 from stanadapt.engine.after_run import Findings, RunView
-from stanadapt.runs.family_report import LEFT_OUT, report_of
+from stanadapt.runs.result import LEFT_OUT, report_of
 from stanadapt.runs.run import Run
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution
 from stanadapt.targets.pseudo_samples import empty_group, pseudo_group
