@@ -135,8 +135,12 @@ def _with_stars(parameters: list[inspect.Parameter]) -> list[str]:
 
 
 def _module(name: str) -> str:
-    summary = (inspect.getdoc(getattr(sa, name)) or "").split("\n\n")[0]
-    return f"`stanadapt.{name}`: {summary}"
+    module = getattr(sa, name)
+    lines = [f"`stanadapt.{name}`: {(inspect.getdoc(module) or '').splitlines()[0]}", ""]
+    for function in module.__all__:
+        about = (inspect.getdoc(getattr(module, function)) or "").splitlines()[0]
+        lines.append(f"- `{function}`: {about}")
+    return "\n".join(lines)
 
 
 def samplers() -> str:

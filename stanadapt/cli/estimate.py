@@ -76,7 +76,7 @@ def expectations(
 
 
 @command(
-    plan=options_of(predict, leave_out=("fit", "target", "data", "threads")),
+    plan=options_of(predict, leave_out=("fit", "target", "data", "parallel_chains")),
     target=options_of(options.Target, "include_paths", "backend", "unsafe", "labels"),
 )
 def generate(

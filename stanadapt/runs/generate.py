@@ -30,7 +30,7 @@ def generate(
     data: Data = None,
     seed: int | None = None,
     max_minutes: float | None = None,
-    threads: int | None = None,
+    parallel_chains: int | None = None,
     show_progress: bool = True,
 ) -> Fit:
     """Compute transformed parameters and generated quantities at the draws of a fit.
@@ -55,7 +55,7 @@ def generate(
         same predictions, for any number of threads.
     max_minutes : float, optional
         Stop after this many minutes, with the predictions so far.
-    threads : int, optional
+    parallel_chains : int, optional
         Number of chains that are computed at once. Default: as many as there are cores.
     show_progress : bool
         Show the steps of a computation that takes more than some seconds.
@@ -105,7 +105,8 @@ def generate(
         )
     chosen = int(results.attribute(fit, "seed", 0)) % LARGEST_SEED if seed is None else seed
     seed = require_whole("seed", chosen, 0, LARGEST_SEED)
-    threads = require_whole("threads", usable_cores() if threads is None else threads, 1)
+    threads = usable_cores() if parallel_chains is None else parallel_chains
+    threads = require_whole("parallel_chains", threads, 1)
     require_limits(None, None, max_minutes, None)
     values = parameter_draws(target, fit)
     _require_finite(values)

@@ -9,7 +9,7 @@ from stanadapt.engine import chain
 from stanadapt.engine.chain import ChainDesign, Keeper
 from stanadapt.engine.plan import Plan, make_plan
 from stanadapt.engine.protocol import PRESET, Sampler
-from stanadapt.engine.registry import load_all
+from stanadapt.engine.registry import load_all, resolve
 from stanadapt.engine.starts import START_OPTIONS, ChainInit
 from stanadapt.engine.warmup import NO_BOUNDS
 from stanadapt.errors import StanadaptError, did_you_mean, in_our_words, require_flag, require_names
@@ -29,7 +29,6 @@ from stanadapt.runs.spec import RunSpec
 from stanadapt.runs.stopping_rule import FIRST_LENGTH, require_limits, with_stopping_rule
 from stanadapt.runs.warm_start import choose_chain_init, read_start, starting_values
 from stanadapt.runs.workers import SLICES, RunOnWorkers
-from stanadapt.samplers import resolve
 from stanadapt.targets.target import Samplable, Target, require_samplable
 
 
@@ -114,8 +113,8 @@ def prepare(
         attributes[PRESET] = chosen[PRESET]
     return Setup(
         target, design, standardized, coordinates, begin,
-        starting_values(asked.inits, found, given), saved, attributes, folder, asked.executor,
-        watch_of(program, asked),
+        inits=starting_values(asked.inits, found, given), save=saved, attributes=attributes,
+        folder=folder, executor=asked.executor, watch=watch_of(program, asked),
     )  # fmt: skip
 
 

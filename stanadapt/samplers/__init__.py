@@ -7,12 +7,12 @@ from importlib import import_module
 from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
-from stanadapt.engine.registry import find, registered, resolve
+from stanadapt.engine.registry import find, registered
 
 if TYPE_CHECKING:
     from stanadapt.engine.checks import check_sampler
 
-__all__ = ["check_sampler", "find", "registered", "resolve"]
+__all__ = ["check_sampler", "find", "registered"]
 
 
 def __getattr__(name: str) -> Any:

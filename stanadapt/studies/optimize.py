@@ -82,8 +82,8 @@ def optimize(
     *,
     jacobian: bool = False,
     starts: int = 4,
-    inits: Any = None,
     seed: int | None = None,
+    inits: Any = None,
     max_iterations: int = 2000,
     show_progress: bool = True,
 ) -> Optimum:
@@ -102,10 +102,10 @@ def optimize(
         Whether to add the logarithm of the Jacobian determinant.
     starts : int
         Number of climbs. The highest end is the result, and a note says if others differ.
-    inits : optional
-        Where climbs begin, as for `sample`.
     seed : int, optional
         Seed of random starts.
+    inits : optional
+        Where climbs begin, as for `sample`.
     max_iterations : int
         Largest number of steps of a climb.
     show_progress : bool

@@ -64,17 +64,17 @@ def test_new_data_in_the_order_of_the_draws(fit, target):
 
 
 def test_a_file_is_enough_and_the_same_seed_gives_the_same_bits(fit, target, tmp_path):
-    sa.generate(fit, target.with_data(NEW), seed=5, threads=1)
+    sa.generate(fit, target.with_data(NEW), seed=5, parallel_chains=1)
     loaded = sa.load(sa.save(drawn(target), tmp_path / "fit.nc"))
     loaded = sa.load(sa.save(sa.generate(loaded, data=NEW, seed=5), tmp_path / "p.nc"))
     # the program of the file runs on the backend of this machine
     np.testing.assert_allclose(predicted(loaded)["mu"], predicted(fit)["mu"], rtol=1e-12)
     sa.generate(fit, target.with_data(NEW), seed=6)
     other = predicted(fit)["y_rep"].values
-    sa.generate(fit, target.with_data(NEW), seed=5, threads=2)
+    sa.generate(fit, target.with_data(NEW), seed=5, parallel_chains=2)
     again = predicted(fit)["y_rep"].values
     assert not np.any(other == again)
-    sa.generate(fit, target.with_data(NEW), seed=5, threads=1)
+    sa.generate(fit, target.with_data(NEW), seed=5, parallel_chains=1)
     np.testing.assert_array_equal(predicted(fit)["y_rep"], again)
 
 

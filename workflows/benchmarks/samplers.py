@@ -26,7 +26,7 @@ import stanadapt as sa
 from stanadapt.engine.chain import Chain, ChainDesign, advance_together, run
 from stanadapt.engine.density import value, value_and_gradient
 from stanadapt.engine.plan import make_plan
-from stanadapt.samplers import resolve
+from stanadapt.engine.registry import resolve
 from stanadapt.targets.stan.bundled import find
 from workflows import record, terminal
 from workflows.benchmarks import clocked_density

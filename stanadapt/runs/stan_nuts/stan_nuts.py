@@ -45,12 +45,12 @@ def stan_nuts(
     *,
     backend: Literal["auto", "cmdstan", "stanli"] = "auto",
     chains: int = 4,
-    parallel_chains: int | None = None,
     iter_warmup: int = 1000,
     iter_sampling: int = 1000,
-    thin: int = 1,
     seed: int | None = None,
     inits: Any = None,
+    thin: int = 1,
+    parallel_chains: int | None = None,
     save_warmup: bool = False,
     show_progress: bool = True,
     adapt_delta: float = 0.8,
@@ -67,17 +67,19 @@ def stan_nuts(
         The software that runs NUTS; "auto" is CmdStan if it is installed and not too old for the
         program, and stanli otherwise. The attribute `engine` of the result is its name and version,
         and `engine_independent` is 0 if its density is the one that our samplers use.
-    chains, parallel_chains : int
-        Number of chains, and of those that run at the same time (default: the number of cores).
+    chains : int
+        Number of chains.
     iter_warmup, iter_sampling : int
         Iterations per chain.
-    thin : int
-        Keep every thin-th iteration.
     seed : int, optional
         From 0 to 2**32 - 1; default: random, recorded in the result's attributes.
     inits : optional
         Initial values, as for `sample`; with the same seed, chains start from the same positions as
         those of `sample`.
+    thin : int
+        Keep every thin-th iteration.
+    parallel_chains : int, optional
+        Number of chains that run at once. Default: as many as there are cores.
     save_warmup : bool
         Whether to keep the draws of warm-up.
     show_progress : bool
