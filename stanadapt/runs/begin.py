@@ -41,7 +41,7 @@ def begin_chains(setup: Setup) -> tuple[Start, ChainDesign, list[Chain], RunReco
             warn(note)
     start = _find_start(setup, positions, [source.scales for source in sources])
     start = start.after(setup.begin.cost)
-    if start.target.location is not None:
+    if start.target.standard_coordinates is not None:
         design = design._replace(settings=setup.standardized_settings)
     with setup.watch.stopped(), compiling_sampler(design):
         chains = make_chains(start, design, sources)

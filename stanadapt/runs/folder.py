@@ -30,7 +30,7 @@ from stanadapt.results import as_path, replace_file
 
 # raise it when older runs become unreadable, for example when a class of a state moves: files name
 # classes by their modules (`tree`)
-FORMAT = 5
+FORMAT = 6
 MANIFEST = "run.json"
 # the manifest's entry that lists why the run was extended
 LENGTHENED = "lengthened"

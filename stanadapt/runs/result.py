@@ -86,7 +86,7 @@ def pack_result(
     notes = [*record.notes, *failure_notes(target, chains, numbers, failures)]
     notes += short_chains(stopped, numbers, length)
     sampler = chains[0].sampler
-    hooks = [sampler.after_run, None if target.map_rows is None else _report_map]
+    hooks = [sampler.after_run, _report_map if target.is_straightened else None]
     for hook in (hook for hook in hooks if hook is not None):
         taken = {*groups, *attributes, *target.target.data_groups}
         reported = report_of(sampler.name, hook, view, taken)
@@ -115,7 +115,7 @@ def kept_chains(target: Samplable, chains: list[Chain], record: RunRecord) -> tu
 def _report_map(view: RunView) -> Findings:
     """Report on the map of a pre-run, which samplers do not see."""
     names = view.target.target.coordinate_names
-    rows, block = view.target.map_rows, view.target.map_block
+    _, _, rows, block = view.target.standard_coordinates
     positions, chains = view.positions(MOST_POINTS), len(view.chains)
     return Findings(groups=straightened_pair(rows, block, positions, names, chains))
 

@@ -116,8 +116,9 @@ def prepare_again(
     record_changes(folder, made)
     setup = Setup(
         made, design, design.settings, Coordinates(NO, "as the run began"),
-        ChainInit(None, {}, spec.prior_data), None, spec.save, begun["attributes"],
-        folder.path, asked.executor, watch_of(made.target, asked),
+        ChainInit(None, {}, spec.prior_data), inits=None, save=spec.save,
+        attributes=begun["attributes"], folder=folder.path, executor=asked.executor,
+        watch=watch_of(made.target, asked),
     )  # fmt: skip
     changed = changed_files(folder, made.target) if target is None else []
     for note in changed:

@@ -32,12 +32,11 @@ from stanadapt.samplers import find
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan.program import Program, read
 from stanadapt.targets.standardized import Standardized
-from stanadapt.targets.target import Samplable, Target
+from stanadapt.targets.target import Samplable, StandardCoordinates, Target
 
 # files of a run folder with the texts of a description
 TEXTS = {"code": "program.stan", "data": "data.json", "prior_data": "prior_data.json"}
-# its arrays, which are found before the first iteration, and the file that they are in
-ARRAYS, START = ("location", "factor", "map_rows", "map_block"), "start.npz"
+START = "start.npz"  # what is found before the first iteration
 # parts of a sampler that `find` returns as they hold under its settings
 BY_SETTINGS = ("uses_gradient", "adapts_forever", "standardize", "exact")
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -57,11 +56,7 @@ class RunSpec(NamedTuple):
     backend_reason: str  # why its backend was chosen
     remake: Callable[[Target], Samplable] | None  # `Samplable.remake` of the target
     described: str  # `repr` of the target if that is not the program itself; "" otherwise
-    # of standardized coordinates, and of the map that defines them; None without
-    location: np.ndarray | None
-    factor: np.ndarray | None
-    map_rows: np.ndarray | None
-    map_block: np.ndarray | None
+    coordinates: StandardCoordinates | None  # of the chains; None for those of the target
     # JSON under which the program is the reference of a tempering sampler, or None
     prior_data: str | None
     sampler: str
@@ -84,9 +79,7 @@ class RunSpec(NamedTuple):
 
     def in_coordinates(self, target: Samplable) -> Samplable:
         """Return a target in the coordinates that the chains move in."""
-        if self.location is None or self.factor is None:
-            return target
-        return Standardized(target, self.location, self.factor, self.map_rows, self.map_block)
+        return target if self.coordinates is None else Standardized(target, *self.coordinates)
 
     def find_sampler(self) -> tuple[Sampler, Any]:
         """Return the sampler and its settings.
@@ -112,7 +105,7 @@ class RunSpec(NamedTuple):
         """Return the parts that the chains share."""
         columns, save = len(target.column_names), self.save
         sampler, settings = self.find_sampler()
-        own = self.location is None and not self.described
+        own = self.coordinates is None and not self.described
         return ChainDesign(
             sampler, settings, self.plan, columns, save.positions, save.keeps_extra(sampler),
             bounds=bounds_for(target, sampler) if own else NO_BOUNDS,
@@ -126,8 +119,8 @@ class RunSpec(NamedTuple):
         """
         program, sampler = target.target, design.sampler
         attributes = attributes_at_start(target, sampler, design.settings, design.plan)
-        named = {name: x for name, x in self._asdict().items() if name not in (*TEXTS, *ARRAYS)}
-        del named["remake"]
+        elsewhere = (*TEXTS, "coordinates", "remake")
+        named = {name: x for name, x in self._asdict().items() if name not in elsewhere}
         return {
             **named,
             "created_at": datetime.now(UTC).isoformat(),
@@ -152,9 +145,8 @@ class RunSpec(NamedTuple):
         for field, name in TEXTS.items():
             if (text := getattr(self, field)) is not None:
                 folder.write_text(name, text)
-        arrays = {name: getattr(self, name) for name in ARRAYS}
         begun = {"positions": list(positions), "attributes": attributes, "notes": list(notes)}
-        folder.write_arrays(START, packed({**arrays, **begun}))
+        folder.write_arrays(START, packed({"coordinates": self.coordinates, **begun}))
 
 
 def spec_of(
@@ -172,10 +164,7 @@ def spec_of(
         backend_reason=program.backend_reason,
         remake=base.remake,
         described=program.described if base is program else repr(base),
-        location=target.location,
-        factor=target.factor,
-        map_rows=target.map_rows,
-        map_block=target.map_block,
+        coordinates=target.standard_coordinates,
         prior_data=prior_data,
         sampler=design.sampler.name,
         # as it is registered: to learn scales for others, it has another warm-up
@@ -199,8 +188,8 @@ def read_spec(folder: RunFolder) -> tuple[RunSpec, dict[str, Any]]:
         if field != "prior_data" or (folder.path / name).exists()
     }
     held |= {"plan": Plan(**manifest["plan"]), "save": SavedGroups(**manifest["save"])}
-    held |= {name: begun.pop(name) for name in ARRAYS}
-    return RunSpec(**{"remake": None, "prior_data": None, **held, **texts}), begun
+    held |= {"remake": None, "prior_data": None, "coordinates": begun.pop("coordinates")}
+    return RunSpec(**{**held, **texts}), begun
 
 
 def target_for(spec: RunSpec, folder: RunFolder, given: Any, show_progress: bool) -> Samplable:

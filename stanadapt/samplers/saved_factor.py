@@ -28,9 +28,9 @@ def report_factor(view: RunView, factor_of: Callable[[Any], np.ndarray]) -> Find
     """
     if not view.settings.save_factor:
         return Findings()
-    straightened, dim = view.target.map_rows is not None, view.dim
+    straightened, dim = view.target.is_straightened, view.dim
     transform, own = np.eye(dim), [factor_of(chain.state) for chain in view.chains]
-    if not straightened and view.target.factor is not None:
+    if not straightened and view.target.standard_coordinates is not None:
         transform = (view.target.original(np.eye(dim)) - view.target.original(np.zeros(dim))).T
     scales = transform.diagonal()
     if all(len(factor) < dim for factor in own) and np.all(transform == np.diag(scales)):

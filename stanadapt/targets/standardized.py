@@ -18,7 +18,7 @@ from stanadapt.engine.straightened_density import places, residuals, slope_at, s
 from stanadapt.engine.triangular_map import is_used, no_map, with_memory
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.constrainer import TransformedDraws
-from stanadapt.targets.target import Samplable, Target
+from stanadapt.targets.target import Samplable, StandardCoordinates, Target
 
 
 class Standardized(Samplable):
@@ -31,9 +31,6 @@ class Standardized(Samplable):
     `map_rows` and `map_block` are rows and block of a `TriangularMap`; None, or without an entry,
     for none. StanadaptError if location or factor is not finite or L has no inverse.
     """
-
-    location: np.ndarray
-    factor: np.ndarray
 
     def __init__(
         self,
@@ -49,8 +46,9 @@ class Standardized(Samplable):
         self._map = no_map() if map_block is None else no_map(np.array(map_block, dtype=float))
         if map_rows is not None:
             self._map = self._map._replace(rows=np.ascontiguousarray(map_rows, dtype=float))
-        if as_python(is_used)(self._map):
-            self.map_rows, self.map_block = self._map.rows, self._map.block
+        self.is_straightened = bool(as_python(is_used)(self._map))
+        used = (self._map.rows, self._map.block) if self.is_straightened else (None, None)
+        self.standard_coordinates = StandardCoordinates(self.location, self.factor, *used)
         self.evaluations_per_call = base.evaluations_per_call
         self._calls: list[np.ndarray] = []
         size = len(self.location)
@@ -73,7 +71,7 @@ class Standardized(Samplable):
     @property
     def kind(self) -> str:
         """Form of the factor, such as "diagonal", "dense, straightened", "low rank, rank 3"."""
-        mapped = ", straightened" if self.map_rows is not None else ""
+        mapped = ", straightened" if self.is_straightened else ""
         if self.factor.shape[0] == 1:
             return f"diagonal{mapped}"
         if metric_factor.is_sparse(self.factor, len(self.location)):
@@ -85,7 +83,7 @@ class Standardized(Samplable):
     @property
     def coordinate_names(self) -> list[str]:
         """Names of the base's coordinates, if each has only another unit and origin here."""
-        each_alone = len(self.factor) == 1 and self.map_rows is None
+        each_alone = len(self.factor) == 1 and not self.is_straightened
         return self.base.coordinate_names if each_alone else super().coordinate_names
 
     @property
@@ -114,12 +112,12 @@ class Standardized(Samplable):
 
     def log_jacobians(self, positions: np.ndarray) -> np.ndarray | None:
         """Return the log Jacobian of the map at each z, shape (m, dim); None without a map."""
-        return None if self.map_rows is None else self._places(positions)[1]
+        return self._places(positions)[1] if self.is_straightened else None
 
     def _places(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         y = self._mapped(positions)
         log_jacobians, x = np.zeros(len(y)), y
-        if self.map_rows is not None:
+        if self.is_straightened:
             x = np.empty_like(y)
             places(with_memory(self._map, y.shape[1]), y, x, log_jacobians)
         return x.reshape(np.shape(positions)), log_jacobians
@@ -134,7 +132,7 @@ class Standardized(Samplable):
     def standardized(self, positions: np.ndarray) -> np.ndarray:
         """Transform positions x of the base to positions z; both of shape (..., dim)."""
         z, size = np.array(positions, dtype=float), len(self.location)
-        if self.map_rows is not None:
+        if self.is_straightened:
             x = z.reshape(-1, z.shape[-1])
             z = np.empty_like(x)
             residuals(with_memory(self._map, x.shape[1]), x, z)
@@ -148,7 +146,7 @@ class Standardized(Samplable):
         """Make a density with separate memory, for one chain. This object must outlive it."""
         base = self.base.density(chain)
         self._calls.append(base.calls)  # owns the memory of a density that is made of others
-        if self.map_rows is not None:
+        if self.is_straightened:
             base = straightened(base, self._map)
             self._calls.append(base.calls)
         return standardized(base, self.location, self.factor)
@@ -164,7 +162,7 @@ class Standardized(Samplable):
         x, log_jacobians = self._places(position)
         log_density, gradient, message = self.base.evaluate(x)
         slope, size = np.array(gradient, dtype=float), len(self.location)
-        if self.map_rows is not None:
+        if self.is_straightened:
             slope_at(with_memory(self._map, len(slope)), self._mapped(position)[0], slope)
         slope[:size] = metric_factor.transposed_times_rows(self.factor, slope[None, :size])[0]
         return log_density + float(log_jacobians[0]), slope, message

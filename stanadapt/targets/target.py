@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from os import PathLike
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -75,6 +75,16 @@ def require_same_parameters(target: Any, prior: Any) -> None:
         )
 
 
+class StandardCoordinates(NamedTuple):
+    """Coordinates z: positions are location + factor z, or the places of these in a map."""
+
+    location: np.ndarray  # shape (k,), without the noise of an estimated density
+    factor: np.ndarray  # stored as in `metric_factor`
+    # rows and block of a `TriangularMap`; None without it
+    map_rows: np.ndarray | None = None
+    map_block: np.ndarray | None = None
+
+
 class Samplable(ABC):
     """A distribution that `sample` can draw from: a `Target`, or one that is built from it.
 
@@ -91,12 +101,9 @@ class Samplable(ABC):
     # whether the density is that of a batch of rows, which the sampler has to draw; see
     # `Sampler.samples_batches`
     in_batches: bool = False
-    # standardized coordinates z have positions location + factor z; None otherwise
-    location: np.ndarray | None = None
-    factor: np.ndarray | None = None
-    # rows and block of the `TriangularMap` that has these coordinates; None otherwise
-    map_rows: np.ndarray | None = None
-    map_block: np.ndarray | None = None
+    # its coordinates if they are standardized
+    standard_coordinates: "StandardCoordinates | None" = None
+    is_straightened: bool = False  # whether they are those of a map
 
     @property
     @abstractmethod

@@ -114,7 +114,7 @@ def test_the_target_answers_for_itself(target, program):
     assert program.coordinate_names == ["a", "s", "b"]
     assert (target.moves_parameters, program.moves_parameters) == (False, True)
     assert (target.has_pseudo_samples, program.has_pseudo_samples) == (False, False)
-    assert (program.log_volume, program.location, program.factor) == (0.0, None, None)
+    assert (program.log_volume, program.standard_coordinates) == (0.0, None)
 
 
 def test_prior_data_are_for_programs_only(target):

@@ -182,7 +182,7 @@ def report(view: RunView) -> Findings:
     assert sampler.tempering is not None
     learned = [sampler.tempering.learned(chain.state) for chain in chains]
     powers = getattr(chains[0].settings, "reference_family", None) == ReferenceFamily.power
-    if target.factor is not None:
+    if target.standard_coordinates is not None:
         learned = [_in_original_coordinates(target, one, powers) for one in learned]
     group = evidence.group(learned, constant)
     evidence.add_errors(group)
@@ -204,7 +204,8 @@ def _in_original_coordinates(
     The reference is a density of z, that of x times |det L|: an integral over z of p^b p0^(1 - b)
     is |det L|^-b times that over x. Without a reference it is 1 / |det L| times that of p^b.
     """
-    assert target.factor is not None
+    coordinates = target.standard_coordinates
+    assert coordinates is not None
     volume, values = target.log_volume, dict(learned)
     power = 1.0 if powers else learned["temperature"]
     values["log_normalizer"] = learned["log_normalizer"] + power * volume
@@ -214,7 +215,7 @@ def _in_original_coordinates(
         values["weighted_particle"] = target.original(learned["weighted_particle"])
     if "reference_mean" in learned:
         values["reference_mean"] = target.original(learned["reference_mean"])
-        values["reference_sd"] = learned["reference_sd"] * np.abs(target.factor[0])
+        values["reference_sd"] = learned["reference_sd"] * np.abs(coordinates.factor[0])
     return values
 
 
