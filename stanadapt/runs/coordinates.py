@@ -74,8 +74,8 @@ class Scales(NamedTuple):
     misfit: Message | None = None  # a note on why the draws do not fit, if they do not
 
 
-class Coordinates(NamedTuple):
-    """The coordinates in which chains are to run."""
+class CoordinateChoice(NamedTuple):
+    """In which coordinates chains are to run."""
 
     kind: str  # FULL, DIAGONAL, STRAIGHTEN or NO
     why: str  # the reason for NO
@@ -88,21 +88,21 @@ def choose_coordinates(
     sampler: Sampler,
     plan: Plan,
     given: GivenStart,
-) -> Coordinates:
+) -> CoordinateChoice:
     """Choose between the program's own coordinates and standardized ones.
 
     Raises StanadaptError: "cannot_standardize", if it was asked for.
     """
     if isinstance(standardize, str) and standardize == STRAIGHTEN:
         _require_straightening(target, sampler, plan, given)
-        return Coordinates(STRAIGHTEN, "")
+        return CoordinateChoice(STRAIGHTEN, "")
     if standardize is not None and not isinstance(standardize, bool | np.bool_):
         raise StanadaptError(
             "cannot_standardize",
             f'standardize must be True, False, "{STRAIGHTEN}" or None, got {standardize!r}.',
         )
     if not standardize and standardize is not None:
-        return Coordinates(NO, "asked for")
+        return CoordinateChoice(NO, "asked for")
     many_modes = sampler.standardize == DIAGONAL or sampler.tempering is not None
     kind = DIAGONAL if many_modes else FULL
     scales = None
@@ -115,18 +115,18 @@ def choose_coordinates(
         diagonal = many_modes or sampler.learns_scales
         scales = scales_of_fit(target.target, given.draws, gradient, diagonal)
         if not scales.misfit:
-            return Coordinates(DIAGONAL if diagonal else FULL, "", scales)
+            return CoordinateChoice(DIAGONAL if diagonal else FULL, "", scales)
         given = given._replace(warm_start=None)
     obstacle = _obstacle(target, sampler, given)
     if obstacle and standardize:
         raise StanadaptError("cannot_standardize", f"standardize: {obstacle}. Leave it out.")
     if standardize is None and sampler.standardize == NO:
-        return Coordinates(NO, f"{sampler.name} learns scales on its own", scales)
+        return CoordinateChoice(NO, f"{sampler.name} learns scales on its own", scales)
     if obstacle:
-        return Coordinates(NO, obstacle, scales)
+        return CoordinateChoice(NO, obstacle, scales)
     if plan.iter_warmup < FEWEST:
-        return Coordinates(NO, f"iter_warmup is below {FEWEST}", scales)
-    return Coordinates(kind, "", scales)
+        return CoordinateChoice(NO, f"iter_warmup is below {FEWEST}", scales)
+    return CoordinateChoice(kind, "", scales)
 
 
 def _require_straightening(

@@ -22,7 +22,7 @@ from stanadapt.runs.choose_sampler import (
     require_gradients,
     require_suitable,
 )
-from stanadapt.runs.coordinates import NO, Coordinates, choose_coordinates
+from stanadapt.runs.coordinates import NO, CoordinateChoice, choose_coordinates
 from stanadapt.runs.progress import Watch
 from stanadapt.runs.result import SavedGroups, rehearse_result
 from stanadapt.runs.spec import RunSpec
@@ -38,7 +38,7 @@ class Setup(NamedTuple):
     target: Samplable  # in its own coordinates; of a run that continues, in those of its chains
     design: ChainDesign  # sampler, settings in the target's coordinates, plan
     standardized_settings: Any  # of the sampler in standardized coordinates
-    coordinates: Coordinates  # in which chains are to run
+    coordinates: CoordinateChoice  # in which chains are to run
     begin: ChainInit  # how the state of a chain begins
     inits: Any  # where chains begin
     save: SavedGroups  # extra groups of the result

@@ -10,7 +10,7 @@ from stanadapt.engine.starts import ChainInit
 from stanadapt.errors import StanadaptError, require_whole, warn
 from stanadapt.results import Fit
 from stanadapt.runs.chains import Start
-from stanadapt.runs.coordinates import NO, Coordinates
+from stanadapt.runs.coordinates import NO, CoordinateChoice
 from stanadapt.runs.folder import RunFolder
 from stanadapt.runs.prepare import Setup, keywords, shows, watch_of
 from stanadapt.runs.progress import RunProgress
@@ -115,7 +115,7 @@ def prepare_again(
     # as in the result: `load` and a later `resume` must name its draws alike
     record_changes(folder, made)
     setup = Setup(
-        made, design, design.settings, Coordinates(NO, "as the run began"),
+        made, design, design.settings, CoordinateChoice(NO, "as the run began"),
         ChainInit(None, {}, spec.prior_data), inits=None, save=spec.save,
         attributes=begun["attributes"], folder=folder.path, executor=asked.executor,
         watch=watch_of(made.target, asked),
