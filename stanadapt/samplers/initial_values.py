@@ -12,7 +12,7 @@ from stanadapt.errors import StanadaptError, is_real
 from stanadapt.results.files import read_text
 from stanadapt.samplers.variational.methods import PATHFINDER, pathfinder_positions
 from stanadapt.targets.failing_statement import failing_statement
-from stanadapt.targets.shapes import shapes_of, wrong_shape
+from stanadapt.targets.projection import shapes_of, wrong_shape
 from stanadapt.targets.stan.backends.index_errors import index_error
 from stanadapt.targets.stan.program import user_path
 from stanadapt.targets.target import Samplable, Target

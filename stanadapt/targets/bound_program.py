@@ -16,8 +16,7 @@ from stanadapt.engine.plan import usable_cores
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.constrainer import AFTER_PARAMETERS, address_of
 from stanadapt.targets.coordinates import Coordinate, coordinates, element_name
-from stanadapt.targets.projection import Violation, project
-from stanadapt.targets.shapes import shapes_of, wrong_shape
+from stanadapt.targets.projection import Violation, project, shapes_of, wrong_shape
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan.declarations import Declaration
 from stanadapt.targets.stan.program import Program
