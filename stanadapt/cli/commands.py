@@ -50,7 +50,7 @@ class LazyCommand(TyperCommand):
         with not_collected():
             run = getattr(import_module(module), name)
         if not callable(run):
-            from stanadapt.cli.family_commands import as_function
+            from stanadapt.cli.options import as_function
 
             run = as_function(run)
         context: dict[str, Any] = dict(HELP_OPTIONS)

@@ -1,7 +1,10 @@
-"""Options that several commands share, and functions that convert their values."""
+"""Options that several commands share, and functions that convert their values.
+
+The commands that families of samplers add, too, are made of such options.
+"""
 
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from importlib.util import module_from_spec, spec_from_file_location
 from operator import not_
 from pathlib import Path
@@ -10,7 +13,10 @@ from typing import Annotated, Any
 import typer
 
 from stanadapt.cli import signature
-from stanadapt.cli.signature import TEXTS, Option, Options, read_names
+from stanadapt.cli.interruption import CODE
+from stanadapt.cli.signature import TEXTS, Given, Option, Options, command, read_names
+from stanadapt.cli.terminal import require_writable
+from stanadapt.engine.commands import FileCommand
 from stanadapt.engine.registry import registered
 from stanadapt.errors import StanadaptError
 from stanadapt.runs.choose_sampler import names_of_settings
@@ -157,3 +163,33 @@ def settings_by_sampler(pairs: list[str] | None, samplers: list[str]) -> dict[st
         for sampler in takers:
             settings[sampler][name] = value
     return settings
+
+
+# --- commands of families of samplers -------------------------------------------------------------
+
+
+def as_function(declared: FileCommand) -> Callable[..., None]:
+    """Return the function of a command that a family of samplers adds, for typer."""
+    warm_start = Option(kind=Path | None)
+    plan = options_of(declared.function, *declared.options, warm_start=warm_start)
+
+    @command(plan=plan, target=PLAIN_TARGET)
+    def run(
+        model: str,
+        *,
+        data: str | None = None,
+        out: Annotated[Path, typer.Option("--out", "-o", help=declared.about_file)] = Path(
+            declared.file
+        ),
+        plan: Given,
+        target: Given,
+        force: bool = False,
+    ) -> None:
+        (path,) = require_writable([out], force)
+        written = declared.write(make_target(model, data, **target), path, **plan)
+        for line in written.lines:
+            print(line)
+        if written.interrupted:
+            raise typer.Exit(CODE)
+
+    return run
