@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -446,7 +446,7 @@ def advance_together(chains: list[Chain], chunk: int | None = None) -> None:
 class Keeper:
     """Callbacks between chunks, for checkpointing. The base class does nothing."""
 
-    ended: Message | Literal[""] = ""  # why the run is to end
+    ended: Message | None = None  # why the run is to end, if it is
 
     def chunk_done(self, chain: Chain) -> None:
         """Respond to a chunk of a chain, in the chain's thread."""

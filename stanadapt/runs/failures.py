@@ -185,7 +185,11 @@ def _point(target: Samplable, chain: int, position: np.ndarray) -> str:
 
 
 def no_draws(
-    target: Samplable, chains: list[Chain], interrupted: bool, stopped: str = "", task: str = ""
+    target: Samplable,
+    chains: list[Chain],
+    interrupted: bool,
+    stopped: Message | None = None,
+    task: str = "",
 ) -> StanadaptError:
     """Return the error of a run that ended before there was a draw, during a task or warm-up.
 
@@ -202,7 +206,7 @@ def no_draws(
             _stan_message(target, failing[0]),
         )
     done = sum(chain.n_done for chain in chains)
-    how = stopped.rstrip(".") or ("interrupted" if interrupted else "ended")
+    how = stopped.rstrip(".") if stopped else "interrupted" if interrupted else "ended"
     return StanadaptError(
         "interrupted" if interrupted else "no_draws",
         f"{how}, during {task or 'warm-up'} after {done} iterations in all: there are no draws. "

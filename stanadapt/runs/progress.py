@@ -3,7 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -127,7 +127,7 @@ class Watch:
         # whether the user's function stopped the run, by returning True or by an error; the result
         # then has exactly the draws that the function saw: those of all chains
         self.stopped_by_user = False
-        self.note: Message | Literal[""] = ""  # why the run was stopped; "" if it was not
+        self.note: Message | None = None  # why the run was stopped, if it was
         self._task = ""
 
     @contextlib.contextmanager
@@ -174,10 +174,10 @@ class Watch:
             self.note = Message("stopped_on_request", text)
         return seconds
 
-    def _ask(self, progress: RunProgress) -> Message | Literal[""]:
-        """Call the user's function; return why the run is to stop, or ""."""
+    def _ask(self, progress: RunProgress) -> Message | None:
+        """Call the user's function; return why the run is to stop, if it is."""
         if self._on_progress is None:
-            return ""
+            return None
         text = f"stopped by the progress function after {progress.seconds:.3g} s."
         try:
             stop = self._on_progress(progress)
@@ -186,4 +186,4 @@ class Watch:
         except Exception as error:  # an error in the user's function must not cost the draws
             self.stopped_by_user = True
             text = f"stopped because the progress function raised {type(error).__name__}: {error}"
-        return Message("stopped_on_request", text) if self.stopped_by_user else ""
+        return Message("stopped_on_request", text) if self.stopped_by_user else None

@@ -52,8 +52,8 @@ class RunRecord:
     attributes: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # messages for the user
     interrupted: bool = False  # whether it ended before its chains did
-    # why the run ended on request: at its time limit, or by the progress function; "" if not
-    stopped: str = ""
+    # why the run ended on request, if it did: at its time limit, or by the progress function
+    stopped: Message | None = None
     # keep each chain that has draws, however few: the user's progress function, which stopped the
     # run, saw the draws of all of them
     keep_all_chains: bool = False

@@ -225,7 +225,7 @@ class Run:
             if workers.trouble is not None:
                 note = f"the run ended early. {workers.trouble.message}"
                 record.notes.append(Message("ended_early", note))
-        stopped = watch.note or (self.keeper.ended if self.keeper else "")
+        stopped = watch.note or (self.keeper.ended if self.keeper else None)
         # a run that was asked to stop was not interrupted
         record.interrupted = interrupted and not stopped
         if interrupted and stopped:
