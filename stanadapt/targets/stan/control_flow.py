@@ -11,18 +11,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from stanadapt.targets.stan import syntax
 from stanadapt.targets.stan.declarations import TYPES, typed_names
-from stanadapt.targets.stan.syntax import (
-    NAME,
-    Token,
-    at,
-    closing,
-    definitions,
-    spans,
-    split,
-    strip,
-    tokens,
-)
+from stanadapt.targets.stan.syntax import NAME, Token, at, closing
 
 _DATA = ("data", "transformed data")
 _SIZES = frozenset(["size", "num_elements", "rows", "cols", "dims"])
@@ -49,11 +40,11 @@ def branches(code: str) -> list[tuple[int, str]]:
     or `continue`. Each line is listed once, without indentation. The blocks `data` and `transformed
     data`, and functions that only these call, have no access to parameters.
     """
-    stripped = strip(code)
-    blocks = {name: tokens(stripped, *span) for name, span in spans(stripped).items()}
+    stripped = syntax.strip(code)
+    blocks = {name: syntax.tokens(stripped, *span) for name, span in syntax.spans(stripped).items()}
     data = {name for block in _DATA for name, *_ in typed_names(blocks.get(block, []))}
     main = [block for name, block in blocks.items() if name not in (*_DATA, "functions")]
-    called = _called(definitions(blocks.get("functions", [])), main)
+    called = _called(syntax.definitions(blocks.get("functions", [])), main)
     scopes = [_scope(block, data) for block in main]
     functions = [_scope(function, set()) for function in called]
     made = [_makes_integers(scope) for scope in scopes]
@@ -99,7 +90,7 @@ def _scope(scope: Sequence[Token], data: set[str]) -> _Scope:
     for place, token in enumerate(scope):
         if token == "for" and at(scope, place + 3) == "in":
             range_ = scope[place + 4 : closing(scope, place + 1)]
-            name, (first, *last) = str(scope[place + 2]), split(range_, ":")
+            name, (first, *last) = str(scope[place + 2]), syntax.split(range_, ":")
             # a name may be an integer in one loop, and an element of a vector in another
             is_integer = bool(last) and "?" not in first
             (integers if is_integer else others).add(name)

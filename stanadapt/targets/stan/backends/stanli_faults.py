@@ -21,21 +21,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan import syntax
 from stanadapt.targets.stan.backends.index_errors import index_error
 from stanadapt.targets.stan.backends.refusals import elsewhere, reason_of_stanli
 from stanadapt.targets.stan.declarations import typed_names
 from stanadapt.targets.stan.program import Program
-from stanadapt.targets.stan.syntax import (
-    Token,
-    at,
-    block,
-    closing,
-    definitions,
-    spans,
-    split,
-    strip,
-    tokens,
-)
 
 VERSION = "0.24.0"
 # passes that are off at every construction
@@ -104,7 +94,7 @@ def refusal_of_binding(program: Program, text: str, data: str) -> StanadaptError
     """Return the error for a message of stanli."""
     reason = reason_of_stanli(text)
     # of arrays of arrays or vectors, stanli visits as many elements as these have numbers
-    at_binding = (block(program.code, name) for name in ("functions", "transformed data"))
+    at_binding = (syntax.block(program.code, name) for name in ("functions", "transformed data"))
     if "out of bounds for size" in text and any(map(_FOREACH.search, at_binding)):
         return refusal("elements", program, reason)
     if (wrong := index_error(program, data, reason)) is not None:
@@ -134,28 +124,28 @@ def complete_rows(source: str) -> str:
     >>> complete_rows(code)
     'transformed data { array[2, 2] int z; z[1, :] = {1, 2}; }'
     """
-    stripped = strip(source)
+    stripped = syntax.strip(source)
     places: list[int] = []
-    for name, span in spans(stripped).items():
+    for name, span in syntax.spans(stripped).items():
         if name == "transformed data":
-            places += _ends_of_indices(tokens(stripped, *span))
+            places += _ends_of_indices(syntax.tokens(stripped, *span))
         elif name == "functions":
             # one by one: names may have other types in another
-            for body in definitions(tokens(stripped, *span)):
+            for body in syntax.definitions(syntax.tokens(stripped, *span)):
                 places += _ends_of_indices(body)
     for place in sorted(places, reverse=True):
         source = f"{source[:place]}, :{source[place:]}"
     return source
 
 
-def _ends_of_indices(part: Sequence[Token]) -> list[int]:
+def _ends_of_indices(part: Sequence[syntax.Token]) -> list[int]:
     """Return the places of the closing brackets of single indices that are assigned to."""
     names = {name for name, kind, rank in typed_names(part) if (kind, rank) == ("int", 2)}
     places = []
     for i in range(len(part) - 1):
         if part[i] in names and part[i + 1] == "[":
-            last = closing(part, i + 1)
+            last = syntax.closing(part, i + 1)
             index = part[i + 2 : last]
-            if index and len(split(index, ",")) == 1 and at(part, last + 1) == "=":
+            if index and len(syntax.split(index, ",")) == 1 and syntax.at(part, last + 1) == "=":
                 places.append(part[last].start)
     return places
