@@ -10,11 +10,6 @@ from stanadapt.errors import codes_of
 from tests.helpers import made_up_fits
 from tests.helpers.codes import raises
 
-SHOWN = [
-    "fit", "bulk ESS", "median", "tail ESS", "R-hat", "warm-up s", "sampling s", "compile s",
-    "ESS/s", "gradients", "ESS/grad", "failed", "z mean", "z sd", "missed",
-]  # fmt: skip
-
 
 def fit(posterior, **attributes):
     """Build a result with the attributes that every fit has."""
@@ -187,19 +182,6 @@ ERRORS = {
 def test_what_cannot_be_compared(fits, options, code, facts):
     with raises(code, *facts):
         sa.compare(fits, **options)
-
-
-def test_the_text_of_a_table_has_all_columns(monkeypatch, capsys):
-    monkeypatch.delenv("COLUMNS", raising=False)
-    text = repr(sa.compare({"gad_mala": normal(1), "nuts": nuts(2)}))
-    head, first, second = text.splitlines()[:3]
-    for title in SHOWN:
-        assert title in head
-    assert first.split()[0] == "gad_mala"
-    assert second.split()[0] == "nuts"
-    assert "5,000" in first
-    assert "…" not in text
-    assert capsys.readouterr().out == ""
 
 
 def remarks(**fits):

@@ -11,18 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from scipy.signal import lfilter
 
 from stanadapt.diagnostics import mixing
 from stanadapt.diagnostics.mixing import efficiency, map_columns
 from stanadapt.results import arviz_module
-
-
-def autoregression(rho, shape, seed=0):
-    rng = np.random.default_rng(seed)
-    noise = np.sqrt(1 - rho**2) * rng.standard_normal(shape)
-    noise[..., 0] = rng.standard_normal(shape[:-1])  # starts in its stationary distribution
-    return lfilter([1.0], [1.0, -rho], noise, axis=-1)
+from tests.helpers.autoregression import autoregression
 
 
 def test_infinite_and_missing_values_give_missing_numbers():

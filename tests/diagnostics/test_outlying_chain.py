@@ -5,6 +5,7 @@ import pytest
 
 from stanadapt import results
 from stanadapt.diagnostics.outlying_chain import describe_outlying_chain, outlying_chain
+from tests.helpers.autoregression import autoregression
 
 SHAPE = (4, 400)
 
@@ -19,10 +20,7 @@ def normal(seed=1, shape=SHAPE):
 
 def slow(seed=1):
     """Draws worth about ten independent ones per chain."""
-    x, rng = normal(seed), np.random.default_rng(seed + 1000)
-    for t in range(1, SHAPE[1]):
-        x[:, t] = 0.95 * x[:, t - 1] + np.sqrt(1 - 0.95**2) * rng.normal(size=SHAPE[0])
-    return x
+    return autoregression(0.95, SHAPE, seed)
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e5])

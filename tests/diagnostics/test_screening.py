@@ -5,7 +5,6 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from scipy.signal import lfilter
 
 from stanadapt import results
 from stanadapt.diagnostics.mixing import (
@@ -20,17 +19,13 @@ from stanadapt.diagnostics.mixing import (
 )
 from stanadapt.diagnostics.screening import is_constant, screen, worst_columns
 from stanadapt.diagnostics.verdict import verdict
-
-
-def autoregression(rng, shape, memory):
-    noise = rng.standard_normal((*shape[:-1], shape[-1] + 300))
-    return lfilter([1.0], [1.0, -memory], noise)[..., 300:] * np.sqrt(1.0 - memory**2)
+from tests.helpers.autoregression import autoregression
 
 
 def alternating(rng, shape):
     """Signs alternate while the amplitude changes slowly: every second draw shows one sign."""
     signs = np.where(np.arange(shape[1]) % 2, 1.0, -1.0)
-    return signs * np.exp(autoregression(rng, shape, 0.98))
+    return signs * np.exp(autoregression(0.98, shape, rng))
 
 
 def period_two(rng, shape):
@@ -41,7 +36,7 @@ def period_two(rng, shape):
 
 
 def antithetic(rng, shape):
-    return np.exp(autoregression(rng, shape, -0.95)) * rng.gamma(2.0, size=(shape[0], 1))
+    return np.exp(autoregression(-0.95, shape, rng)) * rng.gamma(2.0, size=(shape[0], 1))
 
 
 def late_jump(rng, shape):
@@ -81,7 +76,7 @@ def wider(rng, shape):
 
 def one_tail(rng, shape):
     """The upper tail is a slow excursion, common to no other part of the distribution."""
-    high = autoregression(rng, shape, 0.995) > 1.6
+    high = autoregression(0.995, shape, rng) > 1.6
     return np.where(high, 5.0 + rng.exponential(size=shape), rng.normal(size=shape))
 
 
@@ -90,11 +85,11 @@ def trend(rng, shape):
 
 
 def slow(rng, shape):
-    return np.sinh(autoregression(rng, shape, 0.995))
+    return np.sinh(autoregression(0.995, shape, rng))
 
 
 def counts(rng, shape):
-    return np.floor(np.exp(autoregression(rng, shape, 0.99)))
+    return np.floor(np.exp(autoregression(0.99, shape, rng)))
 
 
 def rejecting(rng, shape):
@@ -104,7 +99,7 @@ def rejecting(rng, shape):
 
 
 def mostly_one_value(rng, shape):
-    return np.where(autoregression(rng, shape, 0.99) > 1.3, rng.normal(size=shape), -1.0)
+    return np.where(autoregression(0.99, shape, rng) > 1.3, rng.normal(size=shape), -1.0)
 
 
 def slow_at_odd_draws(rng, shape):
@@ -114,7 +109,7 @@ def slow_at_odd_draws(rng, shape):
 
 def both_tails(rng, shape):
     """Stays in either tail are long, while signs are independent: means mix well."""
-    tail = autoregression(rng, shape, 0.98) > 1.2816
+    tail = autoregression(0.98, shape, rng) > 1.2816
     distance = np.where(tail, 1.7 + 0.3 * rng.random(shape), 1.65 * rng.random(shape))
     return rng.choice([-1.0, 1.0], shape) * distance
 

@@ -20,6 +20,7 @@ from stanadapt.diagnostics.verdict import judge, skip_judging, verdict
 from stanadapt.errors import codes_of
 from stanadapt.results.join import join
 from stanadapt.runs.choose_sampler import DEFAULT
+from tests.helpers.autoregression import autoregression
 from tests.helpers.codes import warns
 
 CHAINS, DRAWS = 4, 1000
@@ -60,13 +61,8 @@ def stuck(x, length, chain=1):
 
 
 def walk(step):
-    """Slowly moving chains, started from the stationary distribution: an autoregression."""
-    rng = np.random.default_rng(3)
-    x = np.empty((CHAINS, DRAWS))
-    x[:, 0] = rng.normal(size=CHAINS)
-    for t in range(1, DRAWS):
-        x[:, t] = np.sqrt(1 - step**2) * x[:, t - 1] + step * rng.normal(size=CHAINS)
-    return x
+    """Slowly moving chains, started from the stationary distribution."""
+    return autoregression(np.sqrt(1.0 - step**2), (CHAINS, DRAWS), 3)
 
 
 def with_tail(x):

@@ -227,20 +227,6 @@ def test_all_mistakes_are_reported_at_once(refusal):
     assert [line.partition(":")[0] for line in error.message.splitlines()] == ["barker"] * 2
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("old", "new", "reason"), [
-    ("total = 0.0", "total = x.mass", "'mass'"), ("z = -z", "z = -width", "'width'"),
-])  # fmt: skip
-def test_an_error_of_compilation_names_file_and_line(tmp_path, old, new, reason):
-    source = changed(old, new)
-    line = source[: source.index(new)].count("\n") + 1
-    printed = run(tmp_path, "barker", source, FIT.format(name="barker"))
-    assert printed.endswith("[sampler_not_compiled]\n")
-    assert f"barker.py, line {line}: " in printed
-    assert reason in printed
-    assert printed.count("\n") == 1
-
-
 def test_every_name_of_the_page_is_documented():
     for name in authoring.__all__:
         assert inspect.getdoc(getattr(authoring, name)), name

@@ -110,23 +110,6 @@ def test_rotations_follow_a_gaussian_exactly():
     assert abs(error) < 1e-9
 
 
-@each_root
-def test_a_leapfrog_with_a_metric_is_that_of_matrices(root):
-    """A momentum p = L^-T v moves x by eps L L^T p."""
-    full = np.diag(root[0]) if len(root) == 1 else root
-    density, gradient, eps = Awkward().density(), np.empty(3), 0.2
-    x, p = START.copy(), np.linalg.solve(full.T, MOMENTUM)
-    for _ in range(5):
-        value_and_gradient(density, x, gradient)
-        p = p + 0.5 * eps * gradient
-        x = x + eps * full @ full.T @ p
-        value_and_gradient(density, x, gradient)
-        p = p + 0.5 * eps * gradient
-    ours = follow(engine.move, START, MOMENTUM, eps, 5, root)
-    np.testing.assert_allclose(ours[0], x, rtol=1e-10)
-    np.testing.assert_allclose(ours[1], full.T @ p, rtol=1e-10)
-
-
 def plain(momentum, step_size, steps, wall=np.inf, scale=(1.0, 1.0, 1.0)):
     """Return position, momentum and log density after leapfrogs with a scale, and the gradients."""
     density, x, p, g = Awkward(wall).density(), START.copy(), momentum.copy(), np.empty(3)

@@ -170,24 +170,6 @@ def test_equals_the_recursion(metric, wall):
     assert diverged > (10 if wall < np.inf else 0) or metric == "diagonal"
 
 
-@pytest.mark.parametrize("crossing", [(), (1,), (2,)])
-def test_the_checks_across_halves_matter(crossing):
-    """Without one of them some trajectories are longer, and the test above would fail."""
-    differ = 0
-    for problem in PROBLEMS:
-        theirs, _, (found, _, _) = both("dense", np.inf, problem, crossing)
-        differ += found.leaves != len(theirs.leaves)
-    assert differ >= 3
-
-
-def test_weights_of_a_whole_doubling():
-    for problem in PROBLEMS:
-        theirs, _, (found, _, tree) = both("dense", np.inf, problem)
-        if found.leaves == 1 == found.depth:
-            weight = np.logaddexp(0.0, tree.numbers[0, nuts_tree.LOG_WEIGHT])
-            assert weight == pytest.approx(theirs.weight, rel=1e-8)
-
-
 @pytest.mark.parametrize("max_depth", [1, 2, 5])
 def test_the_depth_limits_the_number_of_leapfrogs(max_depth):
     density, rng = Awkward().density(), np.random.default_rng(1)

@@ -15,7 +15,6 @@ from stanadapt.engine.registry import find, register
 from stanadapt.runs.spec import RunSpec, source_hash
 from tests.helpers.chains import finish, make_chains
 from tests.helpers.codes import raises
-from tests.helpers.seldom_parameters import soak_except
 from tests.helpers.targets import Awkward
 
 
@@ -95,19 +94,6 @@ def require_printed(folder, program, printed, **variables):
     assert (done.returncode, done.stdout) == (0, f"{printed}\n"), done.stderr
 
 
-@pytest.mark.thorough
-def test_its_classes_in_the_cache_do_not_stop_a_program_without_them(tmp_path):
-    (tmp_path / "gone.py").write_text(
-        "from typing import NamedTuple\nclass Pair(NamedTuple):\n    one: float\n    two: float\n"
-    )
-    call = (
-        "from stanadapt.engine.protocol import never_adapt; print(never_adapt(0, 1, {}, 0, 0, 0))"
-    )
-    own = "from gone import Pair; "
-    require_printed(tmp_path, own + call.format("Pair(1.0, 2.0)"), "Pair(one=1.0, two=2.0)")
-    require_printed(tmp_path, call.format("2.5"), "2.5")
-
-
 HELPER = "from stanadapt.engine.compiled.jit import jit\n@jit\ndef version(): return 1\n"
 SAMPLER = """
 from typing import NamedTuple
@@ -161,40 +147,6 @@ def test_an_edited_sampler_is_recompiled(tmp_path):
         found = len(list((tmp_path / "cache").rglob("*-_advance-*")))
         assert (found > loops) is recompiled
         loops = found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("edited", soak_except({"changing.py"}, ["helper.py", "changing.py"]))
-def test_an_edit_between_import_and_run_does_not_reach_later_processes(tmp_path, edited):
-    """The first process runs what it imported, and keeps no code of it under the new text."""
-    (tmp_path / "helper.py").write_text(HELPER)
-    (tmp_path / "changing.py").write_text(SAMPLER)
-    edit = (
-        f"import pathlib; path = pathlib.Path({str(tmp_path / edited)!r}); text = path.read_text()"
-        "; text = text.replace('version())', 'version() + 30)').replace('return 1', 'return 31')"
-        "; path.write_text(text)"
-    )
-    require_printed(tmp_path, PROGRAM.replace("target =", f"{edit}\ntarget =", 1), "1 1 1 1")
-    require_printed(tmp_path, PROGRAM, "31 31 31 31")
-
-
-@pytest.mark.soak
-def test_a_constant_that_is_in_no_file_is_that_of_each_process(tmp_path):
-    """A number from an environment variable, below the function that it is in, or set later."""
-    factor = "import os\nFACTOR = int(os.environ['FACTOR'])\n"
-    (tmp_path / "helper.py").write_text(HELPER.replace("return 1\n", f"return FACTOR\n{factor}"))
-    (tmp_path / "changing.py").write_text(SAMPLER)
-    changed = PROGRAM.replace("target =", "import helper; helper.FACTOR = 5\ntarget =", 1)
-    kept = []
-    for program, value, printed in (
-        (PROGRAM, "3", "3 3 3 3"),
-        (PROGRAM, "4", "4 4 4 4"),
-        (changed, "4", "5 5 5 5"),
-        (PROGRAM, "4", "4 4 4 4"),
-    ):
-        require_printed(tmp_path, program, printed, FACTOR=value)
-        kept.append({path.name for path in (tmp_path / "cache").rglob("*-_advance-*")})
-    assert kept[0] < kept[1] < kept[2] == kept[3]
 
 
 @pytest.fixture

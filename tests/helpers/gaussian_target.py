@@ -59,15 +59,15 @@ class Gaussian:
 
 
 def make_chains_at(
-    target, starts, sampler="whitened_hmc", warmup=2000, draws=1000, seed=1, **chosen
+    target, starts, sampler="whitened_hmc", warmup=2000, draws=1000, seed=1, init=None, **chosen
 ):
-    """Return one chain per start, shape (chain, dim), ready to run."""
+    """Return one chain per start, shape (chain, dim), ready to run; `init` may be another."""
     found, settings = find(sampler, **chosen)
     plan = make_plan(
         chains=len(starts), parallel_chains=None, iter_warmup=warmup, iter_sampling=draws, thin=1,
         seed=seed, save_warmup=True, show_progress=False,
     )  # fmt: skip
-    design = ChainDesign(found, settings, plan, starts.shape[1])
+    design = ChainDesign(found, settings, plan, starts.shape[1], init=init)
     rngs = [np.random.default_rng(source) for source in plan.seeds()]
     return [
         Chain(design, target.density(), start, rng, lambda _: copy_draws)

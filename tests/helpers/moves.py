@@ -18,16 +18,10 @@ from stanadapt.samplers.tempering.path import (
     evaluate,
     no_replicas,
 )
-from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
-from tests.helpers.targets import Awkward
-from tests.helpers.tempered_formula import REFERENCE_MEAN, REFERENCE_SD
+from tests.helpers.tempering import make_path
 
 MOVES = 4
-STEP_SIZES = {
-    moves.MoveKernel.hmc: 0.9,
-    moves.MoveKernel.nuts: 0.9,
-    moves.MoveKernel.random_walk: 1.0,
-}
+STEP_SIZES = dict.fromkeys(moves.MoveKernel, 0.9) | {moves.MoveKernel.random_walk: 1.0}
 
 
 class Chains(NamedTuple):
@@ -69,26 +63,16 @@ def _make_moves(chains, again, starts, repeats, gradients, out, rng):
                 out[row, 3] = max(out[row, 3], error / (1.0 + abs(again.vectors[0, part, i])))
 
 
-def _make_path(wall, b):
-    """Return a path from a distribution; at b = 0, where that is redrawn, from prior-only data."""
-    prior = Awkward().wall.ctypes.data
-    reference = ReferenceDistribution(REFERENCE_MEAN, REFERENCE_SD).compiled(3)
-    return TemperingPath(
-        Awkward(wall).density(), reference, DISTRIBUTION if b > 0 else PRIOR, prior
-    )
-
-
 def moved(kernel, b, starts, wall=np.inf, scale=None, step_size=None, leapfrogs=4, repeats=MOVES):
     """Make `repeats` moves at b from each of the starts, shape (start, 3).
 
     Returns where they end; per start the sums of acceptance rates, steps and divergences, and the
     largest error of the stored densities and gradients; and the path with its counters.
     """
-    path, rng = _make_path(wall, b), np.random.default_rng(int(1000 * b) + kernel)
-    mover, ladder = (
-        moves.make_mover(1, 3, moves.Options(kernel, leapfrogs, 4), no_queue()),
-        no_ladder(1, 3),
-    )
+    # at b = 0, where draws of a distribution are redrawn, prior-only data are the reference
+    path = make_path(DISTRIBUTION if b > 0 else PRIOR, wall)
+    mover = moves.make_mover(1, 3, moves.Options(kernel, leapfrogs, 4), no_queue())
+    rng, ladder = np.random.default_rng(int(1000 * b) + kernel), no_ladder(1, 3)
     # unequal scales that do not fit the target
     ladder.scale[:] = np.array([[1.2, 0.15, 3.0]]) if scale is None else scale
     x, out = starts.copy(), np.empty((len(starts), 4))

@@ -42,14 +42,6 @@ class PriorTree:
             x[:, j] = center + rng.standard_normal(count) / np.sqrt(precision)
         return x
 
-    def log_density(self, x):
-        """Log density of rows, up to a constant."""
-        total = sum(-0.5 * ((x[:, j] - mean) / sd) ** 2 for j, (mean, sd) in self.hubs.items())
-        for j, member in self.members.items():
-            precision, center = self._conditional(x, member)
-            total = total + 0.5 * (np.log(precision) - precision * (x[:, j] - center) ** 2)
-        return total
-
     def gradients(self, x):
         """Gradients at rows."""
         out = np.zeros(x.shape)

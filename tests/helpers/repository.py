@@ -5,7 +5,7 @@ import functools
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGE, WORKFLOWS = ROOT / "stanadapt", ROOT / "workflows"
+PACKAGE = ROOT / "stanadapt"
 
 
 @functools.cache

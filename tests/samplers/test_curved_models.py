@@ -98,13 +98,6 @@ def test_flower_and_ring_by_weighted_draws(name, data):
     assert np.abs(errors(inside, weights, np.array(discrepancy.LEVELS))).max() < 4
 
 
-def test_a_flower_drawn_without_weights_is_another_law():
-    content, reference = load("flower", "flower")
-    draws, _ = drawn_around("flower", content, 22)
-    moment = draws[:, :1] ** 2
-    assert errors(moment, np.ones(DRAWS), reference["sd"]["x"][0] ** 2)[0] < -20
-
-
 @pytest.mark.parametrize(("name", "data"), [("flower", "two_dim"), ("ring", "ring")])
 def test_density_of_stan_has_the_moments_of_the_reference(name, data):
     """Over one petal; the ring is the same at every angle."""

@@ -33,6 +33,9 @@ REFUSED = [
     *[("hvi", {name: value}, "invalid_setting", name, least) for name, value, least in
       (("transitions", 0, 1), ("leapfrogs", 0, 1), ("paths", 99, 100), ("grad_samples", 0, 1))],
     ("variational_mcmc", {"kernel": "gibbs"}, "invalid_setting", "independence, mixture, block"),
+    ("kameleon", {"subsample": 100, "history": 199}, "invalid_setting", "history", "200", "199"),
+    ("kameleon", {"kernel": "cubic"}, "invalid_setting", "kernel", "gaussian, linear", "'cubic'"),
+    ("gad_mala", {"diagonal": True, "rank": 2}, "invalid_setting", "diagonal=True", "rank=2"),
     ("equi_energy", {"highest_temperature": 1.0}, "invalid_setting", "highest_temperature"),
     *[("parallel_tempering", {"swaps": "energy_rings", "rings": rings}, "invalid_setting", "rings",
        rings) for rings in (0, -1, 1001)],

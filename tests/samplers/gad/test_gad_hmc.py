@@ -121,12 +121,6 @@ def test_beta_stays_finite_if_trajectories_are_long_before_they_are_rejected():
     assert column(chain, "entropy_weight").max() <= LARGEST_WEIGHT
 
 
-def test_one_step_is_accepted_at_the_target_rate():
-    case = ("gad_hmc", {**LONG, "leapfrogs": 1})
-    (chain,) = finish(make_chains(case, Awkward(), warmup=20_000, draws=10_000))
-    assert column(chain, "acceptance_rate").mean() == pytest.approx(0.65, abs=0.05)
-
-
 def test_trajectories_become_a_quarter_of_a_period_in_every_direction():
     """Check the last two coordinates, which are normal, and do not depend on the first."""
     chains = finish(make_chains(("gad_hmc", LONG), Awkward(), n=4, warmup=20_000, draws=10))

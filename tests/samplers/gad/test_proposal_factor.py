@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from stanadapt.samplers import find
 from stanadapt.samplers.gad import proposal_factor, speed_measure
 from tests.helpers.chains import column, finish
-from tests.helpers.codes import raises
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
 
 N, RANK = 9, 2
@@ -91,8 +89,3 @@ def test_moments_and_acceptance_on_unequal_scales():
         assert (np.abs(means.mean(axis=0) - truth) < 5 * error).all()
     rates = [column(chain, "acceptance_rate").mean() for chain in chains]
     assert np.mean(rates) == pytest.approx(0.55, abs=0.1)
-
-
-def test_diagonal_and_rank_exclude_each_other():
-    with raises("invalid_setting", "gad_mala", "diagonal=True", "rank=2"):
-        find("gad_mala", diagonal=True, rank=2)

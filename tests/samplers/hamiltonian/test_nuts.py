@@ -10,7 +10,6 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.leapfrog import Leapfrog
 from stanadapt.engine.points import gradient_at, unused_gradient
 from stanadapt.results.cmdstan_csv import STATISTICS
-from stanadapt.samplers.hamiltonian.nuts import Info
 from tests.helpers.chains import column, finish, make_chains
 from tests.helpers.codes import warns
 from tests.helpers.metrics import METRICS
@@ -106,18 +105,6 @@ def test_a_new_metric_comes_with_a_new_step_size():
     assert frozen != step_sizes[-1]
 
 
-def test_a_higher_target_means_shorter_steps_and_more_acceptance():
-    """Compare sixteen chains each: the acceptance rate of one chain varies by 0.04."""
-    found = []
-    for target_accept in (0.6, 0.8, 0.95):
-        case = ("nuts", {"target_accept": target_accept})
-        chains = finish(make_chains(case, Awkward(), n=16, warmup=1000))
-        found.append([[column(c, n).mean() for c in chains] for n in Info._fields])
-    means = np.mean(found, axis=2).T
-    assert np.all(np.diff(means[Info._fields.index("acceptance_rate")]) > 0.02)
-    assert np.all(np.diff(means[Info._fields.index("step_size")]) < 0)
-
-
 def test_statistics_are_those_of_stan():
     fit = sa.sample(sa.Target(FUNNEL.replace("exp(v / 2)", "1")), "nuts", **RUN)
     ours = results.dataset(fit, "sample_stats")
@@ -153,17 +140,3 @@ def test_trees_at_the_maximum_depth_are_reported_once():
     assert f"{cut.sum()} of 2000" in str(warning.message)
     assert stats(fit, "n_steps").max() == 7
     assert cut.mean() > 0.5
-
-
-# each of the nine levels of walnuts stops at its first leapfrog
-@pytest.mark.parametrize(("name", "warmup", "n_steps"), [("nuts", 160, 1), ("walnuts", 0, 9)])
-def test_without_a_finite_density_nothing_moves_and_nothing_hangs(name, warmup, n_steps):
-    target = Awkward()
-    (chain,) = make_chains((name, {}), target, warmup=warmup, draws=100)
-    target.wall[0] = -np.inf
-    finish([chain])
-    assert len(np.unique(chain.sampling.constrained, axis=0)) == 1
-    assert np.isfinite(chain.sampling.stats).all()
-    known = {"n_steps": n_steps, "tree_depth": 0, "acceptance_rate": 0, "diverging": 1}
-    for statistic, value in known.items():
-        assert (column(chain, statistic) == value).all()

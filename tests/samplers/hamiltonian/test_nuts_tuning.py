@@ -85,14 +85,6 @@ def test_dual_averaging_is_the_published_recursion():
         assert averaging.count == m
 
 
-def test_dual_averaging_finds_the_step_size_with_the_target_rate():
-    averaging = adaptation.start(1.0)
-    for _ in range(3000):
-        rate = np.exp(-np.exp(averaging.log_step) / 0.02)
-        averaging = adaptation.update(averaging, rate, 0.8)
-    assert np.exp(averaging.log_mean) == pytest.approx(-0.02 * np.log(0.8), rel=0.05)
-
-
 def search(step_size, scale, wall=np.inf, seed=1):
     target = Awkward()
     density = target.density()

@@ -1,19 +1,12 @@
 """WALNUTS: leaves against a plain recursion, the law that it leaves invariant, and its report."""
 
-from typing import ClassVar
-
 import numpy as np
 import pytest
-from numba import carray
-from scipy.stats import norm
 
 from stanadapt.engine import nuts_tree
-from stanadapt.engine.compiled.jit import c_function, jit
+from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.density import (
     GRADIENT_CALLS,
-    GRADIENT_SIGNATURE,
-    VALUE_SIGNATURE,
-    make_density,
     value_and_gradient,
 )
 from stanadapt.engine.leapfrog import Leapfrog, Phase
@@ -196,70 +189,6 @@ def test_an_asymmetric_target_is_left_alone(metric, step_size, extra_halving):
     ends, refined, _ = moved(Awkward(), starts, METRICS[metric], steps, iterations=3)
     assert paired_surprises(features, ends, starts)[0].max() < 5.0
     assert refined > 10_000
-
-
-@c_function(VALUE_SIGNATURE)
-def _value(handle, propto, jacobian, position, value, message):
-    x, out = carray(position, 3), carray(value, 1)
-    out[0] = -(x[0] ** 2) / 18.0 - x[0] - 0.5 * np.exp(-x[0]) * (x[1] ** 2 + x[2] ** 2)
-    return 0
-
-
-@c_function(GRADIENT_SIGNATURE)
-def _gradient(handle, propto, jacobian, position, value, gradient, message):
-    x, g, out = carray(position, 3), carray(gradient, 3), carray(value, 1)
-    precision = np.exp(-x[0])
-    total = 0.5 * precision * (x[1] ** 2 + x[2] ** 2)
-    g[0] = -x[0] / 9.0 - 1.0 + total
-    g[1], g[2] = -precision * x[1], -precision * x[2]
-    out[0] = -(x[0] ** 2) / 18.0 - x[0] - total
-    return 0
-
-
-class Funnel:
-    """Neal's funnel: v is N(0, 3), and two further coordinates are N(0, exp(v / 2))."""
-
-    dim: ClassVar[int] = 3
-
-    def density(self):
-        return make_density(_value.address, _gradient.address, 0, 3)
-
-    @staticmethod
-    def exact(count, rng):
-        noise = rng.standard_normal((count, 3))
-        v = 3.0 * noise[:, 0]
-        return np.column_stack([v, np.exp(v / 2)[:, None] * noise[:, 1:]])
-
-
-def funnel_features(x):
-    v = x[:, 0]
-    z = x[:, 1:] * np.exp(-v / 2)[:, None]
-    inside = [v < -5.0, v < -3.0, np.abs(v) < 1.0, v > 5.0]
-    return np.column_stack([v, v**2, z, np.abs(z) < 0.5, *inside])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("extra_halving", [0.0, THIRD])
-def test_a_funnel_is_left_alone(extra_halving):
-    """Ten features within 4.5 errors, the neck's mass among them."""
-    starts = Funnel.exact(20_000, np.random.default_rng(2))
-    steps = Steps(1.0, 0.3, 8, extra_halving, False)
-    ends, refined, _ = moved(Funnel(), starts, np.ones((1, 3)), steps, iterations=3, max_depth=5)
-    assert paired_surprises(funnel_features, ends, starts)[0].max() < 4.5
-    assert refined > 20_000
-
-
-@pytest.mark.slow
-def test_the_neck_of_a_funnel_has_its_mass():
-    """P(v < -5) of 20 chains within four errors, which are at most 40 % of it."""
-    starts = Funnel.exact(20, np.random.default_rng(4))
-    chains = drawn(Funnel(), starts, sampler="walnuts", warmup=1000, draws=5000, max_treedepth=8)
-    shares = [np.mean(chain.sampling.constrained[:, 0] < -5.0) for chain in chains]
-    error = np.std(shares, ddof=1) / np.sqrt(len(chains))
-    truth = norm.cdf(-5.0 / 3.0)
-    assert abs(np.mean(shares) - truth) < 4 * error
-    assert error < 0.1 * truth
-    assert sum(column(chain, "diverging").sum() for chain in chains) < 100
 
 
 @pytest.mark.parametrize("metric", METRICS)

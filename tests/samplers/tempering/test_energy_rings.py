@@ -5,11 +5,10 @@ import pytest
 from scipy import stats
 
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.samplers.tempering import energy_rings, swaps
-from stanadapt.samplers.tempering.path import POSITION, REFERENCE, TARGET, evaluate
+from stanadapt.samplers.tempering import energy_rings
+from stanadapt.samplers.tempering.path import REFERENCE, TARGET
 from tests.helpers.chains import column, finish, make_chains
 from tests.helpers.targets import Awkward
-from tests.helpers.tempered_formula import TemperedDistribution, exact_draws, standard_errors_off
 from tests.helpers.tempering import make_tempering
 
 LEVELS = np.array([0.0, 0.02, 0.15, 0.45, 1.0])
@@ -101,69 +100,6 @@ def test_a_state_if_the_target_fails_never_leaves_the_reference():
     for seed in range(50):
         assert np.isfinite(energy_rings.swap(tempering, rings, np.random.default_rng(seed)))
         assert tempering.order[0, 0] == 0
-
-
-class Told:
-    """Not a generator: for `py_func` alone, which asks for no more than these numbers."""
-
-    def __init__(self, *numbers):
-        self.numbers = list(numbers)
-
-    def random(self):
-        return self.numbers.pop(0)
-
-
-def test_one_ring_of_two_levels_swaps_as_neighbors_do():
-    """The swap of ordinary parallel tempering, after the number that picks the only pair."""
-    rng, swapped = np.random.default_rng(4), 0
-    for _ in range(200):
-        tempering = make_tempering(np.array([0.3, 1.0]))
-        random_states(rng, tempering)
-        before, u = tempering.order[0].copy(), rng.random()
-        swaps.swap_neighbors.py_func(tempering, 0, Told(u))
-        expected = tempering.order[0].copy()
-        tempering.order[0] = before
-        energy_rings.swap.py_func(tempering, make_rings([]), Told(rng.random(), u))
-        np.testing.assert_array_equal(tempering.order[0], expected)
-        swapped += expected[0] != before[0]
-    assert 20 < swapped < 180
-
-
-@jit
-def _swept(tempering, rings, starts, sweeps, rng):
-    """Sweep from each start, shape (replicate, level, 3), in place."""
-    count, rates = tempering.ladder.size[0], np.zeros(2)
-    for r in range(starts.shape[0]):
-        for k in range(count):
-            row = tempering.order[0, k]
-            tempering.replicas.vectors[row, POSITION] = starts[r, k]
-            evaluate(tempering.path, tempering.replicas, row, True)
-        for _ in range(sweeps):
-            info = energy_rings.sweep(tempering, rings, rng)
-            rates[0] += info.acceptance_rate
-            rates[1] += info.swap_rate
-        for k in range(count):
-            starts[r, k] = tempering.replicas.vectors[tempering.order[0, k], POSITION]
-    return rates / (starts.shape[0] * sweeps)
-
-
-@pytest.mark.slow
-def test_every_level_is_left_invariant():
-    """Seven moments of five levels within 4.5 standard errors: one false alarm in 4,000 tests."""
-    tempering, x = make_tempering(LEVELS), exact_draws(20_000, LEVELS)
-    rings = make_rings([-9.0, -6.0])
-    rates = _swept(tempering, rings, x, 6, np.random.default_rng(5))
-    for k, b in enumerate(LEVELS):
-        assert np.abs(standard_errors_off(x[:, k], TemperedDistribution(b))).max() < 4.5
-    assert np.all(rates > 0.2)
-    assert np.all(rates < 0.98)
-    # constants and rejections are of neighbors, in all sweeps
-    assert tempering.statistics.counts[swaps.SWEEPS] == 120_000
-    log_z = np.zeros(7)
-    swaps.log_normalizers(tempering.statistics, tempering.ladder, log_z)
-    exact = [TemperedDistribution(b).log_z for b in LEVELS]
-    # the six sweeps of a start count as one: five times an error of 1 / sqrt(20,000) at each gap
-    np.testing.assert_allclose(log_z[:5], exact, atol=5 * 2 / np.sqrt(20_000))
 
 
 @pytest.mark.thorough

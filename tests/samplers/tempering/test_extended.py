@@ -8,17 +8,17 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.engine.chain import Chain, ChainDesign, run
-from stanadapt.engine.plan import make_plan
-from stanadapt.samplers import find, registered
+from stanadapt.samplers import registered
 from stanadapt.samplers.initial_values import initial_positions
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution, weighted_summary
 from stanadapt.samplers.tempering.extended import log_mass
 from tests.helpers import pseudo_extension_formula
 from tests.helpers.codes import warns
+from tests.helpers.driven_runs import SMALL_CHUNKS, sample_with
 from tests.helpers.extended_program import CODE, DIM, extend
 from tests.helpers.sampler_settings import FASTER
 from tests.helpers.seldom_parameters import slow_except, soak_except
+from tests.helpers.short_runs import assert_same_draws
 from tests.helpers.stan_target import shared_target
 
 target = shared_target(CODE, {"n": 3, "y": [0.5, 1.0, 2.0]})
@@ -68,28 +68,10 @@ def test_one_pseudo_sample_gives_the_draws_of_the_target(target, name, reference
 @pytest.mark.parametrize("temperature", ["free", "fixed"])
 def test_draws_do_not_depend_on_chunks_or_threads(target, temperature):
     extended = extend(target, temperature=temperature)
-    sampler, settings = find("rwm")
-    plan = make_plan(chains=1, parallel_chains=1, iter_warmup=50, iter_sampling=200, thin=1,
-                     seed=1, save_warmup=True, show_progress=False)  # fmt: skip
-    design = ChainDesign(sampler, settings, plan, len(target.column_names))
-    start = initial_positions(extended, None, [np.random.default_rng(1)])[0]
-
-    def drawn(chunk):
-        rng, density = np.random.default_rng(2), extended.density()
-        chain = Chain(design, density, start, rng, lambda _: extended.constrainer(8))
-        assert run([chain], 1, chunk=chunk) is False
-        return chain.warmup.constrained, chain.sampling.constrained
-
-    for small, large in zip(drawn(7), drawn(10**6), strict=True):
-        np.testing.assert_array_equal(small, large)
-    fits = [
-        sa.sample(extended, "rwm", chains=3, parallel_chains=threads, iter_warmup=100,
-                  iter_sampling=200, seed=9)
-        for threads in (1, 3)
-    ]  # fmt: skip
-    one, three = (results.columns(fit) for fit in fits)
-    for column, draws in one.items():
-        np.testing.assert_array_equal(three[column], draws)
+    run = {"chains": 3, "iter_warmup": 100, "iter_sampling": 200, "seed": 9}
+    usual = sa.sample(extended, "rwm", **run)
+    assert_same_draws(usual, sa.sample(extended, "rwm", parallel_chains=1, **run))
+    assert_same_draws(usual, sample_with(SMALL_CHUNKS, extended, "rwm", **run))
 
 
 # the 1-D example of the paper: 0.5 N(-1, variance 0.1) + 0.5 N(1, variance 0.02)

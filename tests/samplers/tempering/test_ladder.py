@@ -10,7 +10,6 @@ from stanadapt.samplers.tempering.ladder import (
     LOG_Z,
     SMALLEST_REJECTION,
     B,
-    copy_ladder,
     first_ladder,
     measure,
     no_ladder,
@@ -89,29 +88,9 @@ def test_other_columns_are_interpolated_in_b():
     np.testing.assert_allclose(np.log(new.scale[:8]), logs, rtol=1e-9, atol=1e-12)
 
 
-def test_an_evenly_spaced_ladder_is_unchanged():
-    ladder, new = make_ladder(), no_ladder(9, 3)
-    measure(ladder, np.full(5, 0.4))
-    respace(ladder, new, 6)
-    np.testing.assert_allclose(new.levels[:6], ladder.levels[:6], rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(new.scale[:6], ladder.scale[:6], rtol=1e-12)
-
-
 def test_a_hot_end_above_zero_is_kept():
     ladder, new = no_ladder(6, 1), no_ladder(6, 1)
     first_ladder(ladder, 6, 0.2, 0.0)
     measure(ladder, REJECTION)
     respace(ladder, new, 3)
     assert (new.levels[0, B], new.levels[2, B]) == (pytest.approx(0.2), 1.0)
-
-
-@pytest.mark.slow
-def test_copy_ladder_copies_everything_and_shares_nothing():
-    ladder, new = make_ladder(), no_ladder(9, 3)
-    measure(ladder, REJECTION)
-    copy_ladder(ladder, new)
-    np.testing.assert_array_equal(new.levels, ladder.levels)
-    np.testing.assert_array_equal(new.scale[:6], ladder.scale[:6])
-    assert new.size[0] == 6
-    new.levels[0, B] = 0.5
-    assert ladder.levels[0, B] == 0.0

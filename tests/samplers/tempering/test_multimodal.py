@@ -12,7 +12,7 @@ from stanadapt import results
 from stanadapt.samplers import registered
 from stanadapt.samplers.tempering import ReferenceDistribution
 from tests.helpers.codes import warns
-from tests.helpers.known_moments import TWENTY, effective, known_moments, load, nearest, surprise
+from tests.helpers.known_moments import TWENTY, effective, load, nearest, surprise
 from tests.helpers.seldom_parameters import slow_except, soak_except
 from workflows.tempering import runs
 
@@ -26,12 +26,6 @@ KERNELS = [
     for kernel in ("hmc", "nuts", "random_walk")
     if kernel == "hmc" or "kernel" in registered()[name].settings._fields
 ]
-
-
-def evaluations(fit):
-    """Calls of either kind, after warm-up."""
-    counts = (fit.attrs[k] - fit.attrs[f"{k}_warmup"] for k in ("n_gradients", "n_density"))
-    return sum(counts)
 
 
 NORMAL = """
@@ -240,60 +234,6 @@ def test_twenty_modes_after_equally_many_calls(plan):
     evidence = np.array([chain.log_evidence for chain in chains])
     if "repelling" not in plan:
         np.testing.assert_allclose(evidence, 0.0, atol=0.4)
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings(r"ignore:.*\[embedded_nuts\]")
-def test_stans_nuts_misses_modes_and_compare_reports_it():
-    target, content = load("mixture", "twenty")
-    stuck = sa.stan_nuts(target, backend="stanli", seed=1)
-    fit = sa.sample(target, "pseudo_extended", seed=1)
-    visited = set(nearest(results.dataset(stuck, "posterior")["x"].values, content).ravel())
-    assert len(visited) < 10
-    assert list(sa.compare({"nuts": stuck, "pseudo_extended": fit}).attrs["missed"]) == ["nuts"]
-
-
-# iterations that take 0.4 million gradients after warm-up, by sampler and whether a law is given
-SYSTEM_PLANS = {
-    ("pseudo_extended", False): 67_700, ("pseudo_extended", True): 68_000,
-    ("parallel_tempering", False): 14_500, ("parallel_tempering", True): 16_000,
-    ("simulated_tempering", False): 8_060, ("simulated_tempering", True): 8_470,
-    ("continuous_tempering", False): 7_260, ("continuous_tempering", True): 7_130,
-}  # fmt: skip
-
-
-# a run of 0.4 million gradients may see nothing of small modes, which a note reports
-@pytest.mark.filterwarnings(r"ignore:.*\[unvisited_regions\]")
-@pytest.mark.soak
-@pytest.mark.parametrize("given", [False, True])
-@pytest.mark.parametrize("name", ALONG_THE_PATH)
-def test_boltzmann_machine(name, given):
-    """Root mean square error of the means, over eight chains; log Z of each of them.
-
-    Single chains of pseudo_extended are above 0.3, with a law given, one in four times (336 chains,
-    root mean square 0.26), and above 0.7 without one twice in 96 (0.35).
-    """
-    target, _ = load("boltzmann", "system_10")
-    truth = known_moments("boltzmann", "system_10")
-    mean, sd = (np.array(truth[k]["x"]) for k in ("mean", "sd"))
-    reference = ReferenceDistribution(np.zeros(26), sd) if given else None
-    fit = sa.sample(
-        target, name, chains=8, iter_warmup=10_000, iter_sampling=SYSTEM_PLANS[name, given],
-        seed=1, reference_distribution=reference,
-    )  # fmt: skip
-    assert evaluations(fit) == pytest.approx(8 * 4e5, rel=0.05)
-    x = results.dataset(fit, "posterior")["x"].values
-    errors = np.sqrt(np.mean((x.mean(axis=1) - mean) ** 2, axis=1))
-    assert np.sqrt(np.mean(errors**2)) < (0.3 if given else 0.7)
-    if not given:
-        np.testing.assert_array_less(errors[:3], 0.7)
-    tempering = results.dataset(fit, "tempering")
-    evidence = tempering["log_evidence"].values
-    np.testing.assert_allclose(evidence, truth["log_evidence"], atol=0.5)
-    if "log_evidence_error" in tempering:
-        surprises = (evidence - truth["log_evidence"]) / tempering["log_evidence_error"].values
-        # of 8 standard normals, the sum of squares is below 26.1 but once in 1000 times
-        assert np.sum(surprises**2) < 26.1
 
 
 EIGHT = {

@@ -7,7 +7,6 @@ Numbers called published are those of Nemeth et al. (2019) and its authors' file
 
 import numpy as np
 import pytest
-from numba import njit
 from scipy.special import expit, logsumexp
 from scipy.stats import multivariate_normal
 
@@ -16,7 +15,6 @@ from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import bundled
 from tests.helpers.known_moments import arrays as load
 from tests.helpers.known_moments import known_moments
-from tests.helpers.seldom_parameters import soak_except
 
 MIXTURES = ["one_dim", "twenty", "twenty_sd", "twenty_variance", "eight", "eight_widths"]
 MIXTURES += ["mog2", "mog6"]
@@ -192,32 +190,6 @@ def test_golub_has_its_rows_and_labels():
     assert content["X"].var(axis=0, ddof=1).min() > 0.75  # chosen for it: on average it is 0.33
 
 
-def test_twenty_centers_have_the_published_widths():
-    weights = {data: load("mixture", data)["weights"] for data in MIXTURES}
-    sds = {data: load("mixture", data)["sds"] for data in MIXTURES}
-    assert set(weights["twenty"]) == {1}
-    assert set(sds["twenty"]) == {0.1}
-    assert weights["twenty_sd"].sum() == pytest.approx(7.476, abs=5e-4)
-    np.testing.assert_array_equal(weights["twenty_sd"], weights["twenty_variance"])
-    np.testing.assert_allclose(np.sort(sds["twenty_sd"])[[0, -1]], [0.036, 0.294], atol=5e-4)
-    np.testing.assert_allclose(np.sort(sds["twenty_variance"])[[0, -1]], [0.191, 0.542], atol=5e-4)
-    centers = load("mixture", "twenty")["means"]
-    apart = np.linalg.norm(centers[:, None] - centers, axis=2) + 99 * np.eye(20)
-    nearest = apart.min(axis=1) / 0.1
-    np.testing.assert_allclose([nearest.min(), nearest.max()], [3.5, 31.5], atol=0.05)
-
-
-def test_eight_modes_are_far_apart_and_unequal():
-    even, uneven = load("mixture", "eight"), load("mixture", "eight_widths")
-    np.testing.assert_array_equal(even["means"], uneven["means"])
-    np.testing.assert_array_equal(even["weights"], uneven["weights"])
-    apart = np.linalg.norm(even["means"][:, None] - even["means"], axis=2) + 99 * np.eye(8)
-    assert apart.min() > 14
-    assert np.abs(even["means"]).max() <= 10
-    assert set(even["sds"]) == {1}
-    assert (uneven["sds"].min(), uneven["sds"].max()) == (0.2, 2)
-
-
 @pytest.mark.parametrize("data", MIXTURES)
 def test_mixture_moments_follow_from_the_data(data):
     content, known = load("mixture", data), known_moments("mixture", data)
@@ -242,39 +214,3 @@ def test_boltzmann_evidence_is_near_the_published_one(data):
     assert np.min(known["sd"]["x"]) == pytest.approx(1, abs=1e-4)
     if data == "system_10":
         assert np.max(known["sd"]["x"]) == pytest.approx(10.8, abs=0.1)
-
-
-@njit
-def _sum_by_single_flips(gram, biases):
-    """Sum of exp(energy - offset) over all states, and that sum of s, by single flips.
-
-    In the order of a Gray code each state differs from the one before in one spin only.
-    """
-    n = len(biases)
-    offset = np.abs(gram).sum() / 4
-    s, pull = np.ones(n), gram.sum(axis=0)
-    energy = 0.5 * gram.sum() + biases.sum()
-    total, sums = 0.0, np.zeros(n)
-    for state in range(1, 2**n + 1):
-        weight = np.exp(energy - offset)
-        total += weight
-        for i in range(n):
-            sums[i] += weight * s[i]
-        flip = 0
-        while flip < n - 1 and not (state >> flip) & 1:
-            flip += 1
-        energy += -2 * s[flip] * (pull[flip] - gram[flip, flip] * s[flip] + biases[flip])
-        for i in range(n):
-            pull[i] -= 2 * s[flip] * gram[flip, i]
-        s[flip] = -s[flip]
-    return offset + np.log(total), sums / total
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("data", soak_except({"system_10"}, SYSTEMS))
-def test_boltzmann_moments_by_another_enumeration(data):
-    content, known = load("boltzmann", data), known_moments("boltzmann", data)
-    log_sum, mean = _sum_by_single_flips(content["Q"] @ content["Q"].T, content["b"])
-    log_evidence = log_sum + 0.5 * content["D"] * np.log(2 * np.pi) - 28 * np.log(2)
-    assert known["log_evidence"] == pytest.approx(log_evidence, abs=2e-6)
-    np.testing.assert_allclose(known["mean"]["x"], content["Q"].T @ mean, rtol=0, atol=2e-6)

@@ -104,16 +104,6 @@ def test_every_kernel_moves_the_particles(kernel):
     assert len(np.unique(x[:, 0])) > 1900
 
 
-@pytest.mark.parametrize("resamples", [True, False])
-def test_one_stage_is_importance_sampling(resamples):
-    rng = np.random.default_rng(1)
-    found = make_population(rng)
-    delta = log_ratios(positions(found))
-    engine.anneal(found, 0.8, 1e-9, 8, resamples, rng)
-    assert found.ladder.size[0] == 2
-    assert evidence(found) == pytest.approx(logsumexp(delta) - np.log(PARTICLES), rel=1e-12)
-
-
 def test_particles_that_never_move_keep_the_weights_of_importance_sampling():
     """However many stages there are; and resampling them only chooses among the first ones."""
     rng = np.random.default_rng(2)

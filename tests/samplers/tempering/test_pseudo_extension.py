@@ -105,16 +105,8 @@ def formula(function, density, mode, reference, position):
     x, u = position[: 3 * n].reshape(n, 3), np.resize(position[3 * n :], n)
     options = OPTIONS[mode]
     low, high = options.get("between", (options.get("fixed_at", 0.0), 1.0))
-    return function(
-        x,
-        u,
-        log_target,
-        LOG_REFERENCES[reference],
-        MODE.get(mode, mode),
-        low,
-        high,
-        options.get("ladder"),
-    )
+    others = LOG_REFERENCES[reference], MODE.get(mode, mode), low, high, options.get("ladder")
+    return function(x, u, log_target, *others)
 
 
 def positions(density, count=4, seed=1):

@@ -23,7 +23,6 @@ SCALES = {
     "dense": ({"covariance": COVARIANCE}, COVARIANCE),
 }
 DEGREES = [np.inf, 6.0]
-DRAWS = 20_000
 
 
 def scipys(covariance, degrees):
@@ -66,23 +65,6 @@ def test_gradient_is_the_derivative(both):
         # rounding error of the difference of two logs, over the step; that of curvature is smaller
         slack = 1e-15 * max(1.0, abs(log_density(reference, x))) / (2e-5 * SD) * 10
         assert np.all(np.abs(gradient - numeric) <= slack + 1e-6 * np.abs(gradient * SD).max() / SD)
-
-
-@pytest.mark.thorough
-def test_moments_of_draws(both):
-    """Bounds of 5 standard errors, 25 per distribution: one false alarm in 50,000 runs."""
-    reference, _, covariance = both
-    degrees = reference.numbers[0]
-    rng, x = np.random.default_rng(3), np.empty((DRAWS, 5))
-    for row in x:
-        draw(reference, row, rng)
-    spread = covariance if np.isinf(degrees) else covariance * degrees / (degrees - 2)
-    sd = np.sqrt(np.diag(spread))
-    assert np.all(np.abs(x.mean(axis=0) - MEAN) < 5 * sd / np.sqrt(DRAWS))
-    products = np.einsum("ti,tj->tij", x - MEAN, x - MEAN)
-    error = products.std(axis=0) / np.sqrt(DRAWS)
-    assert np.all(np.abs(products.mean(axis=0) - spread) < 5 * error)
-    assert np.all(error < 0.05 * np.outer(sd, sd))  # the check above has power
 
 
 def test_radius_of_draws_has_its_distribution(both):

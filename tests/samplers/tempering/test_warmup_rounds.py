@@ -3,11 +3,8 @@
 import numpy as np
 import pytest
 
-from stanadapt.engine.chain import Chain, ChainDesign
-from stanadapt.engine.checks import copy_draws
-from stanadapt.engine.plan import make_plan
 from stanadapt.engine.settings import as_chosen
-from stanadapt.samplers import find, registered
+from stanadapt.samplers import registered
 from stanadapt.samplers.tempering import warmup_rounds
 from stanadapt.samplers.tempering.ladder import BARRIER, LOG_STEP, LOG_Z, B
 from stanadapt.samplers.tempering.moves import MoveKernel
@@ -22,7 +19,7 @@ from stanadapt.samplers.tempering.path import (
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.samplers.tempering.swaps import SWEEPS
 from tests.helpers.chains import column, finish, make_chains
-from tests.helpers.gaussian_target import Gaussian, drawn, draws_of
+from tests.helpers.gaussian_target import Gaussian, drawn, draws_of, make_chains_at
 from tests.helpers.moves import moved
 from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.targets import MEAN, SD, Awkward, starts
@@ -41,22 +38,15 @@ BOTH = ["parallel_tempering", "pseudo_extended"]
 
 def on_given_path(name, warmup, draws, seed=1, stop_after_warmup=False, **chosen):
     """Run a chain from a given reference distribution, which is not learned."""
-    sampler, settings = find(name, **chosen)
-    plan = make_plan(
-        chains=1, parallel_chains=None, iter_warmup=warmup, iter_sampling=draws, thin=1,
-        seed=seed, save_warmup=True, show_progress=False,
-    )  # fmt: skip
-    density = Awkward().density()
 
     def init(density, settings, position, rng):
         reference = ReferenceDistribution(REFERENCE_MEAN, REFERENCE_SD).compiled(3)
         path = TemperingPath(density, reference, DISTRIBUTION, 0)
-        init_from_path = sampler.tempering.init_from_path
+        init_from_path = registered()[name].tempering.init_from_path
         return init_from_path(density, settings, position, rng, path, False)
 
-    design = ChainDesign(sampler, settings, plan, 3, init=init)
-    rng = np.random.default_rng(seed)
-    chain = Chain(design, density, starts(1, seed)[0], rng, lambda _: copy_draws)
+    begin = starts(1, seed)
+    (chain,) = make_chains_at(Awkward(), begin, name, warmup, draws, seed, init, **chosen)
     while stop_after_warmup and chain.warming_up:
         chain.advance()
     return chain if stop_after_warmup else finish([chain])[0]

@@ -55,17 +55,6 @@ def test_every_draw_is_one_of_its_pseudo_samples_by_weight(fit):
     assert 0.1 < chosen[..., 0].mean() < 0.9
 
 
-def test_the_group_survives_saving_and_loading(fit, tmp_path):
-    loaded = sa.load(sa.save(fit, tmp_path / "fit.nc"))
-    one, other = (results.dataset(f, "pseudo") for f in (fit, loaded))
-    assert set(one.data_vars) == set(other.data_vars)
-    for name in one.data_vars:
-        assert one[name].dims == other[name].dims
-        np.testing.assert_array_equal(one[name], other[name])
-    a, b = (weighted_summary(f) for f in (fit, loaded))
-    assert a.equals(b)
-
-
 def error_of(draws):
     arviz = arviz_module()
     return float(arviz.mcse(arviz.dict_to_dataset({"h": draws}), method="mean")["h"])

@@ -80,12 +80,6 @@ def test_the_factor_is_a_root_of_the_inverse_hessian(count):
         assert np.abs(wanted / unit - np.diag(np.diag(wanted / unit))).max() > 0.05
 
 
-def test_the_last_step_is_the_factor_times_its_slope():
-    s, y, _ = pairs(4)
-    h = Gaussian(np.zeros(6), low_rank_factor(10.0 ** (2.0 * np.arange(6)), s, y)).covariance()
-    np.testing.assert_allclose(h @ y[-1], s[-1], rtol=1e-8)
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_a_climb_reaches_the_mode_in_any_units(seed):
     target = Independent(MEAN, SD)

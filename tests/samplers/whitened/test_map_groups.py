@@ -8,7 +8,7 @@ from stanadapt.samplers.whitened.map_groups import exact_structure
 from stanadapt.samplers.whitened.map_search import in_order, reaches, search
 from stanadapt.samplers.whitened.priors import Prior
 from tests.helpers.hierarchy import FUNNEL, LOCATION, SCALE, SCHOOLS, Hierarchy
-from tests.helpers.prior_tree import HORSESHOE, NESTED, NONE, TWO_SCALES
+from tests.helpers.prior_tree import NESTED
 
 COUNT = 400
 
@@ -142,20 +142,6 @@ def test_units_of_a_nested_hierarchy_are_found_before_their_groups(seed):
     # the unit that is alone is its group's equal
     assert wanted.items() - found.items() <= {(12, wanted[12])}
     assert found.keys() - wanted.keys() <= {5}
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_two_scales_are_found_with_their_slopes(seed):
-    (group,) = structure(*of(TWO_SCALES, seed))[1]
-    assert group == (Prior(0, 2, -1, 1, -2), tuple(TWO_SCALES.members), ())
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_each_coefficient_may_have_a_scale_of_its_own(seed):
-    found = priors(structure(*of(HORSESHOE, seed))[1])
-    assert found == {
-        j: Prior(0, NONE, -2, member.second, -2) for j, member in HORSESHOE.members.items()
-    }
 
 
 @pytest.mark.thorough

@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+import stanadapt as sa
 from stanadapt.engine.chain import Keeper, run
 from stanadapt.engine.density import value
 from stanadapt.engine.triangular_map import COORDINATE, A, make_map, with_memory
@@ -23,8 +24,8 @@ from stanadapt.samplers.whitened.straighten import (
     in_coordinates_of,
     straighten,
 )
+from stanadapt.targets.stan import bundled
 from tests.helpers.chains import column
-from tests.helpers.curved import PAPER
 from tests.helpers.gaussian_target import drawn, draws_of, every_draw, make_chains_at
 from tests.helpers.hierarchy import FUNNEL, LOCATION, SCALE, SCHOOLS, Hierarchy
 from tests.helpers.known_moments import surprise, surprise_of_share
@@ -333,7 +334,7 @@ def test_each_kind_of_trajectory_uses_it(trajectory):
 
 
 def test_a_banana_is_straightened():
-    target = PAPER["strong"][0]
+    target = sa.Target(*bundled.find("banana", "strong"))
     begin = np.random.default_rng(2).uniform(-2, 2, (4, 8))
     chains = drawn(target, begin, draws=5000)
     progress = chains[0].progress.learned
@@ -407,7 +408,7 @@ def test_one_chain_finds_the_map():
 def test_searches_end():
     """No map straightens a ring of six petals, and none is sought for ever."""
     begin = np.random.default_rng(1).uniform(-2, 2, (4, 8))
-    chains = drawn(PAPER["flower"][0], begin, draws=20)
+    chains = drawn(sa.Target(*bundled.find("flower", "flower")), begin, 1, draws=20)
     progress = chains[0].progress.learned
     assert progress.attempts <= MOST_ATTEMPTS
     assert not progress.straightened.map_is_used

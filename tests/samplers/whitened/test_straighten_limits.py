@@ -52,24 +52,6 @@ def test_thousands_of_members_are_one_group():
     assert group.prior[0] == SCALE
 
 
-def test_two_coordinates_that_scale_each_other_are_no_cycle():
-    """-(a^2 exp(-b) + b^2 exp(-a)) / 2 - (a^2 + b^2) / 8, drawn by weights on a grid."""
-    rng, axis = np.random.default_rng(3), np.linspace(-7.0, 7.0, 701)
-    a, b = (part.ravel() for part in np.meshgrid(axis, axis))
-    log = -0.5 * (a**2 * np.exp(-b) + b**2 * np.exp(-a)) - (a**2 + b**2) / 8.0
-    weight = np.exp(log - log.max())
-    x = np.column_stack([a, b])[rng.choice(len(a), 600, p=weight / weight.sum())]
-    x += rng.uniform(-0.01, 0.01, x.shape)
-    a, b = x.T
-    slope_a = -a * np.exp(-b) + 0.5 * b**2 * np.exp(-a) - a / 4.0
-    slope_b = -b * np.exp(-a) + 0.5 * a**2 * np.exp(-b) - b / 4.0
-    found = learned(x, np.column_stack([slope_a, slope_b]))
-    mapped = found.straightening
-    drivers = np.concatenate([mapped.scale_driver, mapped.location_driver])
-    assert not set(mapped.coordinate) & set(drivers)  # of two, at most one depends on the other
-    assert found.distance <= found.distance_before
-
-
 def test_a_map_that_overflows_in_the_tail_rejects():
     x = FUNNEL.draws(450, np.random.default_rng(1))
     found = learned(x, FUNNEL.gradients(x))

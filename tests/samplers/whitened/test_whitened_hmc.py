@@ -11,14 +11,13 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.mixing import TAILS
 from stanadapt.diagnostics.verdict import verdict
-from stanadapt.engine.chain import run
 from stanadapt.errors import Message
 from stanadapt.results import arviz_module, attribute
 from stanadapt.samplers.whitened.block import no_block
 from stanadapt.samplers.whitened.findings import find_improper, still
 from stanadapt.targets.stan import bundled
 from tests.helpers.chains import column
-from tests.helpers.gaussian_target import Gaussian, drawn, draws_of, every_draw, make_chains_at
+from tests.helpers.gaussian_target import Gaussian, drawn, draws_of, every_draw
 from tests.helpers.known_moments import surprise
 from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.targets import Awkward, starts
@@ -89,24 +88,6 @@ def test_one_distant_chain_finds_the_others():
     begin[0] = 1e5
     chains = drawn(Gaussian(np.zeros(3), np.ones(3)), begin)
     assert np.abs(draws_of(chains)).max() < 6
-
-
-def test_a_chain_that_cannot_move_does_not_spoil_the_metric():
-    chains = make_chains_at(Gaussian(np.zeros(3), SD[:3]), around(np.zeros(3), SD[:3]))
-    stuck = chains[0]
-    frozen = stuck.state.current.position + 1e6
-    # every iteration of this chain is undone
-    step = stuck.advance
-
-    def advance(chunk=None):
-        step(chunk)
-        rows = stuck.state.block.rows[0]
-        stuck.state.block.positions[:rows] = frozen
-        stuck.state.block.gradients[:rows] = 1e9
-
-    stuck.advance = advance
-    run(chains, 2)
-    np.testing.assert_allclose(chains[1].progress.learned.metric.scales / SD[:3], 1.0, atol=0.3)
 
 
 def notes_on(chains):
@@ -205,12 +186,6 @@ def test_the_same_bits_for_any_number_of_threads_and_any_chunk():
         found.append(every_draw(drawn(target, begin, threads, chunk, draws=100)))
     for other in found[1:]:
         np.testing.assert_array_equal(found[0], other)
-
-
-def test_draws_depend_on_the_number_of_chains():
-    target, begin = Gaussian(MEAN, SD), around(MEAN, SD)
-    four, two = drawn(target, begin, draws=50), drawn(target, begin[:2], draws=50)
-    assert not np.array_equal(four[0].sampling.constrained, two[0].sampling.constrained)
 
 
 def test_warm_up_ends_when_it_has_settled_and_gives_its_memory_back():
