@@ -9,7 +9,6 @@ from rich.console import Console
 import stanadapt as sa
 from stanadapt.diagnostics import comparison_table
 from stanadapt.diagnostics.verdict import verdict
-from stanadapt.engine.checks import INVARIANCE, checks_of
 from stanadapt.errors import codes_of
 from stanadapt.samplers import find, registered
 from stanadapt.studies.report.assessment import assess
@@ -116,10 +115,3 @@ def test_a_report_neither_measures_by_them_nor_recommends_them(fits):
     assert judged.reference.name != "biased"
     assert judged.objections["biased"] == "not exact"
     assert conclude(compared.runs, judged).winner != "biased"
-
-
-def test_all_checks_but_invariance_apply_to_them():
-    sampler, _ = find("mala")
-    assert INVARIANCE in checks_of(sampler)
-    relaxed = checks_of(sampler._replace(exact=False))
-    assert set(checks_of(sampler)) - set(relaxed) == {INVARIANCE}

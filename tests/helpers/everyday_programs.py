@@ -35,6 +35,7 @@ POSITIONS = {
         _several(-0.68, -3.8, -0.16, -3.6, 3.6, 1.9, -1.2, -1.7),
         _several(0.04, 0.06, 0.04, 0.05, 0.06, 0.1, 0.2, 0.2),
     ),
+    "mixture": (3.0, 4.0),  # among its modes, for all data
     "negative_binomial": (_several(-3.3, -1e-3, -0.4, -0.3), _several(0.15, 6e-5, 0.3, 0.2)),
     "ordered_logistic": (_several(0.87, -1.0, 8.0, 1.8), _several(0.03, 0.5, 0.4, 0.1)),
     "student_t": (_several(-66, 0.74, 8.7, 1.8, 1.0), _several(1.5, 0.01, 2, 0.2, 0.5)),

@@ -121,11 +121,6 @@ def test_an_earlier_fit_provides_its_draws(target, fit):
         assert np.isclose(draws, target.constrain(position)["x"], rtol=1e-12).sum() >= 1
 
 
-def test_a_fit_loaded_from_a_file(target, fit, tmp_path):
-    loaded = sa.load(sa.save(fit, tmp_path / "fit.nc"))
-    np.testing.assert_array_equal(starts(target, loaded), starts(target, fit))
-
-
 def test_the_first_iteration_starts_at_the_initial_values(target):
     """With steps of 1e-9, the first draw equals the starting point."""
     fit = sa.sample(

@@ -90,21 +90,6 @@ def test_the_target_alone_is_left_invariant_by_a_whole_excursion():
     assert moves / REPLICATES == pytest.approx(1 / shares[3], rel=0.1)
 
 
-def test_the_extended_target_is_left_invariant_by_one_move():
-    walker, rng = make_walker(), np.random.default_rng(6)
-    shares = softmax(exact_constants() - walker.ladder.levels[:4, LOG_Z])
-    levels = rng.choice(4, size=REPLICATES, p=shares)
-    x = np.empty((REPLICATES, 3))
-    for k, b in enumerate(LEVELS):
-        x[levels == k] = TemperedDistribution(b).draws(np.sum(levels == k), rng)
-    _excursions(walker, x, levels, 1, np.random.default_rng(7), False)
-    counts = np.bincount(levels, minlength=4)
-    assert stats.chisquare(counts, shares * REPLICATES).pvalue > 1e-5
-    for k, b in enumerate(LEVELS):
-        off = standard_errors_off(x[levels == k], TemperedDistribution(b))
-        assert np.abs(off).max() < 4.5
-
-
 def test_an_excursion_ends_at_the_target_or_after_the_longest():
     walker = make_walker()
     x = TemperedDistribution(0.0).draws(500, np.random.default_rng(8))
@@ -112,15 +97,6 @@ def test_an_excursion_ends_at_the_target_or_after_the_longest():
     _excursions(walker, x, levels, 2, np.random.default_rng(9), False)
     assert walker.visits[1, MOVES] <= 1000
     assert 0 < np.sum(levels == 3) < 500
-
-
-def test_learned_constants_are_the_exact_ones():
-    """12 levels in the sheet: 0.02 to 0.06 after 20,000 moves; here 4 levels, 60,000 excursions."""
-    walker = make_walker(wrong=(0.0, 3.0, -4.0, 2.0))
-    x = TemperedDistribution(1.0).draws(60_000, np.random.default_rng(10))
-    _excursions(walker, x, np.full(60_000, 3), 50, np.random.default_rng(11), True)
-    found = walker.ladder.levels[:4, LOG_Z]
-    np.testing.assert_allclose(found - found[0], exact_constants() - exact_constants()[0], atol=0.1)
 
 
 def test_learning_tunes_steps_to_the_acceptance_that_is_asked_for():
@@ -168,13 +144,6 @@ def _sweep_from(pseudo, x, levels, index, sweeps, rng, weights, learning):
             levels[r, j] = pseudo.where[LEVEL, j]
             weights[r, j] = pseudo.probabilities[j, WEIGHT]
         index[r] = pseudo.index[0]
-
-
-@jit
-def _choose_repeatedly(pseudo, rng, index, levels):
-    for i in range(index.shape[0]):
-        engine.choose(pseudo, rng)
-        index[i], levels[i] = pseudo.index[0], pseudo.where[LEVEL]
 
 
 @pytest.mark.parametrize("count", [1, 2, 4])
@@ -242,21 +211,6 @@ def test_a_pseudo_sample_if_the_reference_fails_is_at_the_target():
     assert np.isfinite(pseudo.probabilities).all()
     assert pseudo.probabilities[0, 3] == 1.0
     assert pseudo.probabilities[:, WEIGHT].sum() == pytest.approx(1.0)
-
-
-def test_index_and_levels_are_drawn_with_their_probabilities():
-    pseudo, rng, n = make_walkers(3), np.random.default_rng(2), 20_000
-    pseudo.replicas.logs[:] = [[-3.0, -5.0], [-4.0, -5.5], [-6.0, -4.5]]
-    engine.weigh(pseudo)
-    probabilities = pseudo.probabilities.copy()
-    index, levels = np.empty(n, int), np.empty((n, 3), int)
-    _choose_repeatedly(pseudo, rng, index, levels)
-    np.testing.assert_array_equal(pseudo.probabilities, probabilities)
-    assert np.all(levels[np.arange(n), index] == 3)
-    assert stats.chisquare(np.bincount(index), n * probabilities[:, WEIGHT]).pvalue > 1e-5
-    for j in range(3):
-        counts = np.bincount(levels[index != j, j], minlength=4)
-        assert stats.chisquare(counts, counts.sum() * probabilities[j, :4]).pvalue > 1e-5
 
 
 def test_round_trips_are_from_index_to_reference_and_back():

@@ -25,7 +25,6 @@ from stanadapt.samplers.tempering.path import (
     SLOPE,
     TARGET,
     Tempered,
-    copy_replica,
     evaluate,
     evaluate_reference,
     fill_slope,
@@ -211,14 +210,3 @@ def test_a_log_ratio_is_never_nan():
     replicas = no_replicas(3, 1)
     replicas.logs[:] = [[2.0, -np.inf], [-np.inf, 3.0], [2.5, 3.0]]
     assert [log_ratio(replicas, row) for row in range(3)] == [LARGEST_LOG_RATIO, -np.inf, -0.5]
-
-
-def test_copy_replica_copies_one_row_only():
-    rng = np.random.default_rng(5)
-    one, other = no_replicas(2, 3), no_replicas(3, 3)
-    one.vectors[:], one.logs[:] = rng.random((2, 3, 3)), rng.random((2, 2))
-    copy_replica(one, 1, other, 2)
-    np.testing.assert_array_equal(other.vectors[2], one.vectors[1])
-    np.testing.assert_array_equal(other.logs[2], one.logs[1])
-    assert not other.vectors[:2].any()
-    assert np.all(other.logs[:2] == -np.inf)

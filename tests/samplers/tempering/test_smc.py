@@ -5,10 +5,8 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.samplers.tempering import ReferenceDistribution
 from tests.helpers.codes import warns
-from tests.helpers.known_moments import TWENTY, known_moments, load, nearest, surprise_of_runs
-from tests.helpers.seldom_parameters import soak_except
+from tests.helpers.known_moments import TWENTY, load, nearest, surprise_of_runs
 
 # the reference is wide: some of its draws are 0 after rounding
 FAILURES = pytest.mark.filterwarnings(r"ignore:.*\[failed_evaluations\]")
@@ -50,30 +48,6 @@ def test_twenty_modes(plan):
     evidence, error = tempering["log_evidence"].values, tempering["log_evidence_error"].values
     assert (error < 0.1).all()
     assert abs(evidence.mean()) < 6 * error[0] / np.sqrt(12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("resample", soak_except([True], [True, False]))
-def test_boltzmann_machine(resample):
-    """About 0.4 and 0.5 million gradients a run: the sheets' errors are 0.2 to 0.3 and 0.5."""
-    target, _ = load("boltzmann", "system_10")
-    truth = known_moments("boltzmann", "system_10")
-    mean, sd = (np.array(truth[k]["x"]) for k in ("mean", "sd"))
-    sizes = {"particles": 2000, "iter_sampling": 2000} if resample else {"threshold": 0.9}
-    fit = sa.sample(
-        target, "smc", chains=8, seed=1, resample=resample,
-        reference_distribution=ReferenceDistribution(np.zeros(26), sd), **sizes,
-    )  # fmt: skip
-    assert fit.attrs["n_gradients"] == pytest.approx(8 * (4e5 if resample else 5e5), rel=0.1)
-    x = results.dataset(fit, "posterior")["x"].values
-    errors = np.sqrt(np.mean((x.mean(axis=1) - mean) ** 2, axis=1))
-    assert np.sqrt(np.mean(errors**2)) < (0.4 if resample else 0.6)
-    tempering = results.dataset(fit, "tempering")
-    error = tempering["log_evidence_error"].values
-    surprises = (tempering["log_evidence"].values - truth["log_evidence"]) / error
-    assert (error < 0.3).all()
-    # of 8 standard normals, the sum of squares is below 26.1 but once in 1000 times
-    assert np.sum(surprises**2) < 26.1
 
 
 def shifted(shift, **options):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stanadapt.samplers.whitened.fisher_metric import LARGEST_DENSE, diagonal_metric, fisher_metric
+from stanadapt.samplers.whitened.fisher_metric import diagonal_metric, fisher_metric
 
 
 def gaussian(n, seed, decades=3.0):
@@ -117,27 +117,3 @@ def test_five_thousand_parameters_need_no_dense_matrix():
     metric = fisher_metric(draws, gradients, np.ones(n))
     assert metric.kind != "dense"
     assert np.isfinite(metric.factor).all()
-
-
-@pytest.mark.thorough
-def test_of_many_parameters_and_draws_no_large_matrix_is_made(monkeypatch):
-    n, m = LARGEST_DENSE + 200, LARGEST_DENSE
-    rng, sizes = np.random.default_rng(1), []
-    eigh = np.linalg.eigh
-
-    def recorded(matrix):
-        sizes.append(len(matrix))
-        return eigh(matrix)
-
-    monkeypatch.setattr(np.linalg, "eigh", recorded)
-    scales = 10.0 ** np.linspace(-3, 3, n)
-    z = rng.standard_normal((m, n))
-    z[:, 0] += 4.0 * z[:, 1]
-    precision = np.array([[1.0, -4.0], [-4.0, 17.0]])
-    gradients = -z.copy()
-    gradients[:, :2] = -z[:, :2] @ precision
-    metric = fisher_metric(z * scales, gradients / scales, np.ones(n))
-    assert max(sizes) <= LARGEST_DENSE
-    (a, c), (_, b) = written_out(metric)[:2, :2]
-    # of 0.97; few draws shrink it
-    assert 0.85 < c / np.sqrt(a * b) < 1.0

@@ -20,7 +20,6 @@ from tests.helpers.chains import column
 from tests.helpers.gaussian_target import Gaussian, drawn, draws_of, every_draw
 from tests.helpers.known_moments import surprise
 from tests.helpers.seldom_parameters import slow_except
-from tests.helpers.targets import Awkward, starts
 
 SD = np.array([1e-3, 0.2, 1.0, 30.0, 1e4])
 MEAN = np.array([5.0, -1.0, 0.0, 100.0, 1e5])
@@ -44,20 +43,6 @@ def test_moments_of_a_gaussian_in_raw_units(trajectory):
     for i in range(len(SD)):
         assert abs(surprise(z[:, :, i], 0.0, 1.0)) < 4.5
         assert abs(surprise(z[:, :, i] ** 2, 1.0, np.sqrt(2.0))) < 4.5
-
-
-def test_several_steps_per_trajectory_leave_the_target_alone():
-    """Beyond the pilot: three steps, with their number drawn at random, too long for the wall."""
-    chains = drawn(Awkward(), starts(4, 2), draws=20_000, trajectory="fixed", trajectory_length=4.5)
-    assert chains[0].progress.learned.fixed.n_steps > 2
-    draws = draws_of(chains)
-    counts = column(chains[0], "n_steps")
-    assert len(np.unique(counts)) > 1
-    for x in np.moveaxis(draws, 2, 0):
-        assert float(arviz_module().rhat(x)) < 1.01
-    # of a gamma variable: shape 2
-    gamma = np.exp(draws[:, :, 0])
-    assert abs(surprise(gamma, 2.0)) < 4.5
 
 
 # --- learning ------------------------------------------------------------------------------------

@@ -285,18 +285,46 @@ def weibull(data, u):
     )
 
 
+def mixture(data, u):
+    logs = [
+        stats.multivariate_normal.logpdf(u, center, width**2)
+        for center, width in zip(data["means"], data["sds"], strict=True)
+    ]
+    return logsumexp(logs, b=data["weights"] / data["weights"].sum())
+
+
+def boltzmann(data, u):
+    y = data["Q"] @ u + data["b"]
+    return np.sum(np.logaddexp(y, -y) - np.log(2)) - 0.5 * u @ u
+
+
+def horseshoe(data, u):
+    z, log_local, log_global, log_slab = np.split(u[1:], np.cumsum([data["P"], data["P"], 1]))
+    local, slab = np.exp(log_global + log_local), data["slab_scale"] ** 2 * np.exp(log_slab)
+    inputs = (data["X"] - data["X"].mean(axis=0)) / data["X"].std(axis=0, ddof=1)
+    logits = u[0] + inputs @ (z * np.sqrt(slab * local**2 / (slab + local**2)))
+    half = 0.5 * data["slab_df"]
+    return (
+        normal(u[0], 0, data["scale_intercept"])
+        + normal(z, 0, 1)
+        + np.sum(stats.t.logpdf(np.exp(log_local), data["nu_local"]) + log_local)
+        + np.sum(stats.t.logpdf(np.exp(log_global) / data["scale_global"], data["nu_global"]))
+        + np.sum(log_global - half * (log_slab + np.exp(-log_slab)))
+        + np.sum(data["y"] * logits - np.logaddexp(0, logits))
+    )
+
+
 CLOSED_FORMS = {
     form.__name__: form
     for form in (
         gaussian, neal, logistic, eight_schools_centered, eight_schools_noncentered, banana, flower,
         ring, rings, linear, negative_binomial, varying_intercepts, varying_slopes, autoregressive,
         garch, gaussian_process, item_response, lotka_volterra, ordered_logistic, galaxies,
-        student_t, weibull,
+        student_t, weibull, mixture, boltzmann, horseshoe,
     )
 }  # fmt: skip
-# in tests/samplers: kameleon/test_glass.py and tempering/test_multimodal_models.py, with their
-# second implementations
-ELSEWHERE = {"glass", "mixture", "boltzmann", "horseshoe"}
+ELSEWHERE = {"glass"}  # tests/samplers/kameleon/test_glass.py, with a second implementation
+NORMALIZED = {"mixture", "boltzmann"}  # densities with their constants, for the evidence
 PAIRS = [
     pytest.param(name, data, marks=pytest.mark.thorough if name in POSITIONS else ())
     for name in CLOSED_FORMS
@@ -305,6 +333,7 @@ PAIRS = [
 # relative, of values and of gradients; Stan's solver of differential equations stops at 1e-6, and
 # its bernoulli_logit_glm treats exp(-20) as zero, an error of up to 2e-9 per row; petals are narrow
 TOLERANCES = {"lotka_volterra": (1e-6, 1e-4), "logistic": (1e-9, 1e-7), "flower": (1e-11, 1e-5)}
+TOLERANCES["horseshoe"] = TOLERANCES["logistic"]
 
 
 def slope(function, point, steps):
@@ -339,6 +368,8 @@ def test_density_and_gradient_equal_the_closed_form(name, data):
     assert np.ptp(expected) > 1  # otherwise a constant density would pass
     atol = of_values * np.abs(expected).max()
     np.testing.assert_allclose(np.diff(values), np.diff(expected), rtol=0, atol=atol)
+    if name in NORMALIZED:
+        np.testing.assert_allclose(values, expected, rtol=0, atol=atol)
     for point, (_, gradient, _) in zip(points[:2], evaluations, strict=False):
         differences = slope(closed_form, point, 1e-3 * unit) / 1e-3
         atol = of_gradients * max(1.0, np.abs(differences).max())
