@@ -14,6 +14,10 @@ from stanadapt.diagnostics import comparison_table
 from tests.helpers import made_up_fits
 
 LONG = "pseudo_extended"
+TITLES = [
+    "bulk ESS", "median", "tail ESS", "R-hat", "warm-up s", "sampling s", "compile s", "ESS/s",
+    "gradients", "ESS/grad", "failed", "z mean", "z sd", "missed",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +65,8 @@ def test_wider_consoles_show_more_columns_and_narrow_ones_name_the_others(table)
     missing = next(x for x in printed(table, 80).splitlines() if x.startswith("no room for: "))
     assert "compile s" in missing
     assert "no room for" not in printed(table, 200)
+    widest = printed(table, 200).splitlines()[0]
+    assert [title for title in TITLES if title not in widest] == []
 
 
 def test_each_fit_has_a_block_if_nothing_fits(table):

@@ -14,7 +14,6 @@ import pytest
 
 from stanadapt.diagnostics import mixing
 from stanadapt.diagnostics.mixing import efficiency, map_columns
-from stanadapt.results import arviz_module
 from tests.helpers.autoregression import autoregression
 
 
@@ -67,15 +66,6 @@ def test_of_many_draws_the_worst_columns_are_exact_and_the_others_estimated():
     np.testing.assert_allclose(screened.sd[:101], exact.sd[:101], rtol=1e-12)
     assert np.nanmin(screened.ess_bulk) == np.nanmin(exact.ess_bulk)
     assert np.nanmax(screened.r_hat) == np.nanmax(exact.r_hat)
-
-
-def test_the_error_of_the_mean_is_that_of_arviz():
-    """`test_ranked` compares the other figures; mcse() of ArviZ 0.23 fails on arrays."""
-    draws = autoregression(0.5, (4, 300), seed=3)
-    result = efficiency({"x": draws})
-    ess = float(arviz_module().ess(draws, method="mean"))
-    expected = draws.mean(), draws.std(ddof=1), draws.std(ddof=1) / np.sqrt(ess)
-    assert (result.mean[0], result.sd[0], result.mcse_mean[0]) == pytest.approx(expected)
 
 
 def test_columns_keep_their_order_and_scale():

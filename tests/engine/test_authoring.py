@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-import subprocess
 import sys
 
 import pytest
@@ -16,6 +15,7 @@ from stanadapt.errors import NOTE, Code, StanadaptError, all_codes
 from stanadapt.runs.prepare import family_options
 from tests.helpers.authoring_page import SAMPLER_OF_THE_PAGE as PAGE
 from tests.helpers.authoring_page import SMALLEST_SAMPLER
+from tests.helpers.other_process import printed
 
 RUN = """
 import warnings
@@ -40,9 +40,7 @@ def run(folder, name, source, body="pass"):
     """Write a sampler file, import it in another process, and return the output."""
     (folder / f"{name}.py").write_text(source)
     code = RUN.format(name=name, body=body)
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return printed(code, folder=folder)
 
 
 def changed(old, new):
@@ -73,8 +71,8 @@ def test_the_sampler_of_the_page_draws_reports_and_checks_its_settings(tmp_path)
 
 @pytest.mark.slow
 def test_the_smallest_sampler_of_the_page_draws(tmp_path):
-    printed = run(tmp_path, "unit_walk", SMALLEST_SAMPLER, FIT.format(name="unit_walk"))
-    mean, sd = map(float, printed.split())
+    values = run(tmp_path, "unit_walk", SMALLEST_SAMPLER, FIT.format(name="unit_walk"))
+    mean, sd = map(float, values.split())
     # 4000 draws with an autocorrelation time below 15: standard errors .12 and .09
     assert abs(mean - 3.0) < 0.6
     assert abs(sd - 2.0) < 0.45
@@ -214,8 +212,7 @@ def test_all_arguments_of_sample_are_reserved():
 
 
 def test_names_are_taken_before_any_sampler_is_imported(tmp_path):
-    printed = run(tmp_path, "rwm", PAGE)
-    assert "the name is taken by the sampler of stanadapt.samplers.rwm" in printed
+    assert "taken by the sampler of stanadapt.samplers.rwm" in run(tmp_path, "rwm", PAGE)
 
 
 def test_all_mistakes_are_reported_at_once(refusal):

@@ -1,8 +1,6 @@
 """A sampler of a user: one file that follows the protocol, with any names of arguments."""
 
 import importlib
-import os
-import subprocess
 import sys
 from typing import NamedTuple
 
@@ -15,6 +13,7 @@ from stanadapt.engine.registry import find, register
 from stanadapt.runs.spec import RunSpec, source_hash
 from tests.helpers.chains import finish, make_chains
 from tests.helpers.codes import raises
+from tests.helpers.other_process import printed
 from tests.helpers.targets import Awkward
 
 
@@ -86,14 +85,6 @@ def test_it_runs_and_adapts_in_warmup_alone(registered):
     np.testing.assert_array_equal(chain.sampling.stats[:, counted], 1050)
 
 
-def require_printed(folder, program, printed, **variables):
-    """Run a program in another process, with a cache of its own, and files of this folder."""
-    own = {"STANADAPT_CACHE": str(folder / "cache"), "PYTHONPATH": str(folder), **variables}
-    command = [sys.executable, "-W", "ignore", "-c", program]
-    done = subprocess.run(command, env=os.environ | own, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, f"{printed}\n"), done.stderr
-
-
 HELPER = "from stanadapt.engine.compiled.jit import jit\n@jit\ndef version(): return 1\n"
 SAMPLER = """
 from typing import NamedTuple
@@ -134,8 +125,8 @@ print(*fit["sample_stats"]["version"].values.ravel())
 @pytest.mark.slow
 def test_an_edited_sampler_is_recompiled(tmp_path):
     """The loop is compiled around the sampler, but Numba's cache checks the loop's file only."""
-    loops = 0
-    for helper, sampler, printed, recompiled in (
+    loops, cache = 0, tmp_path / "cache"
+    for helper, sampler, versions, recompiled in (
         (HELPER, SAMPLER, "1 1 1 1", True),
         (HELPER.replace("return 1", "return 22"), SAMPLER, "22 22 22 22", True),
         (HELPER, SAMPLER.replace("version()", "version() + 300"), "301 301 301 301", True),
@@ -143,8 +134,8 @@ def test_an_edited_sampler_is_recompiled(tmp_path):
     ):
         (tmp_path / "helper.py").write_text(helper)
         (tmp_path / "changing.py").write_text(sampler)
-        require_printed(tmp_path, PROGRAM, printed)
-        found = len(list((tmp_path / "cache").rglob("*-_advance-*")))
+        assert printed(PROGRAM, STANADAPT_CACHE=cache, PYTHONPATH=tmp_path) == f"{versions}\n"
+        found = len(list(cache.rglob("*-_advance-*")))
         assert (found > loops) is recompiled
         loops = found
 

@@ -1,7 +1,5 @@
 """Settings as their fields declare them: types, ranges, comments, and the values that they take."""
 
-import subprocess
-import sys
 from enum import IntEnum
 from typing import Annotated, NamedTuple
 
@@ -11,6 +9,7 @@ from stanadapt.engine import settings
 from stanadapt.engine.settings import INFINITY, Between, Numbers, declared, field_comments, typed
 from stanadapt.samplers import registered
 from tests.helpers.codes import raises
+from tests.helpers.other_process import printed
 
 
 class Color(IntEnum):
@@ -76,8 +75,7 @@ def test_a_class_without_source_has_no_comments():
         "class Settings(NamedTuple):\n    size: float = 1.0  # of a step\n"
         "print(declared(Settings)['size'])"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "text=''" in done.stdout, done.stderr
+    assert "text=''" in printed(code)
     assert field_comments(int) == {}
 
 

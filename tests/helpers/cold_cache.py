@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+from tests.helpers.other_process import printed
 from tests.helpers.repository import ROOT
 
 TYPES = ["int64", "float64", "complex128", "float32", "int32", "complex64", "int16", "uint8"]
@@ -42,21 +43,15 @@ def compile_at_once(folder, processes, rounds):
     (folder / "steps").mkdir()
     text = MODULE + "".join(FUNCTION.format(number=number) for number in range(rounds))
     (folder / "many.py").write_text(text)
-    environment = os.environ | {
-        "STANADAPT_CACHE": str(folder / "cache"),
-        "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT)]),
-    }
+    path = os.pathsep.join([str(folder), str(ROOT)])
+    own = {"STANADAPT_CACHE": str(folder / "cache"), "PYTHONPATH": path}
     command = [sys.executable, "-c", COMPILE]
     arguments = [str(processes), str(rounds), str(folder / "steps")]
     running = [
-        subprocess.Popen([*command, kind, *arguments], env=environment, stderr=subprocess.PIPE)
+        subprocess.Popen([*command, kind, *arguments], env=os.environ | own, stderr=subprocess.PIPE)
         for kind in kinds
     ]
     for process in running:
         _, error = process.communicate()
         assert process.returncode == 0, error.decode()
-    done = subprocess.run(
-        [sys.executable, "-c", LOOK, str(rounds), *kinds],
-        env=environment, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    printed(LOOK, rounds, *kinds, **own)

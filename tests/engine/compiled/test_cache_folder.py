@@ -2,8 +2,7 @@
 
 import os
 import stat
-import subprocess
-import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from stanadapt.engine.compiled import cache_folder
 from tests.helpers.codes import warns
 from tests.helpers.full_disk import full_disk
+from tests.helpers.other_process import printed
 
 
 @pytest.fixture(autouse=True)
@@ -98,6 +98,6 @@ def test_the_stand_in_is_deleted_with_the_process(root):
         "from stanadapt.engine.compiled.cache_folder import writable_folder\n"
         "print(writable_folder('builds'))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not os.path.exists(done.stdout.strip())
-    assert os.path.basename(os.path.dirname(done.stdout.strip())).startswith("stanadapt-")
+    stand_in = Path(printed(code).strip())
+    assert not stand_in.exists()
+    assert stand_in.parent.name.startswith("stanadapt-")

@@ -1,9 +1,6 @@
 """Functions that only compiled code calls: not emitted, right from Python too, kept on disk."""
 
 import gc
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -14,7 +11,7 @@ from numba.core.errors import TypingError
 
 from stanadapt.engine.compiled.callees import CalleeLibrary
 from stanadapt.engine.compiled.jit import inline, jit, rarely_called
-from tests.helpers.repository import ROOT
+from tests.helpers.other_process import printed
 
 VECTOR = np.array([3.0, -1.0, 2.5])
 
@@ -158,11 +155,7 @@ def test_callees_are_kept_for_other_processes(tmp_path):
 
 
 def _output(cache, name):
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, name], capture_output=True, text=True, check=True, cwd=ROOT,
-        env={**os.environ, "STANADAPT_CACHE": str(cache), "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    value, hits, callee_hits = done.stdout.split()
+    value, hits, callee_hits = printed(SCRIPT, name, STANADAPT_CACHE=cache).split()
     return float(value), int(hits), int(callee_hits)
 
 

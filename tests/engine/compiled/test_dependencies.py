@@ -1,9 +1,6 @@
 """What names a piece of machine code: the code and constants that are in it, and nothing else."""
 
-import os
 import re
-import subprocess
-import sys
 from types import ModuleType
 from typing import NamedTuple
 
@@ -15,7 +12,8 @@ from stanadapt.engine.compiled import dependencies
 from stanadapt.engine.compiled.by_reference import ByReference
 from stanadapt.engine.compiled.dependencies import INSTALLED, hash_of_code
 from stanadapt.engine.compiled.jit import jit
-from tests.helpers.repository import PACKAGE, ROOT
+from tests.helpers.other_process import printed
+from tests.helpers.repository import PACKAGE
 
 MODULE = '''"""A file of a user."""
 from enum import IntEnum
@@ -244,15 +242,8 @@ def test_what_another_process_would_not_recognize_is_not_kept():
 def test_hashes_are_the_same_in_all_processes():
     """A set has another order in each; without equal hashes nothing would be found in the cache."""
     code = "from tests.engine.compiled.test_dependencies import *; print(hash_for(value=('a', 1)))"
-    found = {
-        subprocess.run(
-            [sys.executable, "-c", code], cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True, text=True, check=True,
-        ).stdout
-        for seed in "123"
-    }  # fmt: skip
-    assert len(found) == 1
-    assert found != {"None\n"}
+    (found,) = {printed(code, PYTHONHASHSEED=seed) for seed in "123"}
+    assert found != "None\n"
 
 
 def test_compiled_code_is_in_the_files_of_which_the_package_has_a_hash():

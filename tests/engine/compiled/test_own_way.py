@@ -1,12 +1,9 @@
 """A Numba whose parts are not those that our way of compiling changes: slower, not broken."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from stanadapt.engine.compiled.own_way import OwnWay
+from tests.helpers.other_process import printed
 
 # functions that call others, as entries and for C, and an array that is allocated
 SCRIPT = """
@@ -73,14 +70,10 @@ own_way.OwnWay.works = None
 def test_a_numba_that_surprises_us_is_used_as_it_is(tmp_path, before, after, code, works):
     """One warning, the same results, and what is kept on disk is found by the next process."""
     script = SCRIPT.format(before=before, after=after.replace("\n", "\n    "))
-    environment = {**os.environ, "STANADAPT_CACHE": str(tmp_path)}
     expected = "an error stays one\n5.0 9.0 True\n4.0\n"
     expected += f"{code} {works}\n".lstrip()
     for _ in range(2):
-        done = subprocess.run(
-            [sys.executable, "-c", script], env=environment, capture_output=True, text=True
-        )
-        assert (done.stdout, done.returncode) == (expected, 0), done.stderr
+        assert printed(script, STANADAPT_CACHE=tmp_path) == expected
 
 
 @pytest.mark.skipif(OwnWay.works is None, reason="raise TRIED, if the trial succeeds")
@@ -105,8 +98,4 @@ def test_numba_disable_jit_has_no_effect_on_compiled_code():
         "fit = sa.sample(t, 'rwm', **o)\n"
         "print(fit['posterior'].sizes['draw'])"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False,
-        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
-    )  # fmt: skip
-    assert done.stdout.strip() == "30", done.stderr
+    assert printed(code, NUMBA_DISABLE_JIT=1).strip() == "30"
