@@ -32,7 +32,7 @@ LONGEST_FILE, LONGEST_BODY, SMALL = 600, 60, 80
 # lines of each room, and of the tests: a commit that needs more raises the number on purpose
 LINES = {
     "cli": 2_180, "studies": 6_870, "runs": 6_030, "samplers": 22_310, "diagnostics": 5_240,
-    "targets": 7_660, "results": 2_930, "engine": 8_780, "errors": 410, "tests": 55_640,
+    "targets": 7_660, "results": 2_930, "engine": 8_780, "errors": 410, "tests": 54_290,
 }  # fmt: skip
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 

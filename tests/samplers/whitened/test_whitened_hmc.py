@@ -173,6 +173,12 @@ def test_the_same_bits_for_any_number_of_threads_and_any_chunk():
         np.testing.assert_array_equal(found[0], other)
 
 
+def test_draws_depend_on_the_number_of_chains():
+    target, begin = Gaussian(MEAN, SD), around(MEAN, SD)
+    four, two = drawn(target, begin, draws=50), drawn(target, begin[:2], draws=50)
+    assert not np.array_equal(four[0].sampling.constrained, two[0].sampling.constrained)
+
+
 def test_warm_up_ends_when_it_has_settled_and_gives_its_memory_back():
     chains = drawn(Gaussian(MEAN, SD), around(MEAN, SD))
     for chain in chains:
