@@ -24,11 +24,13 @@ from stanadapt.runs.load import load, progress_of
 from stanadapt.runs.prior import add_prior, plan_prior, planned_prior
 from stanadapt.runs.resume import resume as continue_run
 from stanadapt.runs.run import QUICKLY_JUDGED
+from stanadapt.runs.sample import require_options
 from stanadapt.runs.sample import sample as draw_fit
 from stanadapt.runs.spec import program_of, read_spec
 from stanadapt.samplers import registered
-from stanadapt.samplers.variational.methods import METHODS, choose_method
+from stanadapt.samplers.variational.methods import METHODS
 from stanadapt.studies.approximate.approximate import approximate as fit_approximation
+from stanadapt.studies.approximate.approximate import plan_approximation
 from stanadapt.studies.repeats.sample_many import sample_many as draw_many
 from stanadapt.targets.target import Target
 
@@ -59,6 +61,8 @@ def sample(
     plan["standardize"] = _coordinates(plan["standardize"], straighten)
     chosen = options.read_settings(settings)
     require_sampler(plan["sampler"], **chosen)
+    own = {name: value for name, value in plan.items() if name != "sampler"}
+    require_options(threads_per_chain=threads_per_chain, **own)
     used = registered().get(plan["sampler"])
     # whether it tempers towards the program under other data
     tempers = used and used.tempering and not used.tempering.draws_reference
@@ -152,6 +156,9 @@ def sample_many(
     stems = [file.stem for file in data]
     by_name = {file.stem if stems.count(file.stem) == 1 else str(file): file for file in data}
     given = {name: value for name, value in plan.items() if value is not None}
+    chosen = options.read_settings(settings)
+    require_sampler(plan["sampler"], **chosen)
+    require_options(**{n: x for n, x in given.items() if n != "sampler"}, **chosen)
     program: Any = None
     for number, file in enumerate(data, 1):  # the program of the first data that it accepts
         try:
@@ -160,7 +167,7 @@ def sample_many(
         except StanadaptError as error:
             if error.stage != "data" or number == len(data):
                 raise
-    fits = draw_many(program, data=by_name, run=out, **given, **options.read_settings(settings))
+    fits = draw_many(program, data=by_name, run=out, **given, **chosen)
     fits.table.to_csv(out / "fits.csv")
     print(fits)
     print(f"ArviZ files and table: {out}")
@@ -187,7 +194,7 @@ def approximate(
     force: bool = False,
 ) -> None:
     chosen = options.read_settings(settings)
-    choose_method(plan["method"], chosen)
+    plan_approximation(settings=chosen, **plan)
     (path,) = terminal.require_writable([out], force)
     program = options.make_target(model, data, posteriordb, **target)
     fit = fit_approximation(program, **plan, **chosen)

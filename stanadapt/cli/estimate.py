@@ -17,9 +17,11 @@ from stanadapt.diagnostics.summary import summary as summarize
 from stanadapt.errors import StanadaptError
 from stanadapt.results import write_text
 from stanadapt.runs.generate import generate as predict
+from stanadapt.runs.generate import plan_predictions
 from stanadapt.runs.load import load
 from stanadapt.studies.expectations.expectations import expectations as estimate
 from stanadapt.studies.optimize import optimize as climb
+from stanadapt.studies.optimize import plan_climbs
 
 NAMES = Option(
     "Variables to show, separated by commas; arrays are then printed in full.",
@@ -93,6 +95,7 @@ def generate(
     assert out is not None
     (path,) = require_writable([out], force or out == fit)
     drawn, program = load(fit), None if model is None else options.program_path(model)
+    plan_predictions(drawn, **plan)
     bound = options.Target.of_fit(
         drawn, program, data, show_progress=plan["show_progress"], **target
     )
@@ -123,6 +126,7 @@ def optimize(
     force: bool = False,
 ) -> None:
     (path,) = require_writable([out], force) if out is not None else (None,)
+    plan_climbs(**plan)
     found = climb(options.make_target(model, data, **target), **plan)
     print(_as_json(found) if as_json else found)
     if path is not None:

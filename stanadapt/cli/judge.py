@@ -17,6 +17,7 @@ from stanadapt.errors import StanadaptError, codes_of
 from stanadapt.results import write_text
 from stanadapt.runs.load import load
 from stanadapt.studies.advise.advise import advise as try_samplers
+from stanadapt.studies.advise.advise import require_trials
 from stanadapt.studies.calibration import sbc as calibration
 from stanadapt.studies.calibration.ranks import NOT_CALIBRATED, require_picture
 from stanadapt.studies.diagnose import diagnose as judge_fit
@@ -162,6 +163,7 @@ def advise(
     force: bool = False,
 ) -> None:
     (path,) = require_writable([out], force) if out is not None else (None,)
+    require_trials(**plan)
     advice = try_samplers(options.make_target(model, data, posteriordb, **target), **plan)
     print(advice)
     if path is not None:

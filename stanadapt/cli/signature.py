@@ -109,7 +109,7 @@ def _own(command: str, parameter: inspect.Parameter) -> inspect.Parameter:
         if parameter.kind is parameter.KEYWORD_ONLY:
             described = typer.Option(*_flags(name, kind), help=text)
         else:
-            described = typer.Argument(help=text)
+            described = typer.Argument(help=text, metavar=name.upper())
         parameter = parameter.replace(annotation=Annotated[kind, described])
     return parameter.replace(kind=parameter.KEYWORD_ONLY)
 

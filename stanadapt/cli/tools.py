@@ -171,7 +171,7 @@ def doctor() -> None:
 def compile_samplers(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SAMPLER]...", help="Samplers to compile; if omitted, all."),
+        typer.Argument(metavar="SAMPLER", help="Samplers to compile; if omitted, all."),
     ] = None,
     *,
     quiet: bool = False,

@@ -82,6 +82,17 @@ class CoordinateChoice(NamedTuple):
     scales: Scales | None = None  # of an earlier fit, in place of a pre-run
 
 
+def require_kind(standardize: Any) -> None:
+    """Raise StanadaptError for a value of `standardize` that is none of its four."""
+    if isinstance(standardize, str) and standardize == STRAIGHTEN:
+        return
+    if standardize is not None and not isinstance(standardize, bool | np.bool_):
+        raise StanadaptError(
+            "cannot_standardize",
+            f'standardize must be True, False, "{STRAIGHTEN}" or None, got {standardize!r}.',
+        )
+
+
 def choose_coordinates(
     standardize: bool | str | None,
     target: Samplable,
@@ -96,11 +107,7 @@ def choose_coordinates(
     if isinstance(standardize, str) and standardize == STRAIGHTEN:
         _require_straightening(target, sampler, plan, given)
         return CoordinateChoice(STRAIGHTEN, "")
-    if standardize is not None and not isinstance(standardize, bool | np.bool_):
-        raise StanadaptError(
-            "cannot_standardize",
-            f'standardize must be True, False, "{STRAIGHTEN}" or None, got {standardize!r}.',
-        )
+    require_kind(standardize)
     if not standardize and standardize is not None:
         return CoordinateChoice(NO, "asked for")
     many_modes = sampler.standardize == DIAGONAL or sampler.tempering is not None

@@ -39,6 +39,16 @@ COMPARED = {"program_hash": "program", "data_hash": "data set", "sampler": "samp
 PHASES = ("warmup", "sampling")
 
 
+def require_empty(path: Path) -> None:
+    """Raise StanadaptError unless a run may begin in a folder; one that holds a run passes."""
+    if (path / MANIFEST).exists():
+        return  # refused when the new run is known, with a comparison of the two
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise StanadaptError(
+            "folder_not_empty", f"{path} is not an empty folder: choose a new one for the run."
+        )
+
+
 class RunFolder:
     """The files of a run; the manifest has the contents of `run.json`."""
 
@@ -54,10 +64,7 @@ class RunFolder:
         folder = cls(Path(path), {"format": FORMAT, **manifest})
         if (folder.path / MANIFEST).exists():
             raise StanadaptError("run_exists", f"{path} already contains a run{folder._advice()}")
-        if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
-            raise StanadaptError(
-                "folder_not_empty", f"{path} is not an empty folder: choose a new one for the run."
-            )
+        require_empty(folder.path)
         with writing(folder.path):
             folder.path.mkdir(parents=True, exist_ok=True)
         return folder

@@ -90,6 +90,9 @@ def generate(
     (4, 1000, 3)
     """
     results.require_draws(fit, "fit")
+    seed, threads = plan_predictions(
+        fit, seed=seed, max_minutes=max_minutes, parallel_chains=parallel_chains
+    )
     target = _target_for(fit, target, data, show_progress)
     if target.column_names == target.names:
         blocks = ("transformed parameters", "generated quantities")
@@ -103,11 +106,6 @@ def generate(
             "nothing_to_generate",
             f"there is nothing to compute: the {' and '.join(blocks)} of {target.name} {why}.",
         )
-    chosen = int(results.attribute(fit, "seed", 0)) % LARGEST_SEED if seed is None else seed
-    seed = require_whole("seed", chosen, 0, LARGEST_SEED)
-    threads = usable_cores() if parallel_chains is None else parallel_chains
-    threads = require_whole("parallel_chains", threads, 1)
-    require_limits(None, None, max_minutes, None)
     values = parameter_draws(target, fit)
     _require_finite(values)
     origin = json.dumps([target.program.hash, target.data_hash, target.backend, seed])
@@ -135,6 +133,19 @@ def generate(
             warn(note)
             results.add_notes(fit, [note])
     return fit
+
+
+def plan_predictions(
+    fit: Fit, *, seed: Any, max_minutes: Any, parallel_chains: Any, **others: Any
+) -> tuple[int, int]:
+    """Return the seed and the number of threads: all numbers are checked, which needs no target."""
+    require_limits(None, None, max_minutes, None)
+    chosen = int(results.attribute(fit, "seed", 0)) % LARGEST_SEED if seed is None else seed
+    threads = usable_cores() if parallel_chains is None else parallel_chains
+    return (
+        require_whole("seed", chosen, 0, LARGEST_SEED),
+        require_whole("parallel_chains", threads, 1),
+    )
 
 
 def _target_for(fit: Fit, target: Any, data: Data, show_progress: bool) -> Target:

@@ -1,13 +1,14 @@
 """From the arguments of `sample` to what will be run: all are checked and resolved here, once."""
 
 from collections.abc import Callable, Collection
+from os import PathLike
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from stanadapt.engine import chain
 from stanadapt.engine.chain import ChainDesign, Keeper
-from stanadapt.engine.plan import Plan, make_plan
+from stanadapt.engine.plan import Plan, make_plan, require_numbers
 from stanadapt.engine.protocol import PRESET, Sampler
 from stanadapt.engine.registry import load_all, resolve
 from stanadapt.engine.starts import START_OPTIONS, ChainInit
@@ -22,14 +23,20 @@ from stanadapt.runs.choose_sampler import (
     require_gradients,
     require_suitable,
 )
-from stanadapt.runs.coordinates import NO, CoordinateChoice, choose_coordinates
+from stanadapt.runs.coordinates import NO, CoordinateChoice, choose_coordinates, require_kind
+from stanadapt.runs.folder import require_empty
+from stanadapt.runs.load import load
 from stanadapt.runs.progress import Watch
 from stanadapt.runs.result import SavedGroups, rehearse_result
 from stanadapt.runs.spec import RunSpec
 from stanadapt.runs.stopping_rule import FIRST_LENGTH, require_limits, with_stopping_rule
 from stanadapt.runs.warm_start import choose_chain_init, read_start, starting_values
 from stanadapt.runs.workers import SLICES, RunOnWorkers
+from stanadapt.samplers.initial_values import require_inits
 from stanadapt.targets.target import Samplable, Target, require_samplable
+
+# arguments of `sample` that are numbers of a plan
+NUMBERS = "chains", "parallel_chains", "iter_warmup", "iter_sampling", "thin", "seed"
 
 
 class Setup(NamedTuple):
@@ -76,7 +83,7 @@ def prepare(
     Raises StanadaptError if an argument is wrong; nothing has been sampled.
     """
     program, until_mcse = require_samplable(target).target, asked.until_mcse
-    require_limits(asked.until_ess, until_mcse, asked.max_minutes, asked.executor)
+    require_arguments(asked, settings.get("threads_per_chain", 1))
     folder = None if asked.run is None else as_path(asked.run)
     saved = _saved_groups(asked.save)
     if until_mcse is not None:
@@ -86,7 +93,7 @@ def prepare(
     chosen = {name: value for name, value in settings.items() if name not in own_options}
     threads = own_options.pop("threads_per_chain", 1)
     choice = choose_sampler(target, sampler)
-    _require_known(choice.sampler, chosen, vars(asked))
+    require_known(choice.sampler, chosen, vars(asked))
     moved, size = program.dim - program.noise_size, target.dim - program.noise_size
     found, typed, standardized = resolve(choice.sampler, chosen, size, moved)
     given = read_start(target, found, asked.warm_start, own_options)
@@ -116,6 +123,25 @@ def prepare(
         inits=starting_values(asked.inits, found, given), save=saved, attributes=attributes,
         folder=folder, executor=asked.executor, watch=watch_of(program, asked),
     )  # fmt: skip
+
+
+def require_arguments(asked: SimpleNamespace, threads_per_chain: Any = 1) -> None:
+    """Raise StanadaptError for keyword arguments of `sample` that are wrong for any target.
+
+    Commands call it before they compile a program.
+    """
+    require_limits(asked.until_ess, asked.until_mcse, asked.max_minutes, asked.executor)
+    numbers = {name: getattr(asked, name) for name in NUMBERS}
+    require_numbers(**numbers, threads_per_chain=threads_per_chain)
+    require_flag("save_warmup", asked.save_warmup)
+    shows(asked.show_progress)
+    _saved_groups(asked.save)
+    require_kind(asked.standardize)
+    require_inits(asked.inits)
+    if isinstance(asked.warm_start, str | PathLike) and not as_path(asked.warm_start).exists():
+        load(asked.warm_start)  # which says what is missing
+    if asked.run is not None:
+        require_empty(as_path(asked.run))
 
 
 def shows(show_progress: Any) -> bool:
@@ -162,7 +188,7 @@ def family_options() -> list[str]:
     return [*START_OPTIONS, "threads_per_chain"]
 
 
-def _require_known(sampler: Any, settings: dict[str, Any], arguments: Collection[str]) -> None:
+def require_known(sampler: Any, settings: dict[str, Any], arguments: Collection[str]) -> None:
     """Raise StanadaptError for a keyword that neither `sample` nor the sampler has."""
     if not isinstance(sampler, str):
         return

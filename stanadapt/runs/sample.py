@@ -9,8 +9,15 @@ import numpy as np
 
 from stanadapt.engine.protocol import AUTO, SamplerName
 from stanadapt.results import Fit
+from stanadapt.runs.choose_sampler import require_sampler
 from stanadapt.runs.independent import independent_draws
-from stanadapt.runs.prepare import keywords, prepare
+from stanadapt.runs.prepare import (
+    family_options,
+    keywords,
+    prepare,
+    require_arguments,
+    require_known,
+)
 from stanadapt.runs.progress import RunProgress
 from stanadapt.runs.run import Run
 from stanadapt.targets.target import Samplable, Target, require_samplable
@@ -167,6 +174,26 @@ def parameter_draws(target: Target, sampler: Any, **options: Any) -> dict[str, n
 
     For studies of many fits, none of which is kept: shape (chain, draw) of each element.
     """
-    own = {name: options.pop(name, x) for name, x in (sample.__kwdefaults__ or {}).items()}
-    setup = prepare(target, sampler, options, SimpleNamespace(**own), keeps_result=False)
+    setup = prepare(target, sampler, *_split(options), keeps_result=False)
     return Run.begin(setup).parameter_draws()
+
+
+def require_options(sampler: Any = AUTO, /, **options: Any) -> None:
+    """Raise StanadaptError for arguments of `sample` that are wrong for any target.
+
+    For studies and commands, which may have to compile a program before they have a target.
+    """
+    settings, asked = _split(options)
+    if isinstance(sampler, str) and sampler != AUTO:
+        of_families = family_options()
+        chosen = {name: value for name, value in settings.items() if name not in of_families}
+        require_known(sampler, chosen, vars(asked))
+        require_sampler(sampler, **chosen)
+    require_arguments(asked, settings.get("threads_per_chain", 1))
+
+
+def _split(options: dict[str, Any]) -> tuple[dict[str, Any], SimpleNamespace]:
+    """Return the settings among the options of a call, and its keyword arguments with defaults."""
+    defaults = sample.__kwdefaults__ or {}
+    settings = {name: value for name, value in options.items() if name not in defaults}
+    return settings, SimpleNamespace(**{n: options.get(n, x) for n, x in defaults.items()})

@@ -77,13 +77,10 @@ def positions_of_fit(target: Target, fit: Any, what: str = "warm_start") -> np.n
 
 def _one_per_chain(target: Target, inits: Any, rngs: Sequence[np.random.Generator]) -> list:
     """Turn every form of inits into one radius, position or mapping per chain."""
-    inits = _parse(inits)
+    inits = require_inits(inits)
     chains = len(rngs)
     if inits is None or is_real(inits):
-        radius = RADIUS if inits is None else float(inits)
-        if not 0 <= radius < np.inf:
-            raise _wrong(f"a radius must be a finite number, at least 0, got {inits!r}.")
-        return [radius] * chains
+        return [RADIUS if inits is None else float(inits)] * chains
     if isinstance(inits, np.ndarray):
         if inits.dtype.kind not in "iuf":
             raise _wrong(f"unconstrained positions must be real numbers, got {inits.dtype}.")
@@ -109,9 +106,19 @@ def _one_per_chain(target: Target, inits: Any, rngs: Sequence[np.random.Generato
     )
 
 
+def require_inits(inits: Any) -> Any:
+    """Read JSON, as text or in a file; return anything else unchanged.
+
+    StanadaptError, stage "initialization", for inits that are wrong for any target.
+    """
+    inits = _parse(inits)
+    if is_real(inits) and not 0 <= inits < np.inf:
+        raise _wrong(f"a radius must be a finite number, at least 0, got {inits!r}.")
+    return inits
+
+
 def _parse(inits: Any) -> Any:
-    """Read JSON, as text or in a file; return anything else unchanged."""
-    if not isinstance(inits, str | PathLike):
+    if not isinstance(inits, str | PathLike) or inits == PATHFINDER:
         return inits
     text = str(inits)
     if not text.lstrip().startswith(("{", "[")):

@@ -13,9 +13,9 @@ from stanadapt.diagnostics.modes import require_climbable
 from stanadapt.engine.console import slow_step
 from stanadapt.engine.interrupts import in_threads
 from stanadapt.engine.one_blas_thread import one_blas_thread
-from stanadapt.engine.plan import make_plan
+from stanadapt.engine.plan import Plan, make_plan
 from stanadapt.errors import Message, require_flag, require_whole
-from stanadapt.samplers.initial_values import initial_positions
+from stanadapt.samplers.initial_values import initial_positions, require_inits
 from stanadapt.samplers.variational.laplace import FLAT, SHARE, STEPS, Evaluate, apart, falls
 from stanadapt.samplers.variational.lbfgs import climb
 from stanadapt.targets.constrainer import AFTER_PARAMETERS
@@ -136,11 +136,10 @@ def optimize(
     >>> sa.optimize(target, seed=1, jacobian=True).loc["s", "mode"].round(4)
     np.float64(3.0)
     """
-    target, jacobian = require_climbable(target, "optimize"), require_flag("jacobian", jacobian)
-    steps = require_whole("max_iterations", max_iterations, 1)
-    plan = make_plan(
-        chains=require_whole("starts", starts, 1), parallel_chains=None, iter_warmup=0,
-        iter_sampling=1, thin=1, seed=seed, save_warmup=False, show_progress=show_progress,
+    target = require_climbable(target, "optimize")
+    plan, steps = plan_climbs(
+        jacobian=jacobian, starts=starts, inits=inits, seed=seed, max_iterations=max_iterations,
+        show_progress=show_progress,
     )  # fmt: skip
     rngs = [np.random.default_rng(source) for source in plan.seeds()]
     positions = initial_positions(target, inits, rngs)
@@ -162,6 +161,19 @@ def optimize(
         text += "that a position is outside the support. Inside, correct the function."
         found.attrs["messages"].append(Message("failed_evaluations", text))
     return found
+
+
+def plan_climbs(
+    *, jacobian: Any, starts: Any, inits: Any, seed: Any, max_iterations: Any, show_progress: Any
+) -> tuple[Plan, int]:
+    """Return the plan, and the largest number of steps: all arguments but the target, checked."""
+    require_flag("jacobian", jacobian)
+    require_inits(inits)
+    plan = make_plan(
+        chains=require_whole("starts", starts, 1), parallel_chains=None, iter_warmup=0,
+        iter_sampling=1, thin=1, seed=seed, save_warmup=False, show_progress=show_progress,
+    )  # fmt: skip
+    return plan, require_whole("max_iterations", max_iterations, 1)
 
 
 def objective(target: Target, jacobian: bool, faults: list[str], outside: list[str]) -> Evaluate:

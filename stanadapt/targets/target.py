@@ -275,6 +275,8 @@ class Target(BoundProgram, Samplable):
         self.data_file = file_of(data)
         self.noise = tuple(require_names("noise", noise))
         self.rho = require_correlation(rho)
+        named = merge_labels(labels, dims, coords)
+        excluded = require_names("exclude", exclude)
         program = program if isinstance(program, Program) else read(program, include_paths)
         super().__init__(program, data, backend, require_flag("unsafe", unsafe), show_progress)
         for remark in self.remarks:  # first, since it may explain an error of a name
@@ -282,7 +284,7 @@ class Target(BoundProgram, Samplable):
         # of a program that computes nothing, one empty name
         names = [name for name in self.model.param_names(include_tp=True, include_gq=True) if name]
         self.noise_size = noise_size(self, self.noise) if self.noise else 0
-        self.exclude = require_computed(exclude, names, self.parameters)
+        self.exclude = require_computed(excluded, names, self.parameters)
         self.left_out = {*self.noise, *self.exclude}
         self.kept_columns = np.array([variable_name(name) not in self.left_out for name in names])
         self.column_names = [
@@ -290,7 +292,6 @@ class Target(BoundProgram, Samplable):
         ]
         self.is_unconstrained = self._is_identity()
         shapes = results.shapes(self.column_names)
-        named = merge_labels(labels, dims, coords)
         self.labels = make_labels(named, shapes, self.data, self.parameters)
 
     @cached_property

@@ -1,6 +1,7 @@
 """Errors of the command line: messages, and the exit status."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -87,6 +88,28 @@ def test_wrong_arguments_are_found_before_sampling(files, monkeypatch, command, 
     for word in words:
         assert word in printed
     assert not (files / "fit.nc").exists()
+
+
+@pytest.mark.parametrize("command", [
+    "sample none.stan --chains 0", "sample none.stan --thin 0", "sample none.stan --seed -1",
+    "sample none.stan --iter-warmup -5", "sample none.stan --parallel-chains 0",
+    "sample none.stan --threads-per-chain 0", "sample none.stan --max-minutes 0",
+    "sample none.stan --until-ess -1", "sample none.stan --until-mcse 2",
+    "sample none.stan --inits -1", "sample none.stan --inits none.json",
+    "sample none.stan --save gradients", "sample none.stan --warm-start none.nc",
+    "sample none.stan --run my.json", "sample none.stan --labels my.stan",
+    "sample-many none.stan my.json -o out --chains 0",
+    "sample-many none.stan my.json -o out -s mala --set step=1",
+    "approximate none.stan --draws 0", "approximate none.stan --inits -1",
+    "optimize none.stan --starts 0", "optimize none.stan --max-iterations 0",
+    "advise none.stan --chains 1", "advise none.stan --max-minutes 0",
+    "compare none.stan --seed -1", "sbc my.stan --generator my.stan --chains 0",
+])  # fmt: skip
+def test_what_is_wrong_for_any_target_is_found_before_a_compilation(files, command):
+    """The program is missing, so that an error of anything else came before its compilation."""
+    printed = call(*command.split(), "--quiet", status=1)
+    assert printed.startswith("error in ")
+    assert not re.search(r"none\.stan|my\.stan.* Stan program|generator", printed), printed
 
 
 def test_compare_with_a_missing_cmdstan(files, monkeypatch):

@@ -9,13 +9,20 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from stanadapt.cli.commands import LazyCommand, entries
+from stanadapt.cli.commands import LazyCommand, app, entries
 from stanadapt.cli.options import EXCEPTIONS, options_of
 from stanadapt.cli.signature import TEXTS, Given, Option, command, documented
 from stanadapt.runs.sample import sample
 from stanadapt.studies.calibration.sbc import sbc
 from stanadapt.studies.repeats.compare_repeats import compare_repeats
 from stanadapt.targets.target import Target
+
+
+@pytest.mark.parametrize("name", [n for n, entry in entries().items() if not entry.forwards])
+def test_usage_has_arguments_in_capitals(name):
+    """As the help of options and the documentation name them."""
+    usage = CliRunner().invoke(app, [name, "--help"]).output.split("[OPTIONS]")[-1].splitlines()[0]
+    assert usage == usage.upper()
 
 
 def draw(
@@ -71,7 +78,7 @@ def test_entries_of_a_docstring_are_found_in_any_section():
     assert entries["folder"] == "Where it is."  # as for the other function
 
 
-@pytest.mark.parametrize("name", entries())
+@pytest.mark.parametrize("name", [n for n, entry in entries().items() if not entry.forwards])
 def test_every_option_of_a_command_has_a_help(name):
     for option in LazyCommand(name).load().params:
         assert option.help.strip(), option.name

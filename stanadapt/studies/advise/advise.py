@@ -98,22 +98,31 @@ def advise(
         raise StanadaptError(
             "not_a_plain_target", f"advise takes the Target itself, got {target!r}."
         )
-    seconds = 60.0 * _require_positive("max_minutes", max_minutes)
-    until_ess = _require_positive("until_ess", until_ess)
-    options = {
+    options = require_trials(
+        max_minutes=max_minutes, until_ess=until_ess, chains=chains, seed=seed,
+        show_progress=show_progress,
+    )  # fmt: skip
+    trials = _TrialSeries(target, 60.0 * float(max_minutes), options)
+    trials.run()
+    return trials.advice(float(until_ess))
+
+
+def require_trials(
+    *, max_minutes: Any, until_ess: Any, chains: Any, seed: Any, show_progress: Any
+) -> dict[str, Any]:
+    """Check all arguments but the target; return those of each trial."""
+    _require_positive("max_minutes", max_minutes)
+    _require_positive("until_ess", until_ess)
+    return {
         "chains": require_whole("chains", chains, 2, 1000),
         "show_progress": require_flag("show_progress", show_progress),
         "seed": choose_seed(seed),
     }
-    trials = _TrialSeries(target, seconds, options)
-    trials.run()
-    return trials.advice(until_ess)
 
 
-def _require_positive(name: str, value: Any) -> float:
+def _require_positive(name: str, value: Any) -> None:
     if not is_real(value) or not 0 < value < np.inf:
         raise StanadaptError("out_of_range", f"{name} must be a number above zero, got {value!r}.")
-    return float(value)
 
 
 class _TrialSeries:

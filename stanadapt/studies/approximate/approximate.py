@@ -11,7 +11,7 @@ from stanadapt.engine.plan import Plan, make_plan
 from stanadapt.errors import StanadaptError, require_names, require_whole
 from stanadapt.results import Fit
 from stanadapt.results.rehearsal import rehearse_draws
-from stanadapt.samplers.initial_values import initial_positions
+from stanadapt.samplers.initial_values import initial_positions, require_inits
 from stanadapt.samplers.variational.methods import Fitted, Method, choose_method, require_size
 from stanadapt.studies.approximate.importance_draws import Draws, importance_draws
 from stanadapt.studies.approximate.pack_approximation import (
@@ -100,22 +100,33 @@ def approximate(
     if set(names) - {UNCONSTRAINED}:
         raise StanadaptError("unknown_argument", f"save takes {UNCONSTRAINED!r}, got {save!r}.")
     save_unconstrained = bool(names)
-    method_functions, method_settings = choose_method(method, settings)
+    method_functions, method_settings, plan = plan_approximation(
+        method, settings, draws=draws, seed=seed, inits=inits, show_progress=show_progress
+    )
     require_exact_density(
         program, "estimated_density", f"{method} follows gradients, but ",
         "use sample, or make the target without `noise` to approximate both.",
     )  # fmt: skip
     require_size(method, method_functions, method_settings, target.dim)
-    plan = make_plan(
-        chains=getattr(method_settings, "paths", 1), parallel_chains=None, iter_warmup=0,
-        iter_sampling=require_whole("draws", draws, 1), thin=1, seed=seed, save_warmup=False,
-        show_progress=show_progress,
-    )  # fmt: skip
     further = ["position"] if save_unconstrained else []
     rehearse_draws(program, plan, STATISTICS, {"sampler": method}, further)
     return _approximate(
         target, method, method_functions, method_settings, plan, inits, save_unconstrained
     )
+
+
+def plan_approximation(
+    method: Any, settings: dict[str, Any], *, draws: Any, seed: Any, inits: Any, show_progress: Any
+) -> tuple[Method, Any, Plan]:
+    """Return the method with its settings, and the plan: all that needs no target, checked."""
+    functions, chosen = choose_method(method, settings)
+    require_inits(inits)
+    plan = make_plan(
+        chains=getattr(chosen, "paths", 1), parallel_chains=None, iter_warmup=0,
+        iter_sampling=require_whole("draws", draws, 1), thin=1, seed=seed, save_warmup=False,
+        show_progress=show_progress,
+    )  # fmt: skip
+    return functions, chosen, plan
 
 
 def _approximate(

@@ -14,7 +14,7 @@ from stanadapt import results
 from stanadapt.diagnostics.mixing import efficiency
 from stanadapt.engine.protocol import AUTO, SamplerName
 from stanadapt.errors import StanadaptError, require_whole
-from stanadapt.runs.sample import parameter_draws
+from stanadapt.runs.sample import parameter_draws, require_options
 from stanadapt.runs.workers import require_executor
 from stanadapt.studies.calibration.generator import Generator, require_parameters
 from stanadapt.studies.calibration.ranks import Calibration, RankBands
@@ -111,11 +111,13 @@ def sbc(
     count = require_whole("simulations", simulations, FEWEST)
     largest = require_whole("ranks", ranks, 9, 10_000)
     require_executor(executor)
+    options = {**OPTIONS, **options}
+    require_options(sampler, **options)
     store = _RankRows(run)
     seed = store.seed(seed)
     generator, program = (x if isinstance(x, Program) else read(x) for x in (generator, program))
     drawing = Generator(generator, data, program, backend)
-    task = Task(drawing, backend, sampler, {**OPTIONS, **options}, largest)
+    task = Task(drawing, backend, sampler, options, largest)
     store.open(_identity(task, seed))
     missing = sorted(set(range(count)) - {row["number"] for row in store.rows})
     tasks = ((task, number, _seeds(seed, number)) for number in missing)

@@ -15,7 +15,7 @@ from rich.progress import Progress, TimeElapsedColumn
 from stanadapt import results
 from stanadapt.diagnostics.compare import require_variables
 from stanadapt.engine.console import line_console
-from stanadapt.engine.plan import make_plan
+from stanadapt.engine.plan import require_numbers
 from stanadapt.engine.protocol import PRESET
 from stanadapt.engine.registry import find
 from stanadapt.engine.settings import as_chosen
@@ -296,10 +296,9 @@ def require_plan(
     chains: int, parallel_chains: int | None, **others: Any,
 ) -> None:  # fmt: skip
     """Check the numbers of runs, before the first one; others: arguments that are not numbers."""
-    make_plan(
-        chains=chains, parallel_chains=parallel_chains, thin=thin, seed=seed, save_warmup=False,
-        show_progress=False, iter_warmup=iter_warmup or 0,
-        iter_sampling=thin if iter_sampling is None else iter_sampling,
+    require_numbers(
+        chains=chains, parallel_chains=parallel_chains, thin=thin, seed=seed,
+        iter_warmup=iter_warmup, iter_sampling=iter_sampling,
     )  # fmt: skip
 
 

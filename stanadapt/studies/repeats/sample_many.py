@@ -18,9 +18,8 @@ from stanadapt.engine.protocol import AUTO, SamplerName
 from stanadapt.errors import StanadaptError, did_you_mean
 from stanadapt.results import Fit
 from stanadapt.results.formats import save
-from stanadapt.runs.choose_sampler import require_sampler
 from stanadapt.runs.load import load
-from stanadapt.runs.sample import sample
+from stanadapt.runs.sample import require_options, sample
 from stanadapt.runs.workers import require_executor
 from stanadapt.studies.repeats.compare_repeats import digest_of
 from stanadapt.studies.repeats.rows import make_row
@@ -164,7 +163,7 @@ def sample_many(
     """
     jobs = _jobs(targets, data)
     require_executor(executor)
-    require_sampler(sampler)
+    require_options(sampler, **options)
     store = _FitRows(run)
     seed = store.seed(seed)
     settings = {name: digest_of(value) for name, value in sorted(options.items())}
