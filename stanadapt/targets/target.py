@@ -32,6 +32,7 @@ from stanadapt.targets.constrainer import Constrainer, address_of
 from stanadapt.targets.coordinates import element_name
 from stanadapt.targets.noise import noise_size, require_correlation
 from stanadapt.targets.stan import data as stan_data
+from stanadapt.targets.stan.backends.agreement import UNSOLVED
 from stanadapt.targets.stan.backends.faster import REASON as FASTER
 from stanadapt.targets.stan.given_data import file_of
 from stanadapt.targets.stan.program import Program, read
@@ -372,13 +373,14 @@ class Target(BoundProgram, Samplable):
     def with_data(self, data: Data) -> "Target":
         """Return a target with the same program and backend, and other data.
 
-        If the embedded backend was taken because it is faster, "auto" chooses again: it may refuse
-        these data, or take long to read them.
+        If the embedded backend was taken because it is faster, or solves equations where compiled
+        code does not, "auto" chooses again: it may refuse these data, or take long to read them.
 
         Names of dimensions are kept, and labels along those of parameters, if their number fits.
         """
         # the reason is kept by run folders and sent to workers
-        backend = "auto" if self.backend_reason.startswith(FASTER) else self.backend
+        chosen = self.backend_reason.startswith(FASTER) or UNSOLVED in self.backend_reason
+        backend = "auto" if chosen else self.backend
         options: Any = {"backend": backend, "unsafe": self.unsafe, "show_progress": False}
         bind = partial(Target, self.program, data, **options)
         other = bind()

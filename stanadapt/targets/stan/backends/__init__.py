@@ -241,10 +241,34 @@ def load_first(
             reason = f"a preferred one {why} the program: {line}"
         first = First(backend, reason, text, loaded, seconds)
         others = [other for other, _ in choices if other.name == "stanli" and backend.native]
+        if others and agreement.UNSOLVED in loaded.density_check:
+            return _solving(first, others[0], program, report)
         if others and loaded.density_check.startswith(agreement.AGREES):
             return _faster(first, others[0], program, report)
         return first
     raise refusals.of_all(program, errors)  # there is always a backend to choose from
+
+
+def _solving(first: First, embedded: Backend, program: Program, report: Report) -> First:
+    """Return what the embedded backend loads, which solves equations that compiled code does not.
+
+    With nothing left out: a program whose generated quantities it refuses keeps its compiled code.
+    """
+    began = time.perf_counter()
+    try:
+        text = stan_data.to_json(first.data, program)
+        loaded = embedded.load(program, text, False, report)
+    except StanadaptError:
+        return first
+    if loaded.program is not None:
+        return first
+    compiled, outcome = first.loaded.version, first.loaded.density_check
+    check = outcome.replace(
+        f"{agreement.AGREES} {loaded.version}", f"{agreement.AGREES} {compiled}"
+    )
+    loaded = loaded._replace(density_check=check, seconds=first.loaded.seconds)
+    reason = outcome[outcome.index(f"{compiled} {agreement.UNSOLVED}") :]
+    return First(embedded, reason, text, loaded, time.perf_counter() - began)
 
 
 def _faster(first: First, embedded: Backend, program: Program, report: Report) -> First:

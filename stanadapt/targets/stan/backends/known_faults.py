@@ -39,10 +39,15 @@ FAULTS = (
 )  # fmt: skip
 
 
+def density_text(code: str) -> str:
+    """Return the text of the blocks that a log density may depend on."""
+    return "\n".join(block(code, name) for name in DENSITY_BLOCKS)
+
+
 def find(code: str, version: str) -> list[Fault]:
     """Return the faults of a release of Stan, such as "2.27.0", that a program may meet."""
     release = numbers(version)  # without any, it is before all others
-    text = "\n".join(block(code, name) for name in DENSITY_BLOCKS)
+    text = density_text(code)
     return [
         fault
         for fault in FAULTS

@@ -108,6 +108,54 @@ def test_a_compiled_density_that_always_throws_is_an_error():
         compared(NORMAL, NORMAL.replace("x ~", 'reject("index 0 out of range"); x ~'))
 
 
+SOLVED = """
+functions { vector slope(real t, vector y, vector x) { return [x[1] - y[1]]'; } }
+parameters { vector[2] x; }
+model { x ~ normal(1, 2); ode_rk45(slope, [1.0]', 0, {1.0}, x)[1][1] ~ normal(0, 1); }
+"""
+
+
+@pytest.mark.parametrize(("lost", "outcome"), [
+    ([], "agrees with stanli {} at 3 points"),
+    ([0], "agrees with stanli {} at 2 points; Compiled 1 does not solve"),
+    ([0, 1, 2], "not compared: Compiled 1 does not solve"),
+])  # fmt: skip
+def test_a_solver_that_fails_is_no_disagreement(lost, outcome):
+    model, calls = bound(SOLVED), []
+
+    def fail(point):
+        calls.append(point)
+        if len(calls) - 1 in lost:
+            raise RuntimeError("Failed to integrate to next output time")
+        return model.log_density_gradient(point)
+
+    assert compared(SOLVED, log_density_gradient=fail).startswith(outcome.format(stanli.VERSION))
+    with raises("densities_disagree", "Compiled 1"):  # of a program without a solver, or wrong
+        compared(NORMAL, log_density_gradient=throw)
+    with raises("densities_disagree", "Compiled 1"):
+        compared(SOLVED, SOLVED.replace("(1, 2)", "(1, 2.1)"))
+
+
+@pytest.mark.parametrize("outcome", [
+    "agrees with stanli {} at 2 points; {} {} at 1 of 3 points", "not compared: {1} {2} at 3",
+])  # fmt: skip
+def test_the_embedded_backend_is_taken_if_compiled_code_does_not_solve_equations(outcome):
+    compiled = "CmdStan 2.27.0"
+    outcome = outcome.format(stanli.installed(), compiled, agreement.UNSOLVED)
+
+    def load(program, data, unsafe, report):
+        return backends.Loaded(bound(NORMAL), compiled, 3.0, density_check=outcome)
+
+    native = backends.Backend("cmdstan", load, True, lambda: (True, ""))
+    embedded = backends.BACKENDS["stanli"]
+    choices = [(native, "usable"), (embedded, "usable")]
+    found = backends.load_first(choices, program(SOLVED), {}, False, print)
+    assert found.backend is embedded
+    assert found.reason.startswith(f"{compiled} {agreement.UNSOLVED}")
+    assert found.loaded.density_check.startswith(outcome.split()[0])
+    assert backends.load_first(choices[:1], program(SOLVED), {}, False, print).backend is native
+
+
 def test_an_error_of_approximation_is_not_a_disagreement():
     """Releases differ by 1e-4 in the tails of some distribution functions."""
     near = NORMAL.replace("2)", "2.0002)")
