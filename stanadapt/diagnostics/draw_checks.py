@@ -177,6 +177,8 @@ def _r_hat(fit: Drawn) -> Found:
     found = _worst_r_hat(fit, {name: one.r_hat for name, one in fit.mixed.items()}, R_HAT)
     short = fit.draws < TELLING or found["value"] <= R_HAT_UNUSABLE
     remedy = LONGER if short and not fit.hardly_moves else OTHERWISE.format(other=fit.other)
+    if found["outlier"] and fit.chains >= MANY_CHAINS:
+        remedy = ALONE.format(other=fit.other)
     remedy = fit.symmetry or remedy
     return {**found, "remedy": BOUND if fit.may_be_improper else remedy}
 
@@ -281,6 +283,10 @@ DISAGREE = (
 )
 LONGER = "Run longer (iter_sampling)."
 BOUND = "A note on this fit says that it may be improper: bound all directions by priors or data."
+ALONE = (
+    "If it is in a mode of its own, a longer run is no remedy: start it elsewhere (inits), use "
+    "{other}, or, if its log density is far below that of the others, leave it out and say so."
+)
 OTHERWISE = "Lengthen warm-up (iter_warmup), or use {other}."
 BETWEEN = DISAGREE.format(limit=R_HAT, who="the chains", remedy="{remedy}")
 MOVES = (

@@ -15,6 +15,7 @@ from stanadapt.results.datasets import draws_dataset
 from stanadapt.results.labels import arrays
 from stanadapt.runs.quantities import compute, streams
 from stanadapt.runs.stopping_rule import require_limits
+from stanadapt.targets.stan.backends import BACKENDS
 from stanadapt.targets.stan.syntax import block, tokens
 from stanadapt.targets.target import Data, Target, parameter_draws, require_target
 
@@ -46,7 +47,7 @@ def generate(
     target : Target, optional
         The program with the data for which to predict. Its blocks `parameters` and `model`, and
         its transformed parameters, are those of the fit, or the latter two are empty. Default: the
-        program that is stored in the fit.
+        program that is stored in the fit, on the backend that drew it.
     data : mapping or path, optional
         Data for which to predict, as for `Target`. Default: those of `target`, or those stored in
         the fit.
@@ -136,7 +137,7 @@ def generate(
 
 
 def plan_predictions(
-    fit: Fit, *, seed: Any, max_minutes: Any, parallel_chains: Any, **others: Any
+    fit: Fit, *, seed: Any, max_minutes: Any, parallel_chains: Any = None, **others: Any
 ) -> tuple[int, int]:
     """Return the seed and the number of threads: all numbers are checked, which needs no target."""
     require_limits(None, None, max_minutes, None)
@@ -148,11 +149,22 @@ def plan_predictions(
     )
 
 
+def backend_of(fit: Fit) -> str:
+    """Return the backend that drew a fit, if it can be used here; "auto" for other fits."""
+    drew = results.attribute(fit, "backend")
+    if drew not in BACKENDS:
+        return "auto"
+    usable, why = BACKENDS[drew].availability()
+    if not usable:
+        text = f"the fit was drawn with the backend {drew}, which cannot be used here: {why}."
+        warn(Message("other_backend", f"{text} Another one computes the predictions."))
+    return drew if usable else "auto"
+
+
 def _target_for(fit: Fit, target: Any, data: Data, show_progress: bool) -> Target:
     """Return the target whose quantities are computed, which the fit may belong to."""
     if target is None:
-        # the embedded backend draws for the same data as before: no NaN, which others accept
-        backend = "stanli" if results.attribute(fit, "backend") == "stanli" else "auto"
+        backend = backend_of(fit)
         return Target.of_fit(fit, data=data, backend=backend, show_progress=show_progress)
     target = require_target(target, empty=True)
     _require_same_density(fit, target)

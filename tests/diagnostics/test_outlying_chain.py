@@ -5,6 +5,7 @@ import pytest
 
 from stanadapt import results
 from stanadapt.diagnostics.outlying_chain import describe_outlying_chain, outlying_chain
+from stanadapt.diagnostics.verdict import verdict
 from tests.helpers.autoregression import autoregression
 
 SHAPE = (4, 400)
@@ -62,3 +63,16 @@ def test_the_others_may_never_have_moved():
     text = describe_outlying_chain(draws, 1.5)
     assert "Chain 3" in text
     assert "nan" not in text
+
+
+@pytest.mark.parametrize("draws", [16, 100])
+def test_of_many_chains_the_one_in_another_mode_is_no_matter_of_length(draws):
+    columns = np.random.default_rng(1).normal(size=(256, draws))
+    columns[17] += 30
+    fit = results.build({"posterior": {"x": columns}}, {})
+    (reason,) = verdict(fit).reasons
+    assert "Chain 18 stands out" in reason
+    assert "elsewhere" in reason
+    assert "parallel_tempering" in reason
+    assert "leave it out" in reason
+    assert "Run longer" not in reason

@@ -7,6 +7,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.runs import generate
 from tests.helpers.codes import raises, warns
 from tests.helpers.short_runs import values
 from tests.helpers.stan_target import shared_target
@@ -76,6 +77,17 @@ def test_a_file_is_enough_and_the_same_seed_gives_the_same_bits(fit, target, tmp
     assert not np.any(other == again)
     sa.generate(fit, target.with_data(NEW), seed=5, parallel_chains=1)
     np.testing.assert_array_equal(predicted(fit)["y_rep"], again)
+
+
+def test_the_backend_of_the_run_is_used_or_another_one_is_named(fit, computer):
+    assert fit.attrs["backend"] == generate.backend_of(fit) == "stanli"
+    fit.attrs["backend"] = "cmdstan"
+    with warns("other_backend", "cmdstan"):
+        assert generate.backend_of(fit) == "auto"
+    computer(cmdstan="2.27.0")
+    assert generate.backend_of(fit) == "cmdstan"
+    del fit.attrs["backend"]  # as in a fit of another package
+    assert generate.backend_of(fit) == "auto"
 
 
 def test_other_generated_quantities_from_csv_files_of_cmdstan(fit, tmp_path):
@@ -152,7 +164,7 @@ def test_quantities_that_throw_are_reported(fit, target):
 
 
 def test_wrong_arguments_and_draws_say_what_is_wrong(fit):
-    for given in ({"threads": 0}, {"max_minutes": np.nan}):
+    for given in ({"parallel_chains": 0}, {"max_minutes": np.nan}):
         with raises("out_of_range", *given):
             sa.generate(fit, **given)
     with raises("data_not_finite", "x[2]"):
