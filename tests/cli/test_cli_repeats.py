@@ -1,5 +1,6 @@
-"""`stanadapt compare --repeats`."""
+"""`stanadapt compare`, with its options --report and --repeats."""
 
+import sys
 from types import SimpleNamespace
 
 import pandas as pd
@@ -8,9 +9,36 @@ import typer
 
 from stanadapt.cli import compare
 from tests.helpers.command_line import TINY, call, refused
+from tests.helpers.html_page import Page
 from tests.helpers.tiny_posteriordb import NAME, tiny
 
 COMPARE = ["compare", "my.stan", "-d", "my.json", "-s", "rwm", "--stan-nuts", "none"]
+
+
+@pytest.mark.thorough
+def test_compare_writes_a_report(files, monkeypatch):
+    path = files / "new folder" / "it's.html"
+    words = [
+        "compare", "my.stan", "--data", "my.json", "--sampler", "rwm,mala", "--stan-nuts", "stanli",
+        "--report", path, *TINY,
+    ]  # fmt: skip
+    monkeypatch.setattr(sys, "argv", ["/somewhere/stanadapt", *map(str, words)])
+    printed = call(*words)
+    assert str(path) in printed
+    page = Page(path.read_text())
+    assert page.words("origin").count(" compare ") == 1
+    command = page.words("command")
+    assert command.startswith("stanadapt compare my.stan --data my.json ")
+    assert """/it'"'"'s.html'""" in command
+    for name in ("nuts", "rwm", "mala"):
+        assert name in page.words("table")
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_sampling(files):
+    printed = call(*COMPARE, "--report", files, *TINY, status=1)
+    assert printed.startswith("error in files")
+    assert files.name in printed
+    assert "bulk ESS" not in printed
 
 
 def test_repeats_are_summarized_written_and_continued(files):

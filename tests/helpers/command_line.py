@@ -1,5 +1,6 @@
 """The command line, called in the process of a test."""
 
+import pytest
 from typer.testing import CliRunner
 
 from stanadapt.cli.commands import app
@@ -12,6 +13,15 @@ model { x ~ normal(m, 1); }
 TINY = [
     "--chains", "2", "--iter-warmup", "30", "--iter-sampling", "40", "--seed", "1", "--quiet",
 ]  # fmt: skip
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A working folder with a program and its data."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my.stan").write_text(PROGRAM)
+    (tmp_path / "my.json").write_text('{"m": 3}')
+    return tmp_path
 
 
 def call(*arguments, status=0):

@@ -13,10 +13,11 @@ from stanadapt.samplers.variational.methods import gaussians_of
 from stanadapt.studies.approximate.importance_draws import Draws, describe_draws
 from tests.helpers import noisy_program
 from tests.helpers.codes import raises, raises_in, warns
-from tests.helpers.command_line import PROGRAM as SHIFTED
-from tests.helpers.command_line import call
+from tests.helpers.command_line import call, files
 from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.stan_target import shared_target
+
+__all__ = ["files"]  # a fixture
 
 # unequal scales, a constraint, a correlation, and quantities
 PROGRAM = """
@@ -279,14 +280,6 @@ def test_one_parameter(method, settings):
     assert x.std() == pytest.approx(2e-3, rel=0.25)
 
 
-@pytest.fixture
-def files(tmp_path, monkeypatch):
-    """Change to a folder with a program and its data."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "my.stan").write_text(SHIFTED)
-    (tmp_path / "my.json").write_text('{"m": 3}')
-
-
 def test_the_command(files):
     printed = call("approximate", "my.stan", "--data", "my.json", "--method", "advi", "--set",
                    "algorithm=meanfield", "--set", "iterations=300", "--seed", 1, "--quiet",
@@ -297,16 +290,6 @@ def test_the_command(files):
     assert fit["posterior"]["x"].values.mean() == pytest.approx(3.0, abs=0.2)
     assert '"iterations": 300' in fit.attrs["settings"]
     assert "1 x 1,000" in call("diagnose", "a.nc")
-
-
-@pytest.mark.parametrize(
-    ("options", "facts"),
-    [(["--method", "adv"], ["pathfinder, advi, laplace", "'adv'"]),
-     (["--set", "paths=x"], ["paths", "'x'"])],
-)  # fmt: skip
-def test_errors_of_the_command(files, options, facts):
-    printed = call("approximate", "my.stan", "--data", "my.json", *options, status=1)
-    assert all(fact in printed for fact in facts)
 
 
 def test_inits_of_the_command(files):
