@@ -1,4 +1,4 @@
-"""Stored repeats: continued, refused, interrupted, failed. The fits are made up."""
+"""Repeats of made-up fits: continued, refused, interrupted, failed, and of several targets."""
 
 import json
 from pathlib import Path
@@ -11,25 +11,29 @@ import stanadapt as sa
 from stanadapt.errors import codes_of
 from stanadapt.studies.repeats import compare_repeats as module
 from stanadapt.studies.repeats.rows import SAMPLING, repeat_seed
+from stanadapt.studies.report.canvas import VARIABLES
 from tests.helpers import made_up_fits
 from tests.helpers.codes import raises
+from tests.helpers.html_page import Page
 from tests.helpers.short_runs import NORMAL
 from tests.helpers.stan_target import shared_target
 
+PROGRAM = "data { real m; } parameters { real x; } model { x ~ normal(m, 1); }"
 target = shared_target(NORMAL)
 
 
 @pytest.fixture
 def runs(monkeypatch):
-    """A log of runs, (sampler, seed); `act` may raise, or return another fit."""
-    log = SimpleNamespace(made=[], brief=[], act=lambda name, seed: None)
+    """A log of runs, (sampler, seed), and of their data; `act` may raise, or return another fit."""
+    log = SimpleNamespace(made=[], data=[], brief=[], act=lambda target, name, seed: None)
 
     def sample(target, name, *, seed, iter_sampling=None, **options):
         if iter_sampling == SAMPLING:
             log.brief.append(name)
             return made_up_fits.fit(0)
         log.made.append((name, seed))
-        return log.act(name, seed) or made_up_fits.fit(seed)
+        log.data.append(json.loads(target.data))
+        return log.act(target, name, seed) or made_up_fits.fit(seed)
 
     monkeypatch.setattr(module, "sample", sample)
     return log
@@ -96,10 +100,9 @@ def test_another_comparison_is_refused_and_left_alone(target, runs, tmp_path, ch
 
 
 def test_other_data_are_refused(runs, tmp_path):
-    program = "data { real m; } parameters { real x; } model { x ~ normal(m, 1); }"
-    repeated(sa.Target(program, {"m": 1.0}), tmp_path, repeats=1)
+    repeated(sa.Target(PROGRAM, {"m": 1.0}), tmp_path, repeats=1)
     with raises("other_study", "data_hash"):
-        repeated(sa.Target(program, {"m": 2.0}), tmp_path, repeats=1)
+        repeated(sa.Target(PROGRAM, {"m": 2.0}), tmp_path, repeats=1)
 
 
 @pytest.mark.parametrize("kind", [str, Path])
@@ -113,21 +116,21 @@ def test_other_starting_values_in_a_file_of_the_same_name_are_refused(target, ru
         repeated(target, tmp_path / "r", repeats=1, inits=kind(file))
 
 
-def interrupt(name, seed):
+def interrupt(target, name, seed):
     raise KeyboardInterrupt
 
 
-def with_draws(name, seed):
+def with_draws(target, name, seed):
     return made_up_fits.fit(seed, interrupted=True)
 
 
-def without_draws(name, seed):
+def without_draws(target, name, seed):
     raise sa.StanadaptError("interrupted", "Why.")
 
 
 @pytest.mark.parametrize("how", [interrupt, with_draws, without_draws])
 def test_an_interruption_keeps_complete_repeats(target, runs, tmp_path, how):
-    runs.act = lambda name, seed: how(name, seed) if len(runs.made) == 4 else None
+    runs.act = lambda *run: how(*run) if len(runs.made) == 4 else None
     cut = repeated(target, tmp_path)
     assert cut.interrupted
     assert len(cut.rows) == 3
@@ -142,7 +145,7 @@ def test_an_interruption_keeps_complete_repeats(target, runs, tmp_path, how):
 
 
 def test_a_repeat_that_fails_is_a_row_with_the_reason(target, runs, tmp_path):
-    def act(name, seed):
+    def act(target, name, seed):
         if (name, seed) == ("rwm", repeat_seed(5, 2)):
             raise sa.StanadaptError("no_draws", "all chains\nstopped.", "Stan says so")
 
@@ -164,7 +167,7 @@ def test_a_repeat_that_fails_is_a_row_with_the_reason(target, runs, tmp_path):
 
 
 def test_an_error_that_recurs_ends_the_comparison(target, runs):
-    def act(name, seed):
+    def act(target, name, seed):
         raise error
 
     error = sa.StanadaptError("out_of_range", "Why.")
@@ -201,3 +204,91 @@ def test_a_file_that_is_something_else_is_refused_and_left_alone(target, runs, t
             repeated(target, tmp_path, seed=seed)
     assert (tmp_path / "repeats.json").read_text() == text
     assert len(repeated(target, tmp_path, overwrite=True).rows) == 6
+
+
+@pytest.fixture(scope="module")
+def targets():
+    return {name: sa.Target(PROGRAM, {"m": m}) for name, m in (("near", 1.0), ("far_off", 9.0))}
+
+
+def test_every_sampler_on_every_target_with_the_same_seeds(targets, runs):
+    found = repeated(targets)
+    assert runs.made == [
+        (name, repeat_seed(5, i)) for i in (1, 2, 3) for _ in targets for name in ("rwm", "mala")
+    ]
+    assert [data["m"] for data in runs.data] == [1.0, 1.0, 9.0, 9.0] * 3
+    assert list(found.summary.index) == [
+        ("near", "rwm"), ("near", "mala"), ("far_off", "rwm"), ("far_off", "mala"),
+    ]  # fmt: skip
+    assert found.rows.groupby(["target", "sampler"]).size().tolist() == [3] * 4
+    assert "near: rwm" in repr(found)
+    assert "target: sampler" in repr(found)
+
+
+def test_one_target_is_summarized_by_sampler(targets, runs):
+    assert list(repeated(targets["near"]).summary.index) == ["rwm", "mala"]
+    assert list(repeated({"near": targets["near"]}).summary.index) == ["rwm", "mala"]
+
+
+def test_a_folder_is_continued_by_target(targets, runs, tmp_path):
+    repeated({"near": targets["near"]}, tmp_path)
+    runs.data.clear()
+    found = repeated(targets, tmp_path)
+    assert runs.data == [{"m": 9.0}] * 6
+    assert len(found.rows) == 12
+    assert (tmp_path / "repeats.pdf").read_bytes().startswith(b"%PDF")
+    swapped = {"near": targets["far_off"]}
+    with raises("other_study", "target.data_hash of near"):
+        repeated(swapped, tmp_path)
+
+
+def test_failures_and_doubts_name_the_target(targets, runs):
+    def act(target, name, seed):
+        if target is targets["far_off"] and name == "mala":
+            raise sa.StanadaptError("no_draws", "all chains stopped.")
+
+    runs.act = act
+    found = repeated(targets)
+    (failure,) = [m for m in found.messages if m.code == "failed_repeats"]
+    assert failure.startswith("far_off: mala: ")
+    assert "3 of 3" in failure
+    assert found.summary.loc[("near", "mala"), "failed"] == 0
+
+
+def test_latex_has_a_column_of_targets(targets, runs):
+    lines = repeated(targets).to_latex().splitlines()
+    assert any(line.startswith(r"target & sampler & fine") for line in lines)
+    assert any(line.startswith(r"near & rwm &") for line in lines)
+    assert any(line.startswith(r" & mala &") for line in lines)
+    assert any(line.startswith(r"far\_off & rwm &") for line in lines)
+    assert lines.count(r"\addlinespace") == 1
+    assert sum("(program" in line for line in lines) == 2
+
+
+def test_the_page_is_whole_and_needs_no_network(targets, runs, tmp_path):
+    path = repeated(targets).report(tmp_path / "r.html", command="stanadapt compare <x>")
+    text = path.read_text()
+    page = Page(text)
+    for words in ("near", "far_off", "rwm", "mala"):
+        assert words in page.words("table")
+        assert words in text[text.index("<svg") :]  # the picture names them too
+    assert page.words("command") == "stanadapt compare <x>"
+    assert "no-problems" in page.ids
+    assert page.links
+    assert all(link.startswith(("#", "data:,")) for link in page.links)
+    assert "http" not in text.replace("http://www.w3.org", "")
+    picture = text[text.index("<svg") :]
+    assert "var(--fit-1)" in picture  # colors of the page, in light and dark
+    assert not any(color in picture for color in VARIABLES)
+
+
+def test_no_target(runs):
+    with raises("nothing_to_study", "target"):
+        repeated({})
+
+
+def test_reference_draws_of_another_target_are_refused(targets, runs):
+    wrong = made_up_fits.fit(1)  # its hashes and variables are others
+    for given, fact in ((wrong, "the reference of near"), ({"nowhere": wrong}, "nowhere")):
+        with raises("different_targets", fact):
+            repeated(targets, reference=given)

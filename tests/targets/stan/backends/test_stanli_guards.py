@@ -16,6 +16,8 @@ import stanadapt as sa
 from stanadapt.runs.stan_nuts.stan_nuts import choose_engine
 from stanadapt.targets.stan import program
 from stanadapt.targets.stan.backends import stanli
+from tests.fuzz import program_runner
+from tests.helpers import stanli_reproducers
 from tests.helpers.codes import raises, warns
 from tests.helpers.stanli_programs import assert_density, normal_sum
 from tests.helpers.stanli_reproducers import REPRODUCERS
@@ -215,3 +217,34 @@ def test_arrays_are_printed_flat_as_the_documentation_says(capfd):
     target.evaluate(np.zeros(1))
     printed = "array [1,2,3,4,5,6] matrix [1,4,2,5,3,6] row [4,5,6] vector [2,5]"
     assert printed in capfd.readouterr().out
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["with guards", "without guards"])
+def verdicts(request):
+    """Verdicts on all of them."""
+    verdicts = program_runner.run(
+        f"{stanli_reproducers.__name__}:reproducer", range(len(REPRODUCERS)), request.param
+    )
+    return request.param, dict(zip(REPRODUCERS, verdicts, strict=True))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", REPRODUCERS)
+def test_each_fault_exists_and_is_guarded_against(verdicts, name):
+    guards, by_name = verdicts
+    expected, verdict = REPRODUCERS[name], by_name[name]
+    assert verdict.outcome == (expected.with_guards if guards else expected.without), verdict
+    if not guards:
+        assert verdict.reason == expected.reason
+    elif expected.with_guards == "refused":
+        assert "control flow may depend on parameters" in verdict.reason
+
+
+@pytest.mark.cmdstan
+@pytest.mark.soak
+@pytest.mark.parametrize("name", REPRODUCERS)
+def test_stan_itself_agrees(name):
+    """For programs that the guards refuse, only this shows that stanli is at fault."""
+    program = REPRODUCERS[name]
+    target = sa.Target(program.code, program.data, backend="cmdstan")
+    assert program_runner.verdict(program, 0, target.model).outcome == "right"
