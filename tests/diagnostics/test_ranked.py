@@ -2,19 +2,18 @@
 
 import numpy as np
 import pytest
-from scipy.signal import lfilter
 
 from stanadapt.diagnostics.mixing import TAILS, halves_r_hat, mixing
 from stanadapt.diagnostics.outlying_chain import outlying_chain
 from stanadapt.diagnostics.ranked import Ranked, is_nested
 from stanadapt.results import arviz_module
+from tests.helpers.autoregression import autoregression
 
 
 def chains(count, length, seed, *, memory=0.9):
     """Skewed, autocorrelated chains, of unequal location and scale."""
     rng = np.random.default_rng(seed)
-    noise = rng.standard_normal((count, length + 200))
-    x = lfilter([1.0], [1.0, -memory], noise, axis=1)[:, 200:]
+    x = autoregression(memory, (count, length), rng) / np.sqrt(1.0 - memory**2)
     return np.exp(0.4 * x) * (1.0 + 0.1 * np.arange(count))[:, None] - 3.0
 
 
@@ -106,7 +105,7 @@ def test_chains_of_one_start_that_end_apart_raise_nested_r_hat(shape, part):
 def test_nested_r_hat_of_many_short_chains():
     """Of 256 x 16 draws, 128 effective ones in a superchain give 1.004; split R-hat is 1.03."""
     rng = np.random.default_rng(11)
-    fine = lfilter([0.95], [1.0, -0.3], rng.standard_normal((256, 40)), axis=1)[:, 24:]
+    fine = autoregression(0.3, (256, 16), rng)
     assert nested(fine) < 1.01
     plain = float(arviz_module().rhat(fine))
     assert plain > 1.03

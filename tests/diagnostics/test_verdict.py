@@ -7,7 +7,6 @@ import warnings
 import numpy as np
 import pytest
 import xarray as xr
-from scipy.signal import lfilter
 
 import stanadapt as sa
 from stanadapt import results
@@ -529,8 +528,7 @@ def short_chains(x, **groups):
 
 
 def test_nested_r_hat_is_of_chains_whose_run_gave_them_shared_starts():
-    noise = np.random.default_rng(8).standard_normal((256, 40))
-    x = lfilter([0.95], [1.0, -0.3], noise, axis=1)[:, 24:]
+    x = autoregression(0.3, (256, 16), 8)
     ours, part = short_chains(x), short_chains(x)
     assert verdict(ours).verdict == "fine"
     assert sa.summary(ours).r_hat.max() < 1.01
@@ -561,9 +559,7 @@ def test_few_draws_per_chain_have_no_effective_sample_size(draws):
 
 def test_of_256_short_chains_one_that_is_stuck_is_seen():
     """Without it they are fine, although split R-hat is 1.03, and energies of 16 draws vary."""
-    rng = np.random.default_rng(3)
-    x = lfilter([0.95], [1.0, -0.3], rng.standard_normal((256, 40)), axis=1)[:, 24:]
-    energy = lfilter([1.0], [1.0, -0.2], rng.standard_normal((256, 40)), axis=1)[:, 24:]
+    x, energy = autoregression(0.3, (256, 16), 3), autoregression(0.2, (256, 16), 4)
     stuck = np.where(np.arange(256)[:, None] == 40, 7.0 + 0.1 * x, x)
     fine, seen = (
         verdict(short_chains(each, sample_stats={"energy": energy})) for each in (x, stuck)
@@ -576,8 +572,7 @@ def test_of_256_short_chains_one_that_is_stuck_is_seen():
 @pytest.mark.parametrize("attributes", [{}, {"superchains": 16, "chains_kept": [*range(1, 257)]}])
 def test_one_chain_far_from_255_is_seen_among_many_slow_columns(attributes):
     """R-hat of 16 correlated draws exceeds that of its column in others, by chance."""
-    rng = np.random.default_rng(5)
-    x = lfilter([1.0], [1.0, -0.9], rng.standard_normal((256, 36, 300)), axis=1)[:, 20:]
-    x[77, :, 150] += 25.0  # R-hat and effective sizes of eight others are worse
+    x = np.moveaxis(autoregression(0.9, (256, 300, 16), 5), 1, 2)
+    x[77, :, 150] += 11.0  # R-hat and effective sizes of eight others are worse
     found = verdict(results.build({"posterior": {"x": x}}, attributes))
     assert any("of x[151] is" in reason and "Chain 78 " in reason for reason in found.reasons)

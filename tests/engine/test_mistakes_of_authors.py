@@ -38,85 +38,54 @@ def at(position):
 
 # mistake: source, facts in the message
 AT_INIT = {
-    "a position of single precision": (
-        changed(at("position.astype(np.float32)")),
-        ["State.current.position", "float64", "got float32"],
-    ),
-    "a strided position": (
-        changed(at("np.zeros(2 * density.dim)[::2]")),
-        ["State.current.position", "not contiguous", "position.copy()"],
-    ),
-    "a position of another length": (
-        changed(at("np.zeros(density.dim + 2)")),
-        ["State.current.position", "(3,)", "(5,)"],
-    ),
-    "no state": (
-        changed(("    return State(\n", "    State(\n")),
-        ["must return a State", "NoneType"],
-    ),
-}
+    "a position of single precision": (changed(at("position.astype(np.float32)")),
+        ["State.current.position", "float64", "got float32"]),
+    "a strided position": (changed(at("np.zeros(2 * density.dim)[::2]")),
+        ["State.current.position", "not contiguous", "position.copy()"]),
+    "a position of another length": (changed(at("np.zeros(density.dim + 2)")),
+        ["State.current.position", "(3,)", "(5,)"]),
+    "no state": (changed(("    return State(\n", "    State(\n")),
+        ["must return a State", "NoneType"]),
+}  # fmt: skip
 # mistake: source, text at which its line begins, facts in the message
+OF_ADAPT, OF_STEP = "@jit\ndef adapt", "@jit\ndef step"
 AS_IT_COMPILES = {
-    "adapt returns nothing": (
-        changed((ADAPT, ADAPT.replace("return ", ""))),
-        "@jit\ndef adapt",
-        ["`adapt` must return a State", "None"],
-    ),
+    "adapt returns nothing": (changed((ADAPT, ADAPT.replace("return ", ""))), OF_ADAPT,
+        ["`adapt` must return a State", "None"]),
     "step returns the state alone": (
-        changed((MOVED, "return replace(state, current=y)"), (STAYED, "return state")),
-        "@jit\ndef step",
-        ["`step` must return (state, info)", "got State"],
-    ),
-    "step returns nothing in one case": (
-        changed(("    return replace(state, scratch=y), info", "    pass")),
-        "@jit\ndef step",
-        ["`step` must return (state, info) in every case"],
-    ),
+        changed((MOVED, "return replace(state, current=y)"), (STAYED, "return state")), OF_STEP,
+        ["`step` must return (state, info)", "got State"]),
+    "step returns nothing in one case": (changed((f"    {STAYED}", "    pass")), OF_STEP,
+        ["`step` must return (state, info) in every case"]),
     "step returns its parts in another order": (
-        changed((MOVED, "return info, state"), (STAYED, "return info, state")),
-        "@jit\ndef step",
-        ["must return a state as `init` does", "Info("],
-    ),
+        changed((MOVED, "return info, state"), (STAYED, "return info, state")), OF_STEP,
+        ["must return a state as `init` does", "Info("]),
     "step returns a number for Info": (
-        changed((MOVED, "return state, rate"), (STAYED, "return state, rate")),
-        "@jit\ndef step",
-        ["`step` must return Info second", "got float64"],
-    ),
+        changed((MOVED, "return state, rate"), (STAYED, "return state, rate")), OF_STEP,
+        ["`step` must return Info second", "got float64"]),
     "a field that State does not have": (
         changed(("replace(state, current=y", "replace(state, currant=y")),
         "        return replace(state, currant=y",
-        ["State has no field currant", "current, scratch, step_size"],
-    ),
+        ["State has no field currant", "current, scratch, step_size"]),
     "a number in place of a state": (
         changed((ADAPT, ADAPT.replace("replace(state,", "replace(state.step_size,"))),
-        "    return replace(state.step_size,",
-        ["replace takes a named tuple", "got float64"],
-    ),
+        "    return replace(state.step_size,", ["replace takes a named tuple", "got float64"]),
     "an integer for a float in adapt": (
-        changed((ADAPT, "    return State(state.current, state.scratch, 2)\n" + ADAPT)),
-        "@jit\ndef step",
-        ["must return a state as `init` does", "int64"],
-    ),
+        changed((ADAPT, "    return State(state.current, state.scratch, 2)\n" + ADAPT)), OF_STEP,
+        ["must return a state as `init` does", "int64"]),
     "a float for an integer": (
-        changed(
-            (LAST_FIELD, f"    n: int\n{LAST_FIELD}"),
-            ("step_size=settings.step_size", "n=1, step_size=settings.step_size"),
-            ("replace(state, step_size=state", "replace(state, n=0.5, step_size=state"),
-        ),
-        "    return replace(state, n=0.5",
-        ["State.n is int64", "float64", "float(n)"],
-    ),
+        changed((LAST_FIELD, f"    n: int\n{LAST_FIELD}"),
+                ("step_size=settings.step_size", "n=1, step_size=settings.step_size"),
+                ("replace(state, step_size=state", "replace(state, n=0.5, step_size=state")),
+        "    return replace(state, n=0.5", ["State.n is int64", "float64", "float(n)"]),
     "an array for a number": (
         changed(("replace(state, current=y, sc", "replace(state, step_size=x.position, sc")),
         "        return replace(state, step_size=x",
-        ["State.step_size is float64", "array(float64"],
-    ),
+        ["State.step_size is float64", "array(float64"]),
     "an array as statistic": (
-        changed(("step_size=state.step_size)\n", "step_size=x.position)\n")),
-        "@jit\ndef step",
-        ["`step` must return Info.step_size as a float, int or bool", "array(float64"],
-    ),
-}
+        changed(("step_size=state.step_size)\n", "step_size=x.position)\n")), OF_STEP,
+        ["`step` must return Info.step_size as a float, int or bool", "array(float64"]),
+}  # fmt: skip
 
 
 @pytest.fixture

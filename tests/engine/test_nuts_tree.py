@@ -19,16 +19,12 @@ from tests.helpers.targets import MEAN, SD, Awkward
 
 
 class Recursion:
-    """`transition` and `build_tree` of Stan's base_nuts.hpp, with its names.
+    """`transition` and `build_tree` of Stan's base_nuts.hpp, with its names."""
 
-    crossing: which of the two checks across the halves of a join to make.
-    """
-
-    def __init__(self, density, factor, step_size, max_depth, rng, crossing=(1, 2)):
+    def __init__(self, density, factor, step_size, max_depth, rng):
         full = factor if len(factor) > 1 else np.diag(factor[0])
         self.inverse_metric, self.root = full @ full.T, full
-        self.density, self.step_size, self.max_depth = density, step_size, max_depth
-        self.rng, self.crossing = rng, crossing
+        self.density, self.step_size, self.max_depth, self.rng = density, step_size, max_depth, rng
 
     def at(self, q, p):
         gradient = np.empty(len(q))
@@ -52,11 +48,8 @@ class Recursion:
     def persists(self, a, b):
         """Whether two neighbors do not turn back; b is the outer one."""
         persist = self.criterion(a.beg, b.end, a.rho + b.rho)
-        if 1 in self.crossing:
-            persist &= self.criterion(a.beg, b.beg, a.rho + b.beg.p)
-        if 2 in self.crossing:
-            persist &= self.criterion(a.end, b.end, b.rho + a.end.p)
-        return persist
+        persist &= self.criterion(a.beg, b.beg, a.rho + b.beg.p)
+        return persist & self.criterion(a.end, b.end, b.rho + a.end.p)
 
     def build(self, depth, sign):
         """Build a subtree that begins at self.z; None if it is invalid."""
@@ -128,11 +121,11 @@ def problems(count, seed, smallest):
 PROBLEMS = [*problems(150, 0, 0.01), *problems(600, 1, 0.3)]
 
 
-def both(metric, wall, problem, crossing=(1, 2)):
+def both(metric, wall, problem):
     i, start, step_size, max_depth = problem
     start = np.array([min(start[0], wall - 0.1), *start[1:]])
     factor, density = METRICS[metric], Awkward(wall).density()
-    theirs = Recursion(density, factor, step_size, max_depth, np.random.default_rng(i), crossing)
+    theirs = Recursion(density, factor, step_size, max_depth, np.random.default_rng(i))
     point = theirs.transition(start)
     ours = compiled(density, factor, step_size, max_depth, np.random.default_rng(i), start)
     return theirs, point, ours

@@ -34,32 +34,20 @@ class Settings(NamedTuple):
     flag: Annotated[bool, "a text that several samplers share"] = False
 
 
+# kind, default, values, text
+DECLARED = {
+    "rate": (float, 0.5, "between 0 and 1", "in units of # per second"),
+    "size": (float, 1.0, "at least 0.25", "a text that takes two lines"),
+    "count": (int, 3, "at least 1", ""),
+    "masses": (Numbers, (1.0, 2.0), "positive", ""),
+    "color": (Color, Color.red, "one of red, blue", "one of the two and its end"),
+    "flag": (bool, False, "true or false", "a text that several samplers share"),
+}
+
+
 def test_declarations_are_read():
-    found = declared(Settings)
-    assert {name: (each.kind, each.default) for name, each in found.items()} == {
-        "rate": (float, 0.5),
-        "size": (float, 1.0),
-        "count": (int, 3),
-        "masses": (Numbers, (1.0, 2.0)),
-        "color": (Color, Color.red),
-        "flag": (bool, False),
-    }
-    assert {name: each.values for name, each in found.items()} == {
-        "rate": "between 0 and 1",
-        "size": "at least 0.25",
-        "count": "at least 1",
-        "masses": "positive",
-        "color": "one of red, blue",
-        "flag": "true or false",
-    }
-    assert {name: each.text for name, each in found.items()} == {
-        "rate": "in units of # per second",
-        "size": "a text that takes two lines",
-        "count": "",
-        "masses": "",
-        "color": "one of the two and its end",
-        "flag": "a text that several samplers share",
-    }
+    found = declared(Settings).items()
+    assert {name: (s.kind, s.default, s.values, s.text) for name, s in found} == DECLARED
 
 
 def test_every_setting_of_the_package_is_explained():

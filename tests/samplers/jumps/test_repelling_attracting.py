@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt import results
 from stanadapt.engine.density import value
 from stanadapt.errors import codes_of
 from stanadapt.samplers import find
@@ -16,7 +15,6 @@ from stanadapt.samplers.jumps.repelling_attracting import (
     report,
 )
 from tests.helpers.chains import column, finish, make_chains
-from tests.helpers.codes import warns
 from tests.helpers.run_view import view_of
 from tests.helpers.targets import Awkward
 
@@ -123,17 +121,6 @@ def test_pairs_stay_pairs_while_scales_are_learned():
         if np.array_equal(x, after.current.position) and not np.array_equal(scales, after.scales):
             new = (after.partner.position - x) / after.scales
             np.testing.assert_allclose(new, z, rtol=1e-9)
-
-
-def test_a_run_reports_its_costs():
-    target = sa.Target("parameters { vector[11] x; } model { x ~ normal(0, 3); }")
-    with warns("many_evaluations", "11 parameters") as caught:
-        fit = sa.sample(target, NAME, chains=2, iter_warmup=200, iter_sampling=100, seed=1)
-    tries = fit["sample_stats"]["n_tries"].values
-    np.testing.assert_array_equal(tries, fit["sample_stats"]["n_density"].values)
-    (warning,) = [w for w in caught if getattr(w.message, "code", "") == "many_evaluations"]
-    assert f"{tries.mean():.1f} density" in str(warning.message)
-    assert f"{tries.mean():.1f} density" in results.from_json(fit, "notes", [])[0]
 
 
 def test_notes():

@@ -170,11 +170,3 @@ def test_factorize_reports_values_that_are_not_finite(bad):
     with np.errstate(invalid="ignore"):
         local = measured(Kernel.linear, points=points)
     assert not kernel_proposal.factorize(local, FLOOR, GAMMA, SCALE)
-
-
-@pytest.mark.parametrize("kernel", [k for k in Kernel if k != Kernel.linear])
-def test_weights_are_largest_at_zero(kernel):
-    weights = np.empty(50)
-    fill_weights(kernel, SIGMA, np.linspace(0, 20, 50), 50, weights)
-    assert weights[0] == pytest.approx(weight(kernel, SIGMA, 0.0), rel=1e-15)
-    assert (np.diff(weights) < 0).all()

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-import stanadapt as sa
 from stanadapt.samplers import find
 from tests.helpers.chains import column, finish
-from tests.helpers.codes import warns
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
 from tests.helpers.run_view import view_of
 
@@ -45,15 +43,3 @@ def test_steps_become_smaller_if_a_metropolis_test_would_reject():
     assert f"{1.0 - stats['acceptance_rate'].mean():.0%}" in note
     fine = {"acceptance_rate": np.full((1, 400), 0.95)}
     assert sampler.after_run(view_of(settings, fine, 3)).messages == ()
-
-
-def test_a_result_records_that_it_is_not_exact():
-    target = sa.Target("parameters { real x; } model { x ~ normal(0, 1e6); }")
-    quiet = {"chains": 2, "seed": 1}
-    with warns("not_exact"):
-        fit = sa.sample(target, "ula", iter_warmup=300, iter_sampling=500, **quiet)
-    assert fit.attrs["exact"] == 0
-    assert fit.attrs["verdict"] != "fine"
-    # in standardized coordinates: in its own, with a scale of a million, it would hardly move
-    assert fit["posterior"]["x"].values.std() == pytest.approx(1e6, rel=0.5)
-    assert sa.sample(target, "mala", iter_sampling=500, **quiet).attrs["exact"] == 1

@@ -115,16 +115,6 @@ def test_draws_given_a_position_have_its_law(coordinate, delta):
     assert stats.kstest(found, lambda x: np.interp(x, q, cdf)).pvalue > 1e-5
 
 
-@pytest.mark.parametrize("rate", [-30.0, -1.0, 0.0, 1e-12, 0.5, 800.0])
-def test_truncated_exponential(rate):
-    """The mean of exp(rate t) on [0, 1] is 1 / (1 - exp(-rate)) - 1 / rate."""
-    uniforms = (np.arange(20_000) + 0.5) / 20_000
-    found = np.array([coordinates.truncated_exponential(rate, u) for u in uniforms])
-    mean = 0.5 if abs(rate) < 1e-6 else 1 / -np.expm1(-rate) - 1 / rate
-    assert found.mean() == pytest.approx(mean, rel=2e-4)
-    assert 0 <= found.min() <= found.max() <= 1
-
-
 def test_a_density_of_zero_puts_all_of_q_at_the_hot_end():
     coordinate = barrier()
     cold, hot = coordinates.condition(coordinate, -np.inf)

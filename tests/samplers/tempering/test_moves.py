@@ -79,14 +79,6 @@ def test_a_trajectory_that_hits_the_wall_stops_there_and_diverges():
 
 
 @pytest.mark.parametrize("kernel", MoveKernel)
-def test_moves_of_negligible_size_are_always_accepted(kernel):
-    starts = TemperedDistribution(0.4).draws(50, np.random.default_rng(6))
-    x, out, _ = moved(kernel, 0.4, starts, step_size=1e-9)
-    np.testing.assert_allclose(out[:, 0], MOVES, rtol=1e-6)
-    np.testing.assert_allclose(x, starts, atol=1e-6)
-
-
-@pytest.mark.parametrize("kernel", MoveKernel)
 def test_moves_beyond_the_range_of_numbers_are_rejected(kernel):
     starts = TemperedDistribution(0.4).draws(50, np.random.default_rng(7))
     x, out, _ = moved(kernel, 0.4, starts, step_size=1e200)

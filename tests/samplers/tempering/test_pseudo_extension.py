@@ -42,19 +42,15 @@ MODE = {"narrow": "free", "calibrated": "free"}
 COVARIANCE = np.array([[1.0, 0.3, 0.1], [0.3, 4.0, -1.0], [0.1, -1.0, 9.0]])
 CENTER = np.array([0.5, 0.0, -1.0])
 PRIOR = stats.multivariate_normal(CENTER, np.diag([4.0, 1.0, 25.0]))
+STUDENT = stats.multivariate_t(CENTER, np.diag([4.0, 1.0, 25.0]), df=3)
+DENSE = stats.multivariate_normal(CENTER, COVARIANCE)
+# as it is given, and its log density
 REFERENCES = {
-    "none": None,
-    "gaussian": ReferenceDistribution(CENTER, [2.0, 1.0, 5.0]),
-    "student": ReferenceDistribution(CENTER, [2.0, 1.0, 5.0], degrees=3.0),
-    "dense": ReferenceDistribution(CENTER, covariance=COVARIANCE),
-    "prior": None,
-}
-LOG_REFERENCES = {
-    "none": lambda x: 0.0,
-    "gaussian": PRIOR.logpdf,
-    "student": stats.multivariate_t(CENTER, np.diag([4.0, 1.0, 25.0]), df=3).logpdf,
-    "dense": stats.multivariate_normal(CENTER, COVARIANCE).logpdf,
-    "prior": PRIOR.logpdf,
+    "none": (None, lambda x: 0.0),
+    "gaussian": (ReferenceDistribution(CENTER, [2.0, 1.0, 5.0]), PRIOR.logpdf),
+    "student": (ReferenceDistribution(CENTER, [2.0, 1.0, 5.0], degrees=3.0), STUDENT.logpdf),
+    "dense": (ReferenceDistribution(CENTER, covariance=COVARIANCE), DENSE.logpdf),
+    "prior": (None, PRIOR.logpdf),
 }
 CASES = [(mode, reference) for mode in OPTIONS for reference in REFERENCES]
 # by how much value calls of a base may exceed gradient calls, as on native libraries
@@ -96,7 +92,8 @@ def make(mode, reference="none", n=2, base=None):
     prior = None
     if reference == "prior":
         prior = source_of(make_density(_prior_value.address, _prior_gradient.address, 0, 3))
-    distribution = REFERENCES[reference] and REFERENCES[reference].compiled(3)
+    given, _ = REFERENCES[reference]
+    distribution = given and given.compiled(3)
     return make_extended(design, 3, base or source_of(Awkward().density()), distribution, prior)
 
 
@@ -105,7 +102,7 @@ def formula(function, density, mode, reference, position):
     x, u = position[: 3 * n].reshape(n, 3), np.resize(position[3 * n :], n)
     options = OPTIONS[mode]
     low, high = options.get("between", (options.get("fixed_at", 0.0), 1.0))
-    others = LOG_REFERENCES[reference], MODE.get(mode, mode), low, high, options.get("ladder")
+    others = REFERENCES[reference][1], MODE.get(mode, mode), low, high, options.get("ladder")
     return function(x, u, log_target, *others)
 
 

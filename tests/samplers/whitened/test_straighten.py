@@ -397,12 +397,8 @@ def test_few_chains_and_short_warm_ups_run(chains, warmup):
         assert chain.sampling.rows == 100
         assert chain.warmup.rows <= warmup
         assert chain.progress is None or chain.progress.block == 0
+        assert warmup < 2000 or chain.progress.learned.straightened.map_is_used
         assert np.isfinite(draws_of([chain])).all()
-
-
-def test_one_chain_finds_the_map():
-    (chain,) = drawn(SCHOOLS, starts(SCHOOLS, 1), draws=100)
-    assert chain.progress.learned.straightened.map_is_used
 
 
 def test_searches_end():
