@@ -108,15 +108,3 @@ def test_a_warm_start_from_a_fit_with_another_map():
     assert fit.attrs["verdict"] == "fine"
     for share in (0.05, 0.5, 0.95):
         assert abs(surprise_of_share(values(fit, "v"), norm(20, 3).ppf(share), share)) < 5.0
-
-
-def test_a_warm_start_from_a_fit_of_the_same_posterior_straightens_it_again():
-    """In coordinates that the earlier fit had rotated, no coordinate scales the others."""
-    funnel = target("v ~ normal(20, 3);")
-    earlier = sa.sample(funnel, seed=2)
-    again = sa.sample(funnel, seed=3, iter_sampling=3000, warm_start=earlier)
-    for fit in (earlier, again):
-        assert fit.attrs["verdict"] == "fine"
-        assert fit.attrs["straightening"].startswith("x[1..5] depend on")
-    for share in (0.05, 0.5, 0.95):
-        assert abs(surprise_of_share(values(again, "v"), norm(20, 3).ppf(share), share)) < 5.0
