@@ -66,11 +66,11 @@ BASELINE = Option("Name of the fit to compare with: its file name without .nc.")
 
 @command(measured=options_of(compare, "baseline", "var_names", "budget", baseline=BASELINE))
 def table(
-    files: list[Path], *, measured: Given, out: Path | None = None, force: bool = False
+    fits: list[Path], *, measured: Given, out: Path | None = None, force: bool = False
 ) -> None:
     if out is not None:
         require_writable([out], force)
-    compared = compare(load_all(files), **measured)
+    compared = compare(load_all(fits), **measured)
     print(compared)
     if out is not None:
         compared.to_csv(out, index_label="fit")
@@ -79,23 +79,23 @@ def table(
 
 @command(shown=options_of(write_report, "baseline", baseline=BASELINE))
 def report(
-    files: list[Path],
+    fits: list[Path],
     *,
     out: Path = Path("report.html"),
     shown: Given,
     force: bool = False,
 ) -> None:
     (path,) = require_writable([check_report(out)], force)
-    print(f"Report: {write_report(load_all(files), path, command=typed(), **shown)}")
+    print(f"Report: {write_report(load_all(fits), path, command=typed(), **shown)}")
 
 
 @command()
 def loo(
-    files: list[Path],
+    fits: list[Path],
     *,
     variable: str | None = None,
 ) -> None:
-    found = leave_one_out(load_all(files), variable)
+    found = leave_one_out(load_all(fits), variable)
     for name, one in found.items():
         print(f"{name}\n{one}".rstrip(), end="\n\n")
     if any(one["warning"] for name, one in found.items() if name != COMPARED):

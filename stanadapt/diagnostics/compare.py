@@ -121,7 +121,7 @@ def compare(
 
     Parameters
     ----------
-    fits : mapping of str to fit
+    fits : mapping of str to Fit
         Results of `sample` and `stan_nuts`, or other ArviZ objects with a posterior of the same
         variables. The names become the rows of the table. Numbers that a fit does not record, such
         as its time, are NaN.

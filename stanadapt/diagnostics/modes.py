@@ -75,7 +75,7 @@ def modes(fit: Fit, target: Target, *, starts: int = STARTS) -> Modes:
 
     Parameters
     ----------
-    fit : InferenceData or DataTree
+    fit : Fit
         Result of `sample` or `stan_nuts`, with one chain or more.
     target : Target
         The target that was sampled, with the same program and data; it must not have noise.

@@ -37,7 +37,7 @@ def summary(
 
     Parameters
     ----------
-    fit : ArviZ object
+    fit : Fit, or mapping of str to Fit
         Of this package or of any other; or several by name, `{"nuts": fit, "gad_mala": other}`,
         to list their estimates of each quantity together.
     var_names

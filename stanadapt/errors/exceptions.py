@@ -24,7 +24,7 @@ class StanadaptError(Exception):
         The message of this package.
     stan : str
         Stan's message (from the compiler, the model or CmdStan), unchanged.
-    fit : ArviZ object, optional
+    fit : Fit, optional
         The finished fit with which something is wrong, so that no draw is lost.
 
     Attributes

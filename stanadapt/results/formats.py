@@ -39,7 +39,7 @@ def save(
 
     Parameters
     ----------
-    fit : InferenceData or DataTree
+    fit : Fit
         A result, or another ArviZ object with a posterior.
     path : str or Path
         Path of the file, or of the folder for the formats cmdstan and zarr; missing folders are

@@ -41,7 +41,7 @@ def generate(
 
     Parameters
     ----------
-    fit : InferenceData or DataTree
+    fit : Fit
         A fit of any sampler or package that has draws of all parameters. The groups are added to
         it.
     target : Target, optional

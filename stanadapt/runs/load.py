@@ -25,7 +25,7 @@ from stanadapt.results.zarr_store import is_store, load_store
 from stanadapt.runs.checkpoint import newest, summary_of
 from stanadapt.runs.failures import short_chains
 from stanadapt.runs.folder import MANIFEST, RunFolder
-from stanadapt.runs.result import common_length, statistics
+from stanadapt.runs.result import common_length, statistics_by_name
 from stanadapt.runs.spec import START, TEXTS
 from stanadapt.runs.tree import unpacked
 from stanadapt.targets.stan.program import Program
@@ -118,7 +118,7 @@ def _load_run(path: Path) -> Fit:
     drawn = arrays["sampling_constrained"][kept, :length]
     integers = Program("", folder.read_text(TEXTS["code"]), None, ()).integers
     draws = results.variables(manifest["columns"], drawn, integers)
-    stats = statistics(manifest["statistics"], arrays["sampling_stats"][kept, :length])
+    stats = statistics_by_name(manifest["statistics"], arrays["sampling_stats"][kept, :length])
     groups = phase_groups(labels, "", draws, stats)
     groups |= data_groups(labels, folder.read_text(TEXTS["data"]))
     attributes = {

@@ -150,7 +150,7 @@ def _groups(
         draws = stacked([recording.constrained for recording in recordings], length)
         stats = np.stack([recording.stats[:length] for recording in recordings])
         named = results.variables(program.column_names, draws, program.program.integers)
-        return phase_groups(program.labels, prefix, named, statistics(labels, stats))
+        return phase_groups(program.labels, prefix, named, statistics_by_name(labels, stats))
 
     groups = phase("", [chain.sampling for chain in chains], length)
     if chains[0].plan.warmup_draws:
@@ -189,7 +189,7 @@ def stat_labels(target: Samplable, sampler: Sampler) -> list[tuple[str, str, int
     return labels
 
 
-def statistics(labels: Sequence[Sequence], table: np.ndarray) -> dict[str, np.ndarray]:
+def statistics_by_name(labels: Sequence[Sequence], table: np.ndarray) -> dict[str, np.ndarray]:
     """Statistics by name, from a table of shape (chain, draw, statistic)."""
     return {
         name: (table[..., column] * factor).astype(kind)

@@ -76,7 +76,7 @@ def diagnose(fit: Fit, target: Target | None = None) -> Diagnosis:
 
     Parameters
     ----------
-    fit : InferenceData or DataTree
+    fit : Fit
         A result of `sample` or `stan_nuts`, or any ArviZ object with a posterior. The parameters
         are judged; if the fit does not record their names, all variables are.
     target : Target, optional

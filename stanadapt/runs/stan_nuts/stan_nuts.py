@@ -94,7 +94,7 @@ def stan_nuts(
 
     Returns
     -------
-    ArviZ object
+    Fit
         As from `sample`. The attributes `density_verdict` ("equal", "close", "differs" or "not
         checked"), `density_checked_draws`, `density_difference` and `density_verified`, a summary
         in words, record how our log density compares with CmdStan's at its draws.

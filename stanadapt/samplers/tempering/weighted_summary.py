@@ -36,7 +36,7 @@ def weighted_summary(fit: Any, functions: Mapping[str, Function] | None = None) 
 
     Parameters
     ----------
-    fit : fit
+    fit : Fit
         A fit with `save="pseudo"`; or one by sgld, with weighted draws.
     functions : mapping of str to callable, optional
         Functions of the parameters and transformed parameters, by name of row. Each gets the

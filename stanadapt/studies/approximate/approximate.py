@@ -69,7 +69,7 @@ def approximate(
 
     Returns
     -------
-    InferenceData or DataTree
+    Fit
         As from `sample`, with one chain of independent draws (with several paths, these are
         resampled by weight, with replacement). `sample_stats` has lp, lp_approx and log_weight, the
         log of the normalized, Pareto smoothed importance weights. The group `approximation` has the

@@ -52,7 +52,7 @@ def expectations(
 
     Parameters
     ----------
-    fit : ArviZ object
+    fit : Fit
         A fit of the target, by any sampler: ours, Stan's NUTS, or one of another library; or a
         result of `approximate`, which is refused unless it is close to the posterior. Means and
         standard deviations of these, with importance weights, and of fits by `ula` and `sgld` are

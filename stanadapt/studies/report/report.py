@@ -52,7 +52,7 @@ def report(
 
     Parameters
     ----------
-    fits : dict
+    fits : mapping of str to Fit
         By name: results of `sample` and `stan_nuts`, or any ArviZ objects with the same variables;
         or lists of them, which are repeats of one sampler with different seeds. The report shows
         the spread of repeats. The k-th repeats of all names are compared with each other.
