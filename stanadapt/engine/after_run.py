@@ -105,7 +105,7 @@ def reports_for(*settings: type) -> Callable[[Callable], Callable]:
 
     def attach(report: Callable) -> Callable:
         for each in settings:
-            REGISTRY[each] = REGISTRY[each]._replace(after_run=report)
+            REGISTRY[each] = REGISTRY[each]._replace(report=report)
         return report
 
     return attach

@@ -144,7 +144,7 @@ class ExtraOutput(NamedTuple):
     """Numbers to keep of an iteration in addition to its draw.
 
     They are kept in `sampling.extra` of each chain: the gradient with save="gradient"
-    (`KEEP_GRADIENT`), others with save="pseudo"; the hook `after_run` makes a group of them.
+    (`KEEP_GRADIENT`), others with save="pseudo"; the hook `report` makes a group of them.
 
     write
         (settings, state, out), compiled: fills out, shape (size,).
@@ -195,7 +195,7 @@ MISSING: Any = None
 PARTS = {
     "settings": "Settings", "state": "State", "info": "Info", "init": "init", "step": "step",
     "adapt": "adapt", "freeze": "freeze", "check": "check", "check_run": "check_run",
-    "after_run": "report", "warmup": "warmup",
+    "report": "report", "warmup": "warmup",
 }  # fmt: skip
 
 
@@ -229,7 +229,7 @@ class Sampler(NamedTuple):
     # of coordinates, or standardized ones
     check_run: Callable[[Any, int, bool], None] = accept
     # (view) -> `Findings`: report after a run, given a `RunView`
-    after_run: Callable[[Any], Any] | None = None
+    report: Callable[[Any], Any] | None = None
 
     # --- defaults of a run
 

@@ -86,7 +86,7 @@ def pack_result(
     notes = [*record.notes, *failure_notes(target, chains, numbers, failures)]
     notes += short_chains(stopped, numbers, length)
     sampler = chains[0].sampler
-    hooks = [sampler.after_run, _report_map if target.is_straightened else None]
+    hooks = [sampler.report, _report_map if target.is_straightened else None]
     for hook in (hook for hook in hooks if hook is not None):
         taken = {*groups, *attributes, *target.target.data_groups}
         reported = report_of(sampler.name, hook, view, taken)
@@ -161,7 +161,7 @@ def _groups(
         raw = stacked([p for p in positions if p is not None], length)
         if save.unconstrained or save.gradient:
             groups[results.UNCONSTRAINED] = {"position": target.original(raw)}
-        if save.pseudo and target.has_pseudo_samples:  # a sampler's own: `after_run`
+        if save.pseudo and target.has_pseudo_samples:  # a sampler's own: `report`
             groups[results.PSEUDO] = pseudo_group(program, *target.split_positions(raw))
     if save.gradient:
         gradients = stacked([chain.sampling.extra for chain in chains], length)
@@ -272,7 +272,7 @@ def report_of(
 ) -> Findings:
     """Return the report of a sampler, without the parts that the result cannot hold.
 
-    The hook is its `after_run`, and the view the argument of that; the result has groups and
+    The hook is its `report`, and the view the argument of that; the result has groups and
     attributes of the names that are taken.
     """
     try:
@@ -302,7 +302,7 @@ def _checked(returned: Any) -> Findings:
     if not isinstance(returned, Findings):
         kind = type(returned).__name__
         raise TypeError(
-            f"`after_run` must return Findings(attributes={{...}}, messages=[...]), got {kind}"
+            f"`report` must return Findings(attributes={{...}}, messages=[...]), got {kind}"
         )
     attributes, messages, groups = returned
     messages = [messages] if isinstance(messages, str) else messages

@@ -117,7 +117,7 @@ def test_an_attribute_of_the_package_is_not_overwritten():
 def test_the_run_is_kept(tmp_path, returned):
     target = sa.Target("parameters{real x;} model{x~normal(0,1);}")
     setup = setup_of(target, "rwm", standardize=False, **RUN)
-    sampler = setup.design.sampler._replace(after_run=lambda view: returned)
+    sampler = setup.design.sampler._replace(report=lambda view: returned)
     fit = Run.begin(setup._replace(design=setup.design._replace(sampler=sampler))).finish()
     fit = sa.load(sa.save(fit, tmp_path / "a.nc"))
     assert results.dataset(fit, "posterior")["x"].shape == (2, 30)

@@ -225,7 +225,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 register(
     __name__,
-    after_run=speed_measure.report,
+    report=speed_measure.report,
     memory=Memory(lambda settings: 0 if settings.diagonal or settings.rank else 2),
     workspace=(
         "noise", "drift_and_noise", "log_ratio", "work", "tuning.left", "tuning.right",

@@ -113,7 +113,7 @@ def adapt(density, settings, state, info, t, iter_warmup):
 
 register(
     __name__,
-    after_run=speed_measure.report,
+    report=speed_measure.report,
     memory=Memory(dense_matrices=lambda settings: 0 if settings.diagonal else 2),
     workspace=("noise", "log_ratio", "tuning.left", "tuning.right"),
     when_standardized={

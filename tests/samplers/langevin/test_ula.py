@@ -37,9 +37,9 @@ def test_steps_become_smaller_if_a_metropolis_test_would_reject():
     (chain,) = finish(make_chains_at(narrow, np.zeros((1, 3)), "ula", 0, 400))
     sampler, settings = find("ula")
     stats = {"acceptance_rate": column(chain, "acceptance_rate")}
-    (note,) = sampler.after_run(view_of(settings, stats, 3)).messages
+    (note,) = sampler.report(view_of(settings, stats, 3)).messages
     assert note.code == "bias_above_setting"
     assert "variance_bias=0.02" in note
     assert f"{1.0 - stats['acceptance_rate'].mean():.0%}" in note
     fine = {"acceptance_rate": np.full((1, 400), 0.95)}
-    assert sampler.after_run(view_of(settings, fine, 3)).messages == ()
+    assert sampler.report(view_of(settings, fine, 3)).messages == ()
