@@ -50,6 +50,8 @@ BY_MODULE = {
     "stanadapt.samplers.nice": ["Network", "train_nice"],
     "stanadapt.targets.posteriordb": ["posteriordb"],
     "stanadapt.results.labels": ["Labels"],
+    "stanadapt.targets.stan.bundled": ["find"],
+    "stanadapt.runs.progress": ["RunProgress"],
 }
 # headings of the page of messages, by the kind of a code
 KINDS = {

@@ -33,12 +33,16 @@ class ChainProgress(NamedTuple):
 
 
 class RunProgress:
-    """Progress of a run.
+    """Progress of a run, which `sample` gives to a function in `show_progress`.
+
+    `smallest_ess()` and `largest_r_hat()` are computed from all draws so far.
 
     Attributes
     ----------
     chains
         One `ChainProgress` per chain.
+    draws
+        Number of draws that every chain has after warm-up.
     task
         "learning the scales" while a pre-run learns scales for the run; "" during the run itself.
     seconds
@@ -48,6 +52,17 @@ class RunProgress:
         depend on the load of the machine.
     calls
         Number of gradients and densities that all chains have evaluated so far.
+
+    Examples
+    --------
+    >>> import stanadapt as sa
+    >>> program = "parameters { real x; } model { x ~ normal(1, 2); }"
+    >>> target = sa.Target(program, backend="stanli", show_progress=False)
+    >>> def has_enough(progress):
+    ...     return progress.draws >= 100
+    >>> fit = sa.sample(target, seed=1, iter_sampling=10**5, show_progress=has_enough)
+    >>> 100 <= fit["posterior"].sizes["draw"] < 10**5
+    True
     """
 
     def __init__(self, target: Target, chains: list[Chain], seconds: float, task: str = "") -> None:

@@ -1,10 +1,12 @@
 """The pages of the documentation: all public names are there, and commands and examples work."""
 
 import csv
+import doctest
 import json
 import re
 import shlex
 import sys
+from importlib import import_module
 
 import numpy as np
 import pandas as pd
@@ -137,6 +139,21 @@ def test_every_public_name_is_in_the_reference(reference_text, monkeypatch):
     monkeypatch.setattr(sa, "find", find, raising=False)  # a new name needs no new page
     monkeypatch.setattr(sa, "__all__", [*sa.__all__, "find"])
     assert "### find\n\n```python\nstanadapt.find(" in reference_text.public_names()
+
+
+@pytest.mark.thorough
+@pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
+def test_examples_of_names_in_modules_run(reference_text, monkeypatch, tmp_path):
+    """Those of the package itself: `test_public_names`."""
+    monkeypatch.chdir(tmp_path)
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    for module, names in reference_text.BY_MODULE.items():
+        for name in names:
+            value = getattr(import_module(module), name)
+            (test,) = doctest.DocTestFinder(recurse=False).find(value, name)
+            assert test.examples, name
+            runner.run(test)
+    assert runner.failures == 0
 
 
 def test_every_sampler_is_in_the_reference_with_its_settings():

@@ -54,13 +54,36 @@ def require(name: str, root: Path = ROOT) -> BundledProgram:
     return programs[name]
 
 
-def find(name: str, data: str | None = None, root: Path = ROOT) -> tuple[Path, Path | None]:
+def find(name: str, data: str | None = None, root: Path | None = None) -> tuple[Path, Path | None]:
     """Return the paths of a bundled program and of one of its data sets.
 
-    The name of the data set is optional for a program with at most one. The second path is None for
-    a program without data.
+    Parameters
+    ----------
+    name : str
+        Name of the program (`stanadapt models` lists them).
+    data : str, optional
+        Name of the data set; optional for a program with at most one.
+    root : path, optional
+        Another folder of programs, each with its data in a folder of its own.
+
+    Returns
+    -------
+    tuple
+        Paths of the .stan file and of the JSON file, which is None for a program without data.
+
+    Raises
+    ------
+    StanadaptError
+        "unknown_bundled_program" or "unknown_data_set", with the names that exist.
+
+    Examples
+    --------
+    >>> from stanadapt.targets.stan import bundled
+    >>> program, data = bundled.find("logistic", "pima")
+    >>> program.name, data.name
+    ('logistic.stan', 'pima.json')
     """
-    program = require(name, root)
+    program = require(name, ROOT if root is None else root)
     if data is None and len(program.data) <= 1:
         return program.path, next(iter(program.data.values()), None)
     if data not in program.data:
