@@ -1,20 +1,14 @@
-"""NUTS as a sampler: the law that it leaves invariant, its warm-up, and its report."""
+"""NUTS as a sampler: its warm-up, and its report. Its trajectories: engine/test_nuts_tree.py."""
 
 import numpy as np
 import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.engine import nuts_tree
-from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.leapfrog import Leapfrog
-from stanadapt.engine.points import gradient_at, unused_gradient
 from stanadapt.results.cmdstan_csv import STATISTICS
 from tests.helpers.chains import column, finish, make_chains
 from tests.helpers.codes import warns
-from tests.helpers.metrics import METRICS
-from tests.helpers.seldom_parameters import slow_except
-from tests.helpers.targets import SD, Awkward, exact_draws, features, paired_surprises
+from tests.helpers.targets import SD, Awkward
 
 FUNNEL = """
 parameters { real v; vector[9] x; }
@@ -25,38 +19,6 @@ RUN = {"chains": 2, "seed": 4}
 
 def stats(fit, name):
     return results.dataset(fit, "sample_stats")[name].values
-
-
-@jit
-def _after_one_iteration(density, leapfrog, tree, starts, step_size, max_depth, rng):
-    ends = np.empty_like(starts)
-    for i in range(len(starts)):
-        x, y = gradient_at(density, starts[i]), unused_gradient(density.dim)
-        found = nuts_tree.draw(density, leapfrog, tree, x, y, step_size, max_depth, rng)
-        ends[i] = y.position if found.moved else x.position
-    return ends
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(("metric", "step_size", "max_depth"), slow_except([("dense", 1.4, 10)], [
-    (*by, depth) for by in (("dense", 0.7), ("dense", 1.4), ("unit", 0.25)) for depth in (1, 3, 10)
-]))  # fmt: skip
-def test_one_iteration_leaves_the_target_alone(metric, step_size, max_depth):
-    """Map exact draws to exact draws: paired differences of 15 features within five errors.
-
-    The target is asymmetric, correlated and of unequal scales; steps are so long that many
-    leaves have low weights. Nine runs of a correct sampler fail with probability 8e-5.
-    """
-    count, rng = 100_000, np.random.default_rng(7)
-    work = Leapfrog(METRICS[metric], np.empty(3), np.empty(3))
-    tree, starts = nuts_tree.make_tree(3, max_depth), exact_draws(count, rng)
-    density = Awkward().density()
-    ends = _after_one_iteration(density, work, tree, starts, step_size, max_depth, rng)
-    surprises, error = paired_surprises(features, ends, starts)
-    assert np.all(surprises < 5)
-    assert np.all(error < 0.03)
-    moved = np.any(ends != starts, axis=1).mean()
-    assert moved > 0.2  # the chains moved
 
 
 @pytest.mark.parametrize("dense", [False, True])

@@ -17,7 +17,7 @@ from tests.helpers.chains import column, finish, make_chains
 from tests.helpers.gaussian_target import Gaussian, drawn
 from tests.helpers.metrics import METRICS
 from tests.helpers.seldom_parameters import slow_except
-from tests.helpers.targets import MEAN, SD, Awkward, exact_draws, features, paired_surprises
+from tests.helpers.targets import MEAN, SD, Awkward
 
 THIRD = 1.0 / 3.0
 
@@ -144,15 +144,6 @@ def _after_iterations(density, leapfrog, orbit, starts, steps, max_depth, rng, i
     return ends, refined, diverging
 
 
-def moved(target, starts, factor, steps, iterations, max_depth=10, seed=7):
-    dim = starts.shape[1]
-    work = Leapfrog(factor, np.empty(dim), np.empty(dim))
-    orbit, rng = walnuts_orbit.make_orbit(dim, max_depth), np.random.default_rng(seed)
-    return _after_iterations(
-        target.density(), work, orbit, starts, steps, max_depth, rng, iterations
-    )
-
-
 def gaussian_features(x):
     z = (x - [1.0, -2.0]) / [1.0, 3.0]
     return np.column_stack([z, z**2, z**3, z[:, :1] * z[:, 1:], np.abs(z) < 0.5, z > 1.0])
@@ -168,27 +159,16 @@ def test_a_gaussian_is_left_alone_with_steps_that_fail(extra_halving):
     rng, sd = np.random.default_rng(3), np.array([1.0, 3.0])
     starts = np.array([1.0, -2.0]) + sd * rng.standard_normal((20_000, 2))
     steps = Steps(2.0, 0.05, 3, extra_halving, False)
-    ends, refined, diverging = moved(
-        Gaussian([1.0, -2.0], sd), starts, np.ones((1, 2)), steps, iterations=4
-    )
-    assert paired_surprises(gaussian_features, ends, starts)[0].max() < 4.5
+    density = Gaussian([1.0, -2.0], sd).density()
+    work = Leapfrog(np.ones((1, 2)), np.empty(2), np.empty(2))
+    orbit = walnuts_orbit.make_orbit(2, 10)
+    ends, refined, diverging = _after_iterations(density, work, orbit, starts, steps, 10, rng, 4)
+    change = gaussian_features(ends) - gaussian_features(starts)
+    error = change.std(axis=0) / np.sqrt(len(starts))
+    assert np.all(np.abs(change.mean(axis=0)) < 4.5 * error)
     assert refined > 100_000
     assert diverging > 1000
     assert np.any(ends != starts, axis=1).mean() > 0.3
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(("metric", "step_size", "extra_halving"), slow_except(
-    [("dense", 1.6, THIRD)],
-    [(*how, extra) for how in (("dense", 1.6), ("unit", 0.6)) for extra in (0.0, THIRD)],
-))  # fmt: skip
-def test_an_asymmetric_target_is_left_alone(metric, step_size, extra_halving):
-    """15 features within five errors; four runs of a correct sampler fail with probability 4e-5."""
-    starts = exact_draws(30_000, np.random.default_rng(8))
-    steps = Steps(step_size, 0.5, 4, extra_halving, False)
-    ends, refined, _ = moved(Awkward(), starts, METRICS[metric], steps, iterations=3)
-    assert paired_surprises(features, ends, starts)[0].max() < 5.0
-    assert refined > 10_000
 
 
 @pytest.mark.parametrize("metric", METRICS)

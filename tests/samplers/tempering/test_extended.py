@@ -74,40 +74,6 @@ def test_draws_do_not_depend_on_chunks_or_threads(target, temperature):
     assert_same_draws(usual, sample_with(SMALL_CHUNKS, extended, "rwm", **run))
 
 
-# the 1-D example of the paper: 0.5 N(-1, variance 0.1) + 0.5 N(1, variance 0.02)
-MIXTURE = """
-parameters { real x; }
-model {
-  target += log_sum_exp(normal_lpdf(x | -1, sqrt(0.1)), normal_lpdf(x | 1, sqrt(0.02))) - log(2);
-}
-"""
-TRUTH = {"x": 0.0, "square": 1.06, "positive": 0.50038}
-FUNCTIONS = {"square": lambda v: v["x"] ** 2, "positive": lambda v: v["x"] > 0}
-
-
-@pytest.fixture(scope="module")
-def two_modes():
-    """80,000 draws of four chains; only for dim = 1 is this target proper without p0."""
-    with warns("improper_extension"):
-        extended = Extended(sa.Target(MIXTURE), 2)
-    return sa.sample(extended, "rwm", iter_warmup=5000, iter_sampling=100_000, thin=5, seed=1,
-                     save="pseudo")  # fmt: skip
-
-
-def test_weighted_means_are_those_of_the_target(two_modes):
-    """Three normal statistics within 4.5 errors: the chance of a false alarm is 2e-5."""
-    table = weighted_summary(two_modes, FUNCTIONS)
-    for name, truth in TRUTH.items():
-        row = table.loc[name]
-        assert abs(row["mean"] - truth) < 4.5 * row["mcse"]
-        assert abs(row["draws_mean"] - truth) < 4.5 * row["draws_mcse"]
-    # far below the effect of wrong weights: pooled ones shift E x by 0.14, none shift E x^2 by 2
-    assert table.loc["x", "mcse"] < 0.02
-    assert table.loc["square", "mcse"] < 0.004
-    # the Monte Carlo errors of both are themselves known to about 5 %
-    assert np.all(table["mcse"] < 1.15 * table["draws_mcse"])
-
-
 GAUSSIAN = """
 data { int n; vector[n] y; }
 parameters { vector[2] x; }
