@@ -8,22 +8,41 @@ out; otherwise, for example under other data, warm-up continues as if this were 
 chain that begins in a heavy tail may stay there for the window, so that the mean over chains is
 compared, and each chain with the range of the earlier draws. Bounds for a Gaussian let half of the
 warm-ups of a Cauchy distribution begin again.
+
+If the draws are far from a Gaussian, each chain first computes gradients around them during a few
+iterations. A Gaussian block that these show is judged by the draws, and one that is nearly Gaussian
+by fresh ones, too. How far from normal the few coordinates outside of it are, the draws show better
+than a window of dependent ones.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.density import Density
 from stanadapt.engine.points import start_at
-from stanadapt.engine.warmup import Progress, Result, States
+from stanadapt.engine.warmup import Change, Progress, Result, Stage, States
 from stanadapt.samplers.whitened import arriving, map_stages, transitions
 from stanadapt.samplers.whitened import stage_parts as parts
-from stanadapt.samplers.whitened.block import LOG_DENSITY, Window, make_room, make_window
+from stanadapt.samplers.whitened.block import (
+    LOG_DENSITY,
+    Block,
+    Window,
+    make_room,
+    make_window,
+    no_block,
+)
 from stanadapt.samplers.whitened.block_structure import MOST_COORDINATES
 from stanadapt.samplers.whitened.choice import ASKED_FOR, Trajectory
 from stanadapt.samplers.whitened.fixed_stages import NEARLY_GAUSSIAN
-from stanadapt.samplers.whitened.gaussian_block import in_block
+from stanadapt.samplers.whitened.gaussian_block import (
+    ask_if_wanted,
+    has_good_map,
+    in_block,
+    is_closer,
+)
 from stanadapt.samplers.whitened.straighten import LEAST_DRAWS, SETTLED, UNCHANGED, distance_of
 
 # draws of each chain, and the length of the window that judges what was learned from them
@@ -60,14 +79,57 @@ def begin_with_draws(settings: Any, progress: Progress, states: States) -> Resul
     if progress.learned.straightened.map_is_used:
         exact = _exact_block(settings, progress, states)
         progress = exact or map_stages.with_metric_of_map(settings, progress, states)
+    known = progress.learned.straightened.block_is_used or has_good_map(progress)
+    if not known and window.positions.shape[2] <= MOST_COORDINATES:
+        asked, given = ask_if_wanted(settings, progress.to(parts.EARLIER_BLOCK), states)
+        if asked.learned.probes_seek_block:
+            return _put_aside(asked, given)
+    return _to_earlier(progress, states)
+
+
+def _to_earlier(progress: Progress, states: States) -> Result:
+    """Judge what was learned from the draws by fresh ones."""
     window = parts.window_of(progress, states)
     metric, levels = transitions.for_nuts(progress.learned.metric, window), window.log_density
     level = np.full(len(states), levels.mean())
     progress = progress._replace(chains=progress.chains._replace(level=level))
-    known = None if progress.learned.straightened.map_is_used else metric
+    found = progress.learned.straightened
+    known = None if found.map_is_used or found.block_is_used else metric
     lowest, highest = float(levels.min()), float(levels.max())
     earlier = parts.Earlier(float(levels.mean()), lowest, highest, known)
     return progress.to(parts.EARLIER, earlier=earlier), states
+
+
+def _put_aside(progress: Progress, states: States) -> Result:
+    """Keep the draws while chains compute the gradients that show a block."""
+    earlier = parts.Earlier(0.0, 0.0, 0.0, None, tuple(state.block for state in states))
+    empty = as_python(no_block)(len(progress.learned.location))
+    states = [state._replace(block=Block(*(each.copy() for each in empty))) for state in states]
+    return progress.to(parts.EARLIER_BLOCK, earlier=earlier), states
+
+
+def put_back(settings: Any, progress: Progress, states: States) -> Result:
+    """Let the draws be the last window again, by which a block is judged."""
+    blocks = progress.learned.earlier.blocks
+    states = [state._replace(block=block) for state, block in zip(states, blocks, strict=True)]
+    return progress.to(parts.EARLIER_BLOCK, earlier=None), states
+
+
+def continuing(stage: Stage) -> Stage:
+    """Let a stage compute further gradients that it was asked for; then judge what was found."""
+    return stage._replace(learn=partial(_continue, stage.learn))
+
+
+def _continue(learn: Change, settings: Any, progress: Progress, states: States) -> Result:
+    progress, states = learn(settings, progress, states)
+    if progress.learned.probes_seek_block:
+        return _put_aside(progress, states)
+    if progress.learned.straightened.block_is_used:
+        least = map_stages.FAR_FROM_GAUSSIAN
+        progress = map_stages.straighten_if(settings, progress, states, least)
+        if progress.learned.straightened.map_is_used:
+            progress = map_stages.with_metric_of_map(settings, progress, states)
+    return _to_earlier(progress, states)
 
 
 def _exact_block(settings: Any, progress: Progress, states: States) -> Progress | None:
@@ -92,14 +154,22 @@ def _exact_block(settings: Any, progress: Progress, states: States) -> Progress 
 def judge_earlier(settings: Any, progress: Progress, states: States) -> Result:
     """Leave out the stages that the earlier draws replace, if fresh ones agree with them."""
     window = parts.window_of(progress, states)
-    if not _has_level(window, progress.learned.earlier):
-        forgotten = progress.to(parts.TRAVEL, earlier=None, straightened=UNCHANGED, attempts=0)
+    if not (_has_level(window, progress.learned.earlier) and _block_holds(progress, states)):
+        forgotten = progress.to(
+            parts.TRAVEL, earlier=None, straightened=UNCHANGED, attempts=0, block_sought=False
+        )
         return arriving.learn_first_window(settings, forgotten, states)
     progress = progress.learning(settled=True)
     if progress.learned.straightened.map_is_used:
         return progress.to(parts.STRAIGHTEN), states
     if settings.trajectory == Trajectory.nuts:
         return transitions.to_nuts(progress, ASKED_FOR), states
+    found = progress.learned.straightened
+    if found.block_is_used and not found.exact:
+        # few coordinates are outside of it, and the draws show best how far from normal they are
+        if map_stages.much_remains(settings, progress):
+            return map_stages.to_nuts_on_map(progress), states
+        return progress.to(parts.FIND_STEP, earlier=None), states
     if _is_gaussian(progress, window):
         return transitions.to_tune_step(progress), states
     # one window of METRIC, in place of those that the earlier draws replace and of a longer one
@@ -113,6 +183,14 @@ def _has_level(window: Window, earlier: parts.Earlier) -> bool:
     means, margin = window.log_density.mean(axis=1), np.sqrt(window.positions.shape[2] / 2) + 1.0
     inside = (means > earlier.lowest - margin) & (means < earlier.highest + margin)
     return bool(inside.all() and abs(means.mean() - earlier.mean) < margin)
+
+
+def _block_holds(progress: Progress, states: States) -> bool:
+    """Whether fresh draws are much closer to a Gaussian in a block that is nearly one, too."""
+    found = progress.learned.straightened
+    if found.exact or not found.block_is_used:
+        return True
+    return is_closer(progress.learning(straightened=found.without_map()), progress, states)
 
 
 def _is_gaussian(progress: Progress, window: Window) -> bool:

@@ -98,7 +98,7 @@ def _learn_too(learn: Change, settings: Any, progress: Progress, states: States)
     return ask_if_wanted(settings, progress, ask_again(settings, progress, states))
 
 
-def _has_good_map(progress: Progress) -> bool:
+def has_good_map(progress: Progress) -> bool:
     found = progress.learned.straightened
     return found.map_is_used and found.distance < GOOD
 
@@ -113,7 +113,7 @@ def ask_if_wanted(settings: Any, progress: Progress, states: States) -> Result:
     found, dim = learned.straightened, len(learned.location)
     known = np.isfinite(found.distance_before)
     far = known and _is_far(found.distance_before, found.part)
-    far = far and not (dim > MOST_COORDINATES and _has_good_map(progress))
+    far = far and not (dim > MOST_COORDINATES and has_good_map(progress))
     far |= dim > MANY and progress.then == parts.NUTS_METRIC
     wanted = progress.then == parts.SURVEY or ((far or learned.linear) and progress.then != END)
     bounded = progress.bounds[:, 0].astype(int)
@@ -180,11 +180,11 @@ def _judge(settings: Any, progress: Progress, states: States, probes: list[np.nd
         rows = rows[np.argsort(np.concatenate(given))]
     scales = None if exact else find_scales(last, progress.bounds)
     found = in_block(settings, progress, rows, before, part, scales)
-    if _has_good_map(progress) and not (found is not None and exact and _is_one_chain(found)):
+    if has_good_map(progress) and not (found is not None and exact and _is_one_chain(found)):
         return progress, states
     if found is None and (scales is None or _moved(rows, scales.others)):
         return _ask_for_pairs(progress, states, last, exact)
-    if found is None or not (exact or _is_closer(progress, found, states)):
+    if found is None or not (exact or is_closer(progress, found, states)):
         return progress, states
     window = parts.window_of(found, states)
     progress = parts.learn_metric(settings, found, window, WHILE_TRAVELING)
@@ -231,7 +231,7 @@ def _ask_for_pairs(progress: Progress, states: States, last: np.ndarray, first: 
     return _give(progress, states, pairs_of_places(x, bounded, scales.by, still), last)
 
 
-def _is_closer(progress: Progress, found: Progress, states: States) -> bool:
+def is_closer(progress: Progress, found: Progress, states: States) -> bool:
     """Whether draws are much closer to a Gaussian in the block than they are without it.
 
     If a likelihood keeps each of many coordinates from a normal, perhaps only the farthest becomes

@@ -5,6 +5,8 @@ and chooses the next one (`engine.warmup`).
 
 EARLIER         with draws of an earlier fit (`warm_start`): a window that judges the metric and map
                 of these; STRAIGHTEN, TUNE_STEP, or the second METRIC follows
+EARLIER_BLOCK   before it, if these are far from a Gaussian: gradients around them that may show a
+                Gaussian block
 FIRST_WINDOW    otherwise, a few iterations of NUTS, which show whether chains are far away
 CLIMB           if one is: up to four times, a climb by L-BFGS to the height of the typical set, and
                 a metric from the curvature there
@@ -82,6 +84,9 @@ STAGES = {
     ),
     parts.EARLIER: Stage(
         MOVING, fit(earlier_draws.LENGTH), nuts(arriving.DEEPEST), earlier_draws.judge_earlier
+    ),
+    parts.EARLIER_BLOCK: Stage(
+        MOVING, fit(parts.SHORTEST), nuts(arriving.FIRST_DEPTH), earlier_draws.put_back
     ),
     parts.CLIMB: Stage(
         MOVING, travel(arriving.CLIMB_LENGTH), nuts(arriving.CLIMB_DEPTH), arriving.learn_climb
@@ -196,8 +201,10 @@ def finish(settings: Any, progress: Progress, states: States) -> Result:
 
 COMPARED = parts.METRIC, parts.PILOT, parts.NUTS_METRIC, parts.NUTS_STEP, parts.NUTS_PILOT
 STAGES |= {name: arriving.comparing(STAGES[name]) for name in COMPARED}
+STAGES = {name: searching(looking(stage)) for name, stage in STAGES.items()}
+STAGES[parts.EARLIER_BLOCK] = earlier_draws.continuing(STAGES[parts.EARLIER_BLOCK])
 WARMUP = Warmup(
-    {name: searching(looking(stage)) for name, stage in STAGES.items()}, parts.FIRST_WINDOW,
+    STAGES, parts.FIRST_WINDOW,
     begin, finish, without_room=parts.REST, prepare=prepare, for_scales=for_scales,
     review=Review(nuts_stages.REVIEWED, nuts_stages.review),
 )  # fmt: skip

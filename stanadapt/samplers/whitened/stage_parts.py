@@ -14,7 +14,7 @@ from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.leapfrog import Around
 from stanadapt.engine.triangular_map import is_used, with_memory
 from stanadapt.engine.warmup import Change, Progress, Result, States
-from stanadapt.samplers.whitened.block import MANY_CHAINS, Window, make_room, make_window
+from stanadapt.samplers.whitened.block import MANY_CHAINS, Block, Window, make_room, make_window
 from stanadapt.samplers.whitened.choice import UNDECIDED, Choice
 from stanadapt.samplers.whitened.choose_metric import choose_metric, draws_of
 from stanadapt.samplers.whitened.climb import Climb, no_climb
@@ -34,7 +34,7 @@ from stanadapt.samplers.whitened.straighten import (
 )
 
 FIRST_WINDOW, CLIMB, TRAVEL, SURVEY = "first window", "climb", "travel", "survey"
-EARLIER = "earlier"
+EARLIER, EARLIER_BLOCK = "earlier", "earlier block"
 SPAN = "span"
 FIRST_METRIC, FIND_STEP, METRIC = "first metric", "find step", "metric"
 STRAIGHTEN, JUDGE_MAP = "straighten", "judge map"
@@ -116,12 +116,16 @@ class Nuts(NamedTuple):
 
 
 class Earlier(NamedTuple):
-    """Log densities of draws of an earlier fit, and their metric for NUTS, if there is no map."""
+    """Log densities of draws of an earlier fit, and their metric for NUTS, if there is no map.
+
+    While a block is looked for, `blocks` are the draws of each chain with their gradients.
+    """
 
     mean: float
     lowest: float
     highest: float
     metric: FisherMetric | None
+    blocks: tuple[Block, ...] = ()
 
 
 class Learned(NamedTuple):
