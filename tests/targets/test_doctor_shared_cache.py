@@ -37,8 +37,3 @@ def test_a_cache_that_cannot_be_written_has_its_reason(tmp_path, monkeypatch):
     (line,) = [line for line in doctor.lines() if line.startswith("cache: ")]
     assert "NOT WRITTEN" in line
     assert not [line for line in doctor.lines() if line.startswith("shared cache: ")]
-
-
-def test_no_shared_cache_no_line(monkeypatch):
-    monkeypatch.delenv("STANADAPT_SHARED_CACHE", raising=False)
-    assert doctor._shared_cache() == []

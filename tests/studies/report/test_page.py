@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
+from stanadapt import results
+from stanadapt.errors import StanadaptWarning
+from stanadapt.targets.stan import bundled
 from tests.helpers import made_up_fits as made_up
 from tests.helpers.html_page import Page
 
@@ -234,3 +237,36 @@ def test_thousands_of_parameters(tmp_path):
     assert "x[1235]" in page.words("problems")
     assert "Chain 4" in page.words("problems")
     assert "x[2346]" in page.words()
+
+
+@pytest.fixture(scope="module")
+def pima():
+    target = sa.Target(*bundled.find("logistic", "pima"))
+    fits = {name: sa.sample(target, name, seed=1) for name in ("whitened_hmc", "gad_mala", "rwm")}
+    with pytest.warns(StanadaptWarning):
+        fits["nuts"] = sa.stan_nuts(target, backend="stanli", save_warmup=True, seed=1)
+    return fits
+
+
+@pytest.mark.slow
+def test_pima_with_four_samplers(pima, tmp_path):
+    path = sa.report(pima, tmp_path / "report.html")
+    assert path.stat().st_size < 5_000_000
+    page = Page(path.read_text())
+    (code, _), (_, choice) = page.messages("conclusion")
+    assert code == "all_fits_usable"
+    assert "no-problems" in page.ids
+    seconds = {
+        name: np.sum(results.attribute(fit, "warmup_seconds"))
+        + np.sum(results.attribute(fit, "sampling_seconds"))
+        for name, fit in pima.items()
+    }
+    arviz = results.arviz_module()
+    ess = {
+        name: min(float(arviz.ess(x, method="bulk")) for x in results.columns(fit).values())
+        for name, fit in pima.items()
+    }
+    ranked = sorted(pima, key=lambda name: -ess[name] / seconds[name])
+    assert choice.startswith(f"Use {ranked[0]}")
+    assert ranked[1] in choice
+    assert "whitened_hmc, gad_mala, rwm" in page.words()  # those that did not save warm-up
