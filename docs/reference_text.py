@@ -246,8 +246,15 @@ def _releases(since: str, until: str) -> str:
 
 
 def authors_page() -> str:
-    """Return the page of `stanadapt.engine.authoring`: a complete sampler."""
-    return as_markdown(inspect.getdoc(authoring) or "")
+    """Return the page of `stanadapt.engine.authoring`: a complete sampler, and all names."""
+    lines = ["| name | meaning |", "|---|---|"]
+    for name in authoring.__all__:
+        value = getattr(authoring, name)
+        if not hasattr(value, "__metadata__"):  # ranges are in the text
+            about = (inspect.getdoc(getattr(value, "py_func", value)) or "").split("\n\n")[0]
+            lines.append(f"| `{name}` | {' '.join(about.split())} |")
+    page = as_markdown(inspect.getdoc(authoring) or "")
+    return "\n".join([page, "", "All names of the module:", "", *lines])
 
 
 def as_markdown(docstring: str, language: str = "python") -> str:

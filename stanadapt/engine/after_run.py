@@ -1,4 +1,4 @@
-"""The hook by which a sampler reports after a run: attributes, messages and groups of a result.
+"""The `report` of a sampler after a run: attributes, messages and groups of a result.
 
 The file of a sampler defines `report(view)`. A family with long reports, or with one for several
 samplers, keeps them in `samplers/<family>/findings.py`:
@@ -36,7 +36,7 @@ class Findings(NamedTuple):
 
 
 class RunView(NamedTuple):
-    """A run that has ended, as the hook of its sampler sees it.
+    """A run that has ended, as the `report` of its sampler sees it.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ def note(text: str) -> Message:
 
 
 def reports_for(*settings: type) -> Callable[[Callable], Callable]:
-    """Register a function as the hook of samplers, given by their classes `Settings`."""
+    """Register a function as the `report` of samplers, given by their classes `Settings`."""
 
     def attach(report: Callable) -> Callable:
         for each in settings:
