@@ -14,7 +14,7 @@ from stanadapt.engine.starts import START_OPTIONS
 from stanadapt.errors import NOTE, Code, StanadaptError, all_codes
 from stanadapt.runs.prepare import family_options
 from tests.helpers.authoring_page import SAMPLER_OF_THE_PAGE as PAGE
-from tests.helpers.authoring_page import SMALLEST_SAMPLER
+from tests.helpers.authoring_page import SMALLEST_SAMPLER, changed
 from tests.helpers.other_process import printed
 
 RUN = """
@@ -41,11 +41,6 @@ def run(folder, name, source, body="pass"):
     (folder / f"{name}.py").write_text(source)
     code = RUN.format(name=name, body=body)
     return printed(code, folder=folder)
-
-
-def changed(old, new):
-    assert PAGE.count(old) == 1, old
-    return PAGE.replace(old, new)
 
 
 def test_the_page_is_short():
@@ -198,7 +193,7 @@ def refusal(tmp_path, monkeypatch):
 def test_a_mistake_is_one_line_at_registration(refusal, mistake):
     code, old, new, *facts = MISTAKES[mistake]
     name = FILES.get(mistake, "barker")
-    error = refusal(name, IMPORTS + changed(old, new))
+    error = refusal(name, IMPORTS + changed((old, new)))
     assert (error.stage, error.code) == ("sampler", code)
     assert error.message.startswith(f"{name}: ")
     assert "\n" not in error.message
@@ -216,8 +211,8 @@ def test_names_are_taken_before_any_sampler_is_imported(tmp_path):
 
 
 def test_all_mistakes_are_reported_at_once(refusal):
-    source = changed("    acceptance_rate: float\n", "    rate: float\n").replace(
-        "@jit\ndef adapt", "def adapt"
+    source = changed(
+        ("    acceptance_rate: float\n", "    rate: float\n"), ("@jit\ndef adapt", "def adapt")
     )
     error = refusal("barker", source)
     assert error.code == "invalid_sampler"

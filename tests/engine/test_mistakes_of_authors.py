@@ -12,7 +12,7 @@ from stanadapt.engine.compile_errors import explained
 from stanadapt.engine.registry import find
 from stanadapt.errors import StanadaptError
 from stanadapt.samplers import registered
-from tests.helpers.authoring_page import SAMPLER_OF_THE_PAGE as PAGE
+from tests.helpers.authoring_page import changed
 
 POINT = "current=sampler_api.gradient_at(density, position)"
 ADAPT = "    return replace(state, step_size=state.step_size"
@@ -22,14 +22,6 @@ STEP = "    x, y = state.current, state.scratch\n"
 MOVED = "return replace(state, current=y, scratch=x), info"
 STAYED = "return replace(state, scratch=y), info"
 LAST_FIELD = "    step_size: float\n\nclass Info"
-
-
-def changed(*pairs):
-    source = PAGE
-    for old, new in pairs:
-        assert source.count(old) == 1, old
-        source = source.replace(old, new)
-    return source
 
 
 def at(position):

@@ -12,5 +12,14 @@ def _file(first_words):
     return textwrap.dedent(found.group()).replace("'''", '"""') + "\n"
 
 
+def changed(*pairs):
+    """Return the longer file with each of these texts, which it has once, replaced by another."""
+    source = SAMPLER_OF_THE_PAGE
+    for old, new in pairs:
+        assert source.count(old) == 1, old
+        source = source.replace(old, new)
+    return source
+
+
 SMALLEST_SAMPLER = _file("Random-walk Metropolis with unit steps")
 SAMPLER_OF_THE_PAGE = _file("Barker")

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from stanadapt.engine.density import value_and_gradient
 from stanadapt.samplers import find
 from tests.helpers.targets import Awkward
 
@@ -24,6 +25,12 @@ def prepared(name, scale, chosen):
     if name == "gad_mala":
         state.current.scaled_gradient[:] = matrix.T @ state.current.gradient
     return sampler, settings, density, state, matrix
+
+
+def evaluate(density, x):
+    """Return the log density and its gradient."""
+    out = np.empty(3)
+    return value_and_gradient(density, np.ascontiguousarray(x), out), out
 
 
 def differences(function, matrix, diagonal, h=1e-6):

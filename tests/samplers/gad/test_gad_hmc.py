@@ -4,20 +4,14 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt.engine.density import value_and_gradient
 from stanadapt.samplers.gad.gad_hmc import LARGEST_WEIGHT, entropy_term, quarter_period
 from tests.helpers.chains import column, finish, make_chains
-from tests.helpers.gad import START, agree, differences, prepared
+from tests.helpers.gad import START, agree, differences, evaluate, prepared
 from tests.helpers.short_runs import NORMAL, draw, values
 from tests.helpers.targets import RHO, SCALES, Awkward
 
 # a quarter of a period in five steps is accepted more often than asked for
 LONG = {"leapfrogs": 5, "learning_rate": 5e-3}
-
-
-def evaluate(density, x):
-    out = np.empty(3)
-    return value_and_gradient(density, np.ascontiguousarray(x), out), out
 
 
 def climbed(seed, scale, chosen):

@@ -4,35 +4,24 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt.engine.density import value, value_and_gradient
 from stanadapt.samplers import find
 from stanadapt.samplers.gad import speed_measure
-from tests.helpers.gad import START, agree, differences, prepared
+from tests.helpers.gad import START, agree, differences, evaluate, prepared
 from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.targets import Awkward
 
 LENGTH = 0.9  # long enough that some proposals are rejected
 
 
-def log_density(density, x):
-    return value(density, np.ascontiguousarray(x))
-
-
-def gradient(density, x):
-    out = np.empty(3)
-    value_and_gradient(density, np.ascontiguousarray(x), out)
-    return out
-
-
 def proposal_log_ratio(name, density, x, eps, factor, frozen_gradient=None):
     """Return the log ratio as a function of L; min(0, log ratio) is the objective of one sample."""
     if name == "gad_rwm":
-        return log_density(density, x + factor @ eps) - log_density(density, x)
-    u = factor.T @ gradient(density, x)
+        return evaluate(density, x + factor @ eps)[0] - evaluate(density, x)[0]
+    u = factor.T @ evaluate(density, x)[1]
     y = x + factor @ (0.5 * u + eps)
-    gradient_y = gradient(density, y) if frozen_gradient is None else frozen_gradient
+    gradient_y = evaluate(density, y)[1] if frozen_gradient is None else frozen_gradient
     m = 0.5 * (u + factor.T @ gradient_y) + eps
-    return log_density(density, y) - log_density(density, x) - 0.5 * (m @ m - eps @ eps)
+    return evaluate(density, y)[0] - evaluate(density, x)[0] - 0.5 * (m @ m - eps @ eps)
 
 
 def rejected_proposal(name, seed, **chosen):
@@ -64,8 +53,8 @@ def test_derivative_of_a_rejected_proposal(name, chosen):
             continue
         frozen = None
         if name == "gad_mala" and not settings.exact:
-            u = matrix.T @ gradient(density, x)
-            frozen = gradient(density, x + matrix @ (0.5 * u + eps))
+            u = matrix.T @ evaluate(density, x)[1]
+            frozen = evaluate(density, x + matrix @ (0.5 * u + eps))[1]
 
         def objective(factor, eps=eps, x=x, frozen=frozen, density=density):
             return proposal_log_ratio(name, density, x, eps, factor, frozen)

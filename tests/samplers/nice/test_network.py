@@ -61,20 +61,6 @@ def test_the_inverse_is_exact():
             np.testing.assert_allclose(back[1], v, atol=1e-12)
 
 
-def test_volume_is_preserved():
-    """The determinant of the numerical Jacobian, in coordinates of equal size."""
-    made, h = network(), 1e-6
-
-    def image(u):
-        x, v = made.map(MEAN + FACTOR @ u[:3], u[3:])
-        return np.concatenate([np.linalg.solve(FACTOR, x - MEAN), v])
-
-    for u in np.random.default_rng(4).normal(size=(10, 5)):
-        columns = [(image(u + h * e) - image(u - h * e)) / (2 * h) for e in np.eye(5)]
-        assert np.linalg.det(np.array(columns)) == pytest.approx(1.0, abs=1e-6)
-        assert np.abs(np.array(columns) - np.eye(5)).max() > 0.1
-
-
 def test_random_weights_of_compiled_code_depend_on_the_seed_alone():
     one, same, other = (additive_couplings.untrained(4, 6, seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one.weights, same.weights)

@@ -188,11 +188,6 @@ def test_visits_correct_the_evidence_for_wrong_constants(shift):
     assert shift * (learned["occupancy"][0] - learned["occupancy"][-1]) > 0
 
 
-def test_states_make_round_trips(chains):
-    for chain in chains.values():
-        assert column(chain, "round_trips").sum() > 100
-
-
 @pytest.mark.parametrize("name", BOTH)
 def test_step_sizes_reach_the_target_rate_at_every_level(name, chains):
     state = chains[name].state

@@ -16,9 +16,6 @@ from stanadapt.samplers.whitened.conditionals import (
     Q,
     S,
     W,
-    _columns,
-    _derivatives,
-    _residuals,
     divergence,
     fit,
 )
@@ -85,18 +82,6 @@ def test_numbers_that_are_not_free_stay():
     fixed = [B, S, C, D, E, W, Q]
     np.testing.assert_array_equal(found.numbers[0, fixed], start[0, fixed])
     assert found.numbers[0, A] != start[0, A]
-
-
-def test_derivatives_are_those_of_the_residuals():
-    rng, h = np.random.default_rng(3), 1e-6
-    numbers = numbers_of(TRUE) + 0.3 * rng.standard_normal((1, PARAMETERS))
-    draws = made(numbers_of(TRUE))
-    draws = draws._replace(gradients=draws.gradients + 0.2 * rng.standard_normal((4, COUNT)))
-    columns = _columns(model(numbers, [A]), draws)
-    found = _derivatives(numbers, _residuals(numbers, *columns), *columns)
-    for i, unit in enumerate(np.eye(PARAMETERS)):
-        ends = [_residuals(numbers + sign * h * unit, *columns)[0] for sign in (1, -1)]
-        np.testing.assert_allclose(found[:, i], (ends[0] - ends[1]) / (2 * h), rtol=1e-5, atol=1e-7)
 
 
 def test_many_fits_are_those_made_alone():
