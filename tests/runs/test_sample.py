@@ -10,6 +10,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.runs.run import Run
 from stanadapt.runs.sample import parameter_draws
+from tests.helpers.cores import use_cores
 from tests.helpers.driven_runs import setup_of
 from tests.helpers.short_runs import LIVELY, NORMAL, SHORT, assert_same_draws, draw, values
 from tests.helpers.stan_target import shared_target
@@ -256,7 +257,7 @@ def test_more_chains_than_draws_is_no_warning(shapes):
 
 def test_draws_do_not_depend_on_whether_chains_share_a_model(monkeypatch):
     """Chains share one model, and one copy of the data, where these are large."""
-    monkeypatch.setattr("stanadapt.targets.bound_program.usable_cores", lambda: 3)
+    use_cores(monkeypatch, 3)
     own, shared = sa.Target(NORMAL), sa.Target(NORMAL)
     assert len({own.model_of(chain).model for chain in range(3)}) == 3
     monkeypatch.setattr("stanadapt.targets.bound_program.SHARED_ABOVE", 0)

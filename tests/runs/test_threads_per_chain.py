@@ -17,6 +17,7 @@ from stanadapt.samplers.tempering.path import DISTRIBUTION, PRIOR, TemperingPath
 from stanadapt.samplers.tempering.reference_distribution import ReferenceDistribution
 from stanadapt.targets.stan import bundled
 from tests.helpers.codes import raises
+from tests.helpers.cores import use_cores
 from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.short_runs import assert_same_draws
 from tests.helpers.stan_target import shared_target
@@ -192,7 +193,7 @@ def test_a_number_of_threads_is_whole_and_positive(twenty, bad):
 
 @pytest.mark.parametrize(("cores", "threads", "at_once"), [(8, 3, 2), (2, 3, 1), (8, 1, 4)])
 def test_chains_at_once_leave_cores_for_threads(monkeypatch, cores, threads, at_once):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(cores)), raising=False)
+    use_cores(monkeypatch, cores)
     monkeypatch.setattr(os, "cpu_count", lambda: 64)  # of the machine, of which the run has a part
     made = plan.make_plan(
         chains=4, parallel_chains=None, iter_warmup=1, iter_sampling=1, thin=1, seed=1,

@@ -18,6 +18,7 @@ from stanadapt.targets.stan import backends
 from stanadapt.targets.stan.backends import trial
 from stanadapt.targets.stan.program import Program
 from tests.helpers.codes import raises
+from tests.helpers.cores import use_cores
 
 LOOP = """
 data { int N; } parameters { real a; real<lower=0> s; }
@@ -115,7 +116,7 @@ def test_a_small_program_starts_no_process():
 
 @pytest.mark.usefixtures("small")
 def test_a_success_is_remembered(monkeypatch):
-    monkeypatch.setattr("stanadapt.targets.bound_program.usable_cores", lambda: 2)
+    use_cores(monkeypatch, 2)
     first = bound()
     monkeypatch.setattr(trial.subprocess, "Popen", lambda *a, **k: pytest.fail("a process"))
     second = bound()

@@ -10,6 +10,7 @@ from stanadapt.targets.stan import backends
 from stanadapt.targets.stan.backends import refusals
 from stanadapt.targets.stan.program import Program
 from tests.helpers.codes import raises
+from tests.helpers.cores import use_cores
 from tests.targets.stan.constructs import older_syntax
 
 JACOBIAN = (
@@ -147,7 +148,7 @@ def test_a_slow_binding_is_reported_with_a_quicker_backend(computer, installed, 
 
 def test_chains_share_a_model_that_takes_long_to_bind(monkeypatch):
     code = "parameters { real x; } model { x ~ normal(0, 1); }"
-    monkeypatch.setattr("stanadapt.targets.bound_program.usable_cores", lambda: 2)
+    use_cores(monkeypatch, 2)
     target = sa.Target(code, backend="stanli")
     assert target.model_of(1) is not target.model
     monkeypatch.setattr("stanadapt.targets.bound_program.LONG", 0.0)

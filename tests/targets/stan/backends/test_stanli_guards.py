@@ -19,6 +19,7 @@ from stanadapt.targets.stan.backends import stanli
 from tests.fuzz import program_runner
 from tests.helpers import stanli_reproducers
 from tests.helpers.codes import raises, warns
+from tests.helpers.cores import use_cores
 from tests.helpers.stanli_programs import assert_density, normal_sum
 from tests.helpers.stanli_reproducers import REPRODUCERS
 
@@ -44,7 +45,7 @@ def bindings(monkeypatch):
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_a_fit_binds_its_program_once_per_core(monkeypatch, bindings, cores):
-    monkeypatch.setattr("stanadapt.targets.bound_program.usable_cores", lambda: cores)
+    use_cores(monkeypatch, cores)
     target = sa.Target("parameters { real x; } model { x ~ normal(0, 1); }", backend="stanli")
     assert len(bindings) == 1
     fit = sa.sample(target, "rwm", chains=4, iter_warmup=20, iter_sampling=20, seed=1)
