@@ -58,13 +58,15 @@ class Compilation:
         return self._seconds if self._last is not None else self.pace.clock() - self._began
 
     def text(self) -> str:
-        """Return the line; one without numbers if nothing is compiled."""
+        """Return the line; one without numbers if nothing that was named is compiled."""
         compiled, seconds = set(self.compiled), f"{self.seconds:.0f} s"
-        if not compiled:
+        if compiled:
+            self._expected = self._expected or reachable(self._functions)
+        named = compiled & self._expected
+        if not compiled or (self._expected and not named):  # a function of the user, or of Numba
             return f"Loading {self.what}, {seconds}"
-        self._expected = self._expected or reachable(self._functions)
         if self._expected:
-            number = f"{len(compiled & self._expected)} of up to {len(self._expected)}"
+            number = f"{len(named)} of up to {len(self._expected)}"
         else:
             number = str(len(compiled))
         functions = "function" if number == "1" else "functions"

@@ -129,6 +129,14 @@ def test_nothing_is_said_of_compilation_if_nothing_is_compiled(capsys, said):
     assert printed == "Loading whitened_hmc, 0 s\n"
 
 
+def test_what_was_not_named_does_not_count_if_all_else_is_in_the_cache():
+    compilation = Compilation("it", [outer])
+    HISTORY.append(plain)
+    assert compilation.text() == "Loading it, 0 s"
+    HISTORY.append(outer.py_func)
+    assert compilation.text() == "Compiling it (1 of up to 4 functions), 0 s, once"
+
+
 def test_a_quick_step_shows_nothing(capsys):
     calling, _ = fresh()
     assert shown(capsys, lambda: calling(1.0), after=60.0) == ""
