@@ -7,6 +7,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from stanadapt.errors import StanadaptError
+from stanadapt.targets.stan.bundled import find
+
 
 def parser(docstring: str) -> argparse.ArgumentParser:
     """Make a parser described by the first line of a docstring.
@@ -28,6 +31,20 @@ def usual_parser(docstring: str, name: str, quick: str) -> argparse.ArgumentPars
     new.add_argument("--out", type=Path, help=f"folder; default: output/{name}")
     new.add_argument("--quick", action="store_true", help=f"{quick}: does it run?")
     return new
+
+
+def large_data(quick: bool) -> str:
+    """Return the data of `logistic` that a benchmark measures: Caravan; bundled ones with --quick.
+
+    Ends with what to do if Caravan was not fetched.
+    """
+    if quick:
+        return "german"
+    try:
+        find("logistic", "caravan")
+    except StanadaptError as error:
+        raise SystemExit(f"{error} --quick runs without it.") from None
+    return "caravan"
 
 
 def positive(text: str) -> int:

@@ -13,7 +13,7 @@ import stanadapt as sa
 from stanadapt.targets.stan import bundled
 from tests.helpers.repository import ROOT
 from tests.helpers.seldom_parameters import soak_except
-from workflows import record
+from workflows import record, terminal
 from workflows.catalogue import EXPERIMENTS
 from workflows.data import digits
 from workflows.gad import digits as digits_study
@@ -211,6 +211,13 @@ def kameleon_chains(norms, deviations, method):
     fixed |= {"acceptance": 0.2, "microseconds": 1.0}
     fixed |= {f"inside_{level}": level for level in np.arange(1, 10) / 10}
     return pd.DataFrame({"norm": norms, "deviation": deviations, **fixed})
+
+
+def test_data_that_were_not_fetched_are_asked_for_before_a_benchmark(tmp_path, monkeypatch):
+    monkeypatch.setenv("STANADAPT_CACHE", str(tmp_path))
+    with pytest.raises(SystemExit, match=r"caravan.*make_data --fetch.*--quick"):
+        terminal.large_data(quick=False)
+    bundled.find("logistic", terminal.large_data(quick=True))
 
 
 def test_kameleon_verdicts():

@@ -23,7 +23,7 @@ from workflows.benchmarks.samplers import report
 
 # iterations after warm-up that take some ten seconds
 CASES = [("neal", "neal", "mala", 100_000), ("neal", "neal", "whitened_hmc", 40_000)]
-CASES += [("logistic", "caravan", "mala", 500), ("logistic", "caravan", "whitened_hmc", 200)]
+LOGISTIC = [("mala", 500), ("whitened_hmc", 200)]
 
 
 def seconds(target, sampler, draws, folder):
@@ -65,7 +65,9 @@ def main():
     parser.add_argument("--quick", action="store_true", help="once each, short runs")
     args = parser.parse_args()
     turns, share = (1, 50) if args.quick else (args.alternations, 1)
-    rows = [cost(*case[:3], case[3] // share, turns, args.folder) for case in CASES]
+    large = terminal.large_data(args.quick)
+    cases = [*CASES, *(("logistic", large, *case) for case in LOGISTIC)]
+    rows = [cost(*case[:3], case[3] // share, turns, args.folder) for case in cases]
     report("benchmarks/checkpoints", {"cost of run=": pd.DataFrame(rows)}, args)
 
 

@@ -40,7 +40,6 @@ CASES = [
     ("neal", "neal", "am", {}),
     ("banana", "strong", "kameleon", {}),
     ("banana", "strong", "kameleon", {"kernel": "matern52"}),
-    ("logistic", "caravan", "gad_mala", {}),
 ]
 NORMALS = "parameters { vector[100] x; } model { x ~ std_normal(); }"
 # a stationary autoregression: a dense precision, which no few directions explain
@@ -112,12 +111,12 @@ def cost(target, sampler, choices, iterations):
     }
 
 
-def costs(repeats, quick):
-    """One row per case: medians over repeats."""
+def costs(repeats, quick, large):
+    """One row per case: medians over repeats; `large` are data of the logistic regression."""
     rows = []
-    for program, data, sampler, choices in CASES:
+    for program, data, sampler, choices in [*CASES, ("logistic", large, "gad_mala", {})]:
         target = sa.Target(*find(program, data))
-        iterations = (1000 if data == "caravan" else 20_000) // (4 if quick else 1)
+        iterations = (1000 if data == large else 20_000) // (4 if quick else 1)
         table = pd.DataFrame([cost(target, sampler, choices, iterations) for _ in range(repeats)])
         row = table.median()
         name = " ".join([sampler, *(k if v is True else str(v) for k, v in choices.items())])
@@ -210,12 +209,12 @@ def adaptation(repeats, quick):
     return pd.DataFrame(rows)
 
 
-def sharing(repeats, quick):
+def sharing(repeats, quick, large):
     """Wall time of two chains in parallel, relative to one; medians over repeats."""
     rows = []
-    for program, data in (("neal", "neal"), ("logistic", "caravan")):
+    for program, data in (("neal", "neal"), ("logistic", large)):
         target = sa.Target(*find(program, data))
-        iterations = (2000 if data == "caravan" else 100_000) // (8 if quick else 1)
+        iterations = (2000 if data == large else 100_000) // (8 if quick else 1)
         seconds = {1: [], 2: []}
         for _ in range(repeats):
             for n in seconds:
@@ -255,11 +254,9 @@ def threading(repeats, quick):
 def efficiencies(engine, quick):
     """Smallest bulk ESS per second, warm-up included, of gadMALA and NUTS on every data set."""
     rows = []
-    for program, data in DATA:
+    for program, data in DATA[:-1] if quick else DATA:
         target = sa.Target(*find(program, data))
         lengths = {"iter_warmup": 2000, "iter_sampling": 2000} if quick else {}
-        if quick and data == "caravan":
-            continue
         fit = sa.sample(target, "gad_mala", seed=1, show_progress=False, **lengths)
         nuts = sa.stan_nuts(target, backend=engine, seed=1, show_progress=False)
         table = sa.compare({"gad_mala": fit, "nuts": nuts})
@@ -303,13 +300,13 @@ def main():
     parser.add_argument("--engine", default="auto", help="of NUTS: auto, cmdstan or stanli")
     parser.add_argument("--quick", action="store_true", help="once each, shorter chains")
     args = parser.parse_args()
-    repeats = 1 if args.quick else args.repeats
+    repeats, large = 1 if args.quick else args.repeats, terminal.large_data(args.quick)
     tables = {
-        "microseconds per iteration": costs(repeats, args.quick),
+        "microseconds per iteration": costs(repeats, args.quick, large),
         "tempering microseconds per gradient": tempering(repeats, args.quick),
         "default microseconds per gradient": default(repeats, args.quick),
         "adaptation microseconds per iteration": adaptation(repeats, args.quick),
-        "two chains on two cores": sharing(repeats, args.quick),
+        "two chains on two cores": sharing(repeats, args.quick, large),
         "two threads of one chain": threading(repeats, args.quick),
         "smallest ESS per second": efficiencies(args.engine, args.quick),
     }
