@@ -55,6 +55,12 @@ def commit() -> str | None:
     return found[0] + "+" * bool(found[1])
 
 
+def finish(folder: Path, settings: dict[str, Any]) -> None:
+    """Write the settings of a benchmark beside its tables, and say where these are."""
+    write_settings(folder / "settings.json", settings)
+    print(f"tables: {folder}")
+
+
 def write_settings(path: Path, settings: dict[str, Any]) -> Path:
     """Write settings, versions and machine as JSON.
 

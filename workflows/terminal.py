@@ -2,13 +2,17 @@
 
 import argparse
 import sys
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan.bundled import find
+
+Job = TypeVar("Job")
 
 
 def parser(docstring: str) -> argparse.ArgumentParser:
@@ -53,6 +57,16 @@ def positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"must be at least 1, got {number}")
     return number
+
+
+def each(jobs: Collection[Job], name: Callable[[Job], str] = str) -> Iterator[Job]:
+    """Yield jobs, while a bar shows the name of the one that runs and how many are done."""
+    with progress_bar() as bar:
+        task = bar.add_task("", total=len(jobs))
+        for job in jobs:
+            bar.update(task, description=name(job))
+            yield job
+            bar.advance(task)
 
 
 def progress_bar() -> Progress:

@@ -177,19 +177,14 @@ def main():
     names = ["ripley"] if args.quick else names
     length = {"iter_warmup": 300, "iter_sampling": 300} if args.quick else {}
     folder, rows = record.folder("benchmarks/advice"), []
-    with terminal.progress_bar() as bar:
-        task = bar.add_task("", total=len(names))
-        for name in names:
-            bar.update(task, description=name)
-            minutes = 0.05 if args.quick else args.minutes
-            rows += rows_of(name, known[name], minutes, 1 if args.quick else args.seeds, length)
-            pd.DataFrame(rows).to_csv(folder / "runs.csv", index=False)
-            table = summary(pd.DataFrame(rows))
-            (folder / "advice.md").write_text(markdown(table), encoding="utf-8")
-            bar.advance(task)
+    for name in terminal.each(names):
+        minutes = 0.05 if args.quick else args.minutes
+        rows += rows_of(name, known[name], minutes, 1 if args.quick else args.seeds, length)
+        pd.DataFrame(rows).to_csv(folder / "runs.csv", index=False)
+        table = summary(pd.DataFrame(rows))
+        (folder / "advice.md").write_text(markdown(table), encoding="utf-8")
     show("the recommendation of advise, against full runs", table.astype(object))
-    record.write_settings(folder / "settings.json", vars(args))
-    print(f"tables: {folder}")
+    record.finish(folder, vars(args))
 
 
 if __name__ == "__main__":

@@ -203,21 +203,16 @@ def main(words=None):
     listed = QUICK if args.quick else [c for c in cases() if is_wanted(c, wanted)]
     seeds, samplers = 1 if args.quick else args.seeds, args.samplers.split(",")
     folder, rows = record.folder("benchmarks/against_nuts", args.out), []
-    with terminal.progress_bar() as bar:
-        task = bar.add_task("", total=len(listed))
-        for case in listed:
-            bar.update(task, description="/".join(case))
-            rows += rows_of(case, samplers, seeds, args.engine, args.quick)
-            pd.DataFrame(rows).to_csv(folder / "runs.csv", index=False)
-            bar.advance(task)
+    for case in terminal.each(listed, "/".join):
+        rows += rows_of(case, samplers, seeds, args.engine, args.quick)
+        pd.DataFrame(rows).to_csv(folder / "runs.csv", index=False)
     table = summary(pd.DataFrame(rows))
     table.to_csv(folder / "summary.csv", index=False)
     for unit in ("gradient", "s"):
         columns = [c for c in table if "/" not in c or c.endswith(f"/{unit}")]
         printed = table[columns].set_axis([c.removesuffix(f"/{unit}") for c in columns], axis=1)
         show(f"effective sample size per {unit}, over that of Stan's NUTS", printed.astype(object))
-    record.write_settings(folder / "settings.json", vars(args))
-    print(f"tables: {folder}")
+    record.finish(folder, vars(args))
 
 
 if __name__ == "__main__":

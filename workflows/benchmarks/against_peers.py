@@ -210,19 +210,14 @@ def main(words=None):
         parser.error(f"--programs: no bundled program is named {args.programs}")
     seeds, lengths = (1, SHORT) if args.quick else (args.seeds, FULL)
     folder, rows, left_out = record.folder("benchmarks/against_peers"), [], {}
-    with terminal.progress_bar() as bar:
-        task = bar.add_task("", total=len(listed))
-        for case in listed:
-            bar.update(task, description="/".join(case))
-            new, sentences = rows_of(case, [NUTS, *others, *ours], seeds, args.engine, lengths)
-            rows, left_out = rows + new, left_out | dict.fromkeys(sentences)
-            pd.DataFrame(rows).to_csv(folder / "runs.csv", index=False)
-            bar.advance(task)
+    for case in terminal.each(listed, "/".join):
+        new, sentences = rows_of(case, [NUTS, *others, *ours], seeds, args.engine, lengths)
+        rows, left_out = rows + new, left_out | dict.fromkeys(sentences)
+        pd.DataFrame(rows).to_csv(folder / "runs.csv", index=False)
     report(folder, pd.DataFrame(rows), ours, left_out)
     packages = {p.package: peers.installed_version(p.package) for p in peers.PEERS.values()}
     settings = {**vars(args), "peer versions": packages, "left out": list(left_out)}
-    record.write_settings(folder / "settings.json", settings)
-    print(f"tables: {folder}")
+    record.finish(folder, settings)
 
 
 if __name__ == "__main__":

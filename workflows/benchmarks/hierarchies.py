@@ -212,8 +212,7 @@ def main():
     table = summary(pd.DataFrame(rows))
     table.to_csv(folder / "summary.csv", index=False)
     show("centered hierarchies of simulated data", table)
-    record.write_settings(folder / "settings.json", vars(args))
-    print(f"tables: {folder}")
+    record.finish(folder, vars(args))
 
 
 if __name__ == "__main__":

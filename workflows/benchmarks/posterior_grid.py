@@ -142,15 +142,11 @@ def main(words=None):
         parser.error(str(error))
     names = list(filter(None, args.posteriors.split(","))) or list(PUBLISHED)
     folder, rows, left_out = record.folder("benchmarks/posterior_grid"), [], {}
-    with terminal.progress_bar() as bar:
-        task = bar.add_task("", total=len(names))
-        for name in names:
-            bar.update(task, description=name)
-            lengths = SHORT if args.quick else FULL
-            new, why = cells_of(database, name, args.samplers.split(","), args.seeds, lengths)
-            rows, left_out = rows + new, left_out | dict.fromkeys(why)
-            pd.DataFrame(rows).to_csv(folder / "cells.csv", index=False)
-            bar.advance(task)
+    for name in terminal.each(names):
+        lengths = SHORT if args.quick else FULL
+        new, why = cells_of(database, name, args.samplers.split(","), args.seeds, lengths)
+        rows, left_out = rows + new, left_out | dict.fromkeys(why)
+        pd.DataFrame(rows).to_csv(folder / "cells.csv", index=False)
     cells = pd.DataFrame(rows)
     if len(cells):
         table = grid(cells)
@@ -160,8 +156,7 @@ def main(words=None):
             print(f"{row.posterior}, {row.sampler}, seed {row.seed}: {row.missed}")
     for sentence in left_out:
         print(sentence)
-    record.write_settings(folder / "settings.json", vars(args))
-    print(f"tables: {folder}")
+    record.finish(folder, vars(args))
 
 
 if __name__ == "__main__":

@@ -289,8 +289,7 @@ def report(name, tables, args):
     for title, table in tables.items():
         show(title, table)
         table.to_csv(folder / f"{title.replace(' ', '_')}.csv", index=False)
-    record.write_settings(folder / "settings.json", vars(args))
-    print(f"tables: {folder}")
+    record.finish(folder, vars(args))
 
 
 def main():

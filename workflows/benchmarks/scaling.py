@@ -192,21 +192,16 @@ def main():
     if args.quick:
         args.sizes, args.seeds, args.peers = [10, 20], 1, []
     folder, rows = record.folder("benchmarks/scaling"), []
-    with terminal.progress_bar() as bar:
-        task = bar.add_task("", total=len(args.models) * len(args.sizes))
-        for model in args.models:
-            for size in args.sizes:
-                bar.update(task, description=f"{model}, {size}")
-                samplers, lengths = [args.sampler, *args.peers], SHORT if args.quick else FULL
-                rows += rows_of(model, size, samplers, args.seeds, lengths)
-                pd.DataFrame(rows).to_csv(folder / "runs.csv", index=False)
-                bar.advance(task)
+    samplers, lengths = [args.sampler, *args.peers], SHORT if args.quick else FULL
+    jobs = [(model, size) for model in args.models for size in args.sizes]
+    for model, size in terminal.each(jobs, lambda job: f"{job[0]}, {job[1]}"):
+        rows += rows_of(model, size, samplers, args.seeds, lengths)
+        pd.DataFrame(rows).to_csv(folder / "runs.csv", index=False)
     table = summary(pd.DataFrame(rows), args.sampler)
     table.to_csv(folder / "summary.csv", index=False)
     show("processor milliseconds per effective draw", table.astype(object))
     show("processor seconds over the number of parameters", exponents(table).astype(object))
-    record.write_settings(folder / "settings.json", vars(args))
-    print(f"tables: {folder}")
+    record.finish(folder, vars(args))
 
 
 if __name__ == "__main__":

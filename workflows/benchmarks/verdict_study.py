@@ -148,17 +148,13 @@ def main():
     seeds = 1 if args.quick else args.seeds
     lengths = {"iter_warmup": 300, "iter_sampling": 300} if args.quick else {}
     folder, rows = record.folder("benchmarks/verdict_study", args.out), []
-    with terminal.progress_bar() as bar:
-        task = bar.add_task("", total=len(names))
-        for name in names:
-            bar.update(task, description=name)
-            target = sa.Target(KNOWN[name].program, KNOWN[name].data, show_progress=False)
-            points = points_of(KNOWN[name])
-            for sampler in args.samplers.split(","):
-                for seed in range(args.seed, args.seed + seeds):
-                    rows.append(row_of(name, target, points, sampler, seed, lengths))
-            pd.DataFrame(rows).to_csv(folder / "fits.csv", index=False)
-            bar.advance(task)
+    for name in terminal.each(names):
+        target = sa.Target(KNOWN[name].program, KNOWN[name].data, show_progress=False)
+        points = points_of(KNOWN[name])
+        for sampler in args.samplers.split(","):
+            for seed in range(args.seed, args.seed + seeds):
+                rows.append(row_of(name, target, points, sampler, seed, lengths))
+        pd.DataFrame(rows).to_csv(folder / "fits.csv", index=False)
     rows = pd.DataFrame(rows)
     for title, file, table in (
         ("false alarms and misses", "rates", rates(rows)),
@@ -167,10 +163,7 @@ def main():
     ):
         table.to_csv(folder / f"{file}.csv", index=False)
         show(title, table)
-    record.write_settings(
-        folder / "settings.json", {**vars(args), "out": str(folder), "true_draws": TRUE_DRAWS}
-    )
-    print(f"tables: {folder}")
+    record.finish(folder, {**vars(args), "out": str(folder), "true_draws": TRUE_DRAWS})
 
 
 if __name__ == "__main__":

@@ -55,20 +55,16 @@ def run(
         Ctrl-C: the jobs that were done.
     """
     rows, notes = [], {}
-    with terminal.progress_bar() as bar:
-        task = bar.add_task("", total=len(jobs))
-        try:
-            for job in jobs:
-                bar.update(task, description=f"{job.data} {job.method} {job.repeat + 1}")
-                if job.method not in OTHERS and job.repeat == 0:
-                    _warm(job, targets[job.data], draw)
-                row, messages = _measured(job, targets[job.data], seed, engine, traces, draw)
-                rows.append(row)
-                for message in messages:
-                    notes.setdefault((job.data, job.method), message)
-                bar.advance(task)
-        except KeyboardInterrupt:
-            notes["", ""] = f"interrupted after {len(rows)} of {len(jobs)} chains."
+    try:
+        for job in terminal.each(jobs, lambda job: f"{job.data} {job.method} {job.repeat + 1}"):
+            if job.method not in OTHERS and job.repeat == 0:
+                _warm(job, targets[job.data], draw)
+            row, messages = _measured(job, targets[job.data], seed, engine, traces, draw)
+            rows.append(row)
+            for message in messages:
+                notes.setdefault((job.data, job.method), message)
+    except KeyboardInterrupt:
+        notes["", ""] = f"interrupted after {len(rows)} of {len(jobs)} chains."
     table = pd.DataFrame(rows)
     return table, [*_failures(table), *_merged(notes)]
 

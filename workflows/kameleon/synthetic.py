@@ -166,17 +166,13 @@ def run(jobs: list[Job], seed: int) -> tuple[pd.DataFrame, list[str]]:
     After Ctrl-C: the jobs that were done.
     """
     parts, notes = [], []
-    with terminal.progress_bar() as bar:
-        task = bar.add_task("", total=len(jobs))
-        try:
-            for job in jobs:
-                bar.update(task, description=f"{job.name} {job.method}")
-                part, messages = _one(job, seed)
-                parts.append(part)
-                notes += [f"{job.name} {job.method}: {message}" for message in messages]
-                bar.advance(task)
-        except KeyboardInterrupt:
-            notes.append(f"interrupted after {len(parts)} of {len(jobs)} jobs.")
+    try:
+        for job in terminal.each(jobs, lambda job: f"{job.name} {job.method}"):
+            part, messages = _one(job, seed)
+            parts.append(part)
+            notes += [f"{job.name} {job.method}: {message}" for message in messages]
+    except KeyboardInterrupt:
+        notes.append(f"interrupted after {len(parts)} of {len(jobs)} jobs.")
     done = [part for part in parts if len(part)]
     return pd.concat(done, ignore_index=True) if done else pd.DataFrame(), notes
 

@@ -146,18 +146,14 @@ def main() -> None:
     results = Results({}, [], [], [])
     scenarios = list(mixture.SCENARIOS)
     jobs = [*scenarios, SYSTEM]
-    with terminal.progress_bar() as bar:
-        task = bar.add_task("", total=len(jobs))
-        for number, name in enumerate(jobs):
-            bar.update(task, description=name)
-            if name == SYSTEM:
-                rows, text, notes = _on_machine(args, number)
-            else:
-                rows, text, notes = _on_mixture(name, args, number)
-            results.parts.append(rows)
-            results.sections[name] = text
-            results.notes.extend(notes)
-            bar.advance(task)
+    for number, name in enumerate(terminal.each(jobs)):
+        if name == SYSTEM:
+            rows, text, notes = _on_machine(args, number)
+        else:
+            rows, text, notes = _on_mixture(name, args, number)
+        results.parts.append(rows)
+        results.sections[name] = text
+        results.notes.extend(notes)
     conclude(NAME, args, results, CAPTION, began)
 
 

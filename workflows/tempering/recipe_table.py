@@ -50,25 +50,18 @@ def run_all(args: argparse.Namespace) -> tuple[pd.DataFrame, list[str]]:
     parts, notes = [], []
     length = QUICK if args.quick else Length(args.warmup, args.draws)
     jobs = [(name, count) for name in args.scenarios for count in args.counts]
-    with terminal.progress_bar() as bar:
-        task = bar.add_task("", total=len(jobs))
-        try:
-            for scenario, count in jobs:
-                name, known = method_name(count), Known(scenario)
-                bar.update(task, description=f"{scenario} {name}")
-                seed = own_seed(args.seed, TARGETS.index(scenario), count)
-                chains, messages = run_length(
-                    known.target, recipe(count), length, args.repeats, seed
-                )
-                rows = study.rows(
-                    {name: chains},
-                    lambda chain, of=(known, scenario, count): _numbers(*of, chain),
-                )
-                parts.append(rows)
-                notes += [f"{scenario}, N = {count}: {message}" for message in messages]
-                bar.advance(task)
-        except KeyboardInterrupt:
-            notes.append(f"interrupted after {len(parts)} of {len(jobs)} jobs.")
+    try:
+        for scenario, count in terminal.each(jobs, lambda job: f"{job[0]} {method_name(job[1])}"):
+            known, seed = Known(scenario), own_seed(args.seed, TARGETS.index(scenario), count)
+            chains, messages = run_length(known.target, recipe(count), length, args.repeats, seed)
+            rows = study.rows(
+                {method_name(count): chains},
+                lambda chain, of=(known, scenario, count): _numbers(*of, chain),
+            )
+            parts.append(rows)
+            notes += [f"{scenario}, N = {count}: {message}" for message in messages]
+    except KeyboardInterrupt:
+        notes.append(f"interrupted after {len(parts)} of {len(jobs)} jobs.")
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(), notes
 
 

@@ -93,22 +93,18 @@ def run_all(
     `keep` names the variables to keep, all if empty.
     """
     chains, notes = {}, []
-    with terminal.progress_bar() as bar:
-        task = bar.add_task("", total=len(methods))
-        try:
-            for number, (name, method) in enumerate(methods.items()):
-                bar.update(task, description=f"{target.name} {name}")
-                try:
-                    seed_of_run = own_seed(seed, target_number, number)
-                    chains[name], messages = run(target, method, budget, seed_of_run, keep)
-                except sa.StanadaptError as error:
-                    if error.code == "interrupted":
-                        raise KeyboardInterrupt from None  # Ctrl-C during warm-up
-                    messages = [f"failed: {' '.join(str(error).split())}"]
-                notes += [f"{name}: {message}" for message in messages]
-                bar.advance(task)
-        except KeyboardInterrupt:
-            notes.append(f"interrupted after {len(chains)} of {len(methods)} methods.")
+    try:
+        for number, name in enumerate(terminal.each(methods, lambda name: f"{target.name} {name}")):
+            try:
+                seed_of_run = own_seed(seed, target_number, number)
+                chains[name], messages = run(target, methods[name], budget, seed_of_run, keep)
+            except sa.StanadaptError as error:
+                if error.code == "interrupted":
+                    raise KeyboardInterrupt from None  # Ctrl-C during warm-up
+                messages = [f"failed: {' '.join(str(error).split())}"]
+            notes += [f"{name}: {message}" for message in messages]
+    except KeyboardInterrupt:
+        notes.append(f"interrupted after {len(chains)} of {len(methods)} methods.")
     return chains, notes
 
 
