@@ -88,7 +88,7 @@ def _declare(name: str, argument: inspect.Parameter, text: str, option: Option) 
     shown = False if kind is bool else default if read is None else None
     ending = " Separated by commas." if read is read_names else ""
     if list in {get_origin(each) for each in get_args(kind)}:
-        shown, ending = None, " Repeatable."
+        shown = None
     described = typer.Option(*_flags(name, kind), help=plain(option.help or text + ending))
     parameter = inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=shown, annotation=Annotated[kind, described]
@@ -143,7 +143,7 @@ def command(**parcels: Options) -> Callable[[Callable[..., None]], Callable[...,
         parameters = _merged(function.__name__, own, parcels)
 
         def run(**values: Any) -> None:
-            with report_errors(partial(_in_shell, parameters)):
+            with report_errors(partial(in_shell, parameters)):
                 given = {name: _arguments(parcel, values) for name, parcel in parcels.items()}
                 rest = {p.name: values[p.name] for p in own if p.name not in parcels}
                 function(**given, **rest)
@@ -153,7 +153,7 @@ def command(**parcels: Options) -> Callable[[Callable[..., None]], Callable[...,
     return decorate
 
 
-def _in_shell(parameters: Mapping[str, inspect.Parameter], text: str) -> str:
+def in_shell(parameters: Mapping[str, inspect.Parameter], text: str) -> str:
     """Return a message with the options of a command in place of arguments of Python."""
 
     def as_option(found: re.Match) -> str:

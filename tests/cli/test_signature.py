@@ -10,8 +10,8 @@ import typer
 from typer.testing import CliRunner
 
 from stanadapt.cli.commands import LazyCommand, app, entries
-from stanadapt.cli.options import EXCEPTIONS, options_of
-from stanadapt.cli.signature import TEXTS, Given, Option, command, documented
+from stanadapt.cli.options import EXCEPTIONS, PLAIN_TARGET, options_of
+from stanadapt.cli.signature import TEXTS, Given, Option, command, documented, in_shell
 from stanadapt.runs.sample import sample
 from stanadapt.studies.calibration.sbc import sbc
 from stanadapt.studies.repeats.compare_repeats import compare_repeats
@@ -90,6 +90,24 @@ def test_every_help_belongs_to_an_option():
         if function not in ("flags", "shared", "arguments"):
             options = {option.name for option in LazyCommand(commands[function]).load().params}
             assert set(texts) <= options
+
+
+def test_the_help_of_a_command_counts_before_that_of_all():
+    for name, entry in entries().items():
+        own = TEXTS.get(entry.place.partition(":")[2], {})
+        shown = {option.name: option.help for option in LazyCommand(name).load().params}
+        assert {option: shown[option] for option in own} == own
+
+
+@pytest.mark.parametrize(("advice", "here"), [
+    ("unsafe=True", "--unsafe"), ("unsafe=False", "--no-unsafe"),
+    ("backend='stanli'", "--backend stanli"),
+    ("show_progress=False", "show_progress=False"),  # --quiet is its contrary
+    ("unknown=True", "unknown=True"), ("backend=True", "--backend"),
+])  # fmt: skip
+def test_advice_for_python_is_translated_where_an_option_means_the_same(advice, here):
+    parameters = {n: option.parameter for n, option in PLAIN_TARGET.items()}
+    assert in_shell(parameters, f"Use {advice}.") == f"Use {here}."
 
 
 def test_exceptions_are_arguments():
