@@ -14,6 +14,7 @@ from stanadapt.samplers.whitened.earlier_draws import judge_earlier
 from stanadapt.samplers.whitened.straighten import Straightened
 from tests.helpers.gaussian_blocks import LEVELS, LocalLevel, anywhere
 from tests.helpers.made_up_blocks import at, begun, filled
+from tests.helpers.short_runs import assert_same_draws, in_other_ways
 
 STATES = 100
 WALK = """
@@ -90,3 +91,12 @@ def test_new_draws_judge_a_block_that_is_nearly_gaussian(exact, gradient, holds)
     assert progress.learned.settled == holds
     assert (progress.then == parts.TRAVEL) == (not holds)
     assert progress.then != END
+
+
+@pytest.mark.thorough
+def test_draws_are_the_same_in_threads_workers_and_resumed_runs(first, tmp_path):
+    """Runs that are resumed stop while the earlier draws are put aside."""
+    run = {"seed": 3, "iter_sampling": 60, "warm_start": first}
+    fit = sa.sample(walk(1), **run)
+    for other in in_other_ways(walk(1), "auto", tmp_path / "run", 5, **run):
+        assert_same_draws(fit, other)
