@@ -91,6 +91,9 @@ def rates(rate):
     return {"acceptance_rate": np.full((CHAINS, DRAWS), rate)}
 
 
+LOWEST = normal().copy()
+LOWEST[DIVERGED] = LOWEST.min() - 0.1 * np.arange(3)
+
 # by name: columns, statistics, verdict, code and facts that the message must name
 FAULTS = {
     "frozen chain": ({"mu": stuck(normal(), DRAWS)}, {}, "do not use", "frozen_chain", ["Chain 2"]),
@@ -123,6 +126,14 @@ FAULTS = {
     ),
     "few divergences": (
         {}, {"diverging": DIVERGED}, "fine", "divergences", ["3 of 4000", "0.07%"],
+    ),
+    "few divergences at one end": (
+        {"tau": LOWEST}, {"diverging": DIVERGED}, "suspect", "divergences_at_one_end",
+        ["All 3 ", "among the smallest 0.1% of tau"],
+    ),
+    "few divergences at the other end": (
+        {"tau": -LOWEST}, {"diverging": DIVERGED}, "suspect", "divergences_at_one_end",
+        ["among the largest 0.1% of tau"],
     ),
     "tree depth": (
         {}, {"tree_depth": np.full((CHAINS, DRAWS), 10)}, "fine", "max_treedepth",
