@@ -1,7 +1,7 @@
 """Leapfrog integrators, a two-stage integrator, and the search for a first step size.
 
 - `leapfrog`: several steps with a diagonal scale.
-- `move`: one step with a metric.
+- `move`: one step with a metric, or around a Gaussian near the density, whose motion is exact.
 - `two_stage_move`: the two-stage splitting of Hamilton's equations with the smallest energy error.
   One step costs two gradients, and is accepted about as often as leapfrogs of a third of its length
   on a Gaussian with identity covariance.
@@ -82,9 +82,11 @@ class Leapfrog(NamedTuple):
 
 
 @jit
-def from_point(leapfrog, phase, point, rng):
+def from_point(leapfrog, phase, point, rng, around=None):
     """Set a Phase to a GradientPoint, with a new momentum."""
     copy(point.position, phase.position)
+    if around is not None and moves_around(around):
+        copy(around.here, phase.position)
     fill_normal(rng, phase.momentum)
     metric_factor.transposed_times(leapfrog.factor, point.gradient, phase.force)
 
@@ -114,8 +116,13 @@ def _set_force(density, leapfrog, phase):
 
 
 @jit
-def move(density, leapfrog, phase, step_size):
-    """Move a Phase by one leapfrog, in place; return the log density, -inf if it fails."""
+def move(density, leapfrog, phase, step_size, around=None):
+    """Move a Phase by one leapfrog, in place; return the log density, -inf if it fails.
+
+    Around a Gaussian, the position of the Phase is z, and a rotation takes the place of the drift.
+    """
+    if around is not None and moves_around(around):
+        return _leap_around(density, leapfrog, around, phase, step_size)
     _kick(phase, 0.5 * step_size)
     log_density = _drift(density, leapfrog, phase, step_size)
     _kick(phase, 0.5 * step_size)
@@ -189,10 +196,39 @@ def _rotate(density, leapfrog, around, phase, angle):
         was = z[i]
         z[i] = c * was + s * momentum[i]
         momentum[i] = c * momentum[i] - s * was
-    metric_factor.times(leapfrog.factor, z, position)
-    for i in range(density.dim):
-        position[i] += around.mean[i]
+    place(leapfrog, around, z, position)
     return _set_force(density, leapfrog, phase)
+
+
+@jit
+def moves_around(around):
+    """Whether trajectories move around a Gaussian."""
+    return around.mean.shape[0] > 0
+
+
+@jit
+def place(leapfrog, around, z, position):
+    """Write mean + L z into position, for z of shape (dim,)."""
+    metric_factor.times(leapfrog.factor, z, position)
+    for i in range(position.shape[0]):
+        position[i] += around.mean[i]
+
+
+@jit
+def _leap_around(density, leapfrog, around, phase, step_size):
+    """Move a Phase of z by a kick of half a step, a rotation, and another kick."""
+    z, momentum, force = phase.position, phase.momentum, phase.force
+    half, c, s = 0.5 * step_size, np.cos(step_size), np.sin(step_size)
+    for i in range(density.dim):
+        pushed = momentum[i] + half * (force[i] + z[i])
+        momentum[i] = c * pushed - s * z[i]
+        z[i] = c * z[i] + s * pushed
+    place(leapfrog, around, z, leapfrog.velocity)
+    log_density = value_and_gradient(density, leapfrog.velocity, leapfrog.gradient)
+    metric_factor.transposed_times(leapfrog.factor, leapfrog.gradient, force)
+    for i in range(density.dim):
+        momentum[i] += half * (force[i] + z[i])
+    return log_density
 
 
 # --- a first step size ----------------------------------------------------------------------------
@@ -203,7 +239,7 @@ SMALLEST, LARGEST, MOST_TRIALS = 1e-300, 1e7, 100
 
 
 @jit
-def first_step(density, leapfrog, phase, point, step_size, rng):
+def first_step(density, leapfrog, phase, point, step_size, rng, around=None):
     """Double or halve a step size until the log acceptance of one leapfrog crosses TARGET.
 
     point is the GradientPoint from which every trial starts; phase is workspace. If none of a
@@ -211,9 +247,10 @@ def first_step(density, leapfrog, phase, point, step_size, rng):
     since the density then fails everywhere near the point.
     """
     first = tried = min(max(step_size, SMALLEST), LARGEST)
-    larger = _log_acceptance(density, leapfrog, phase, point, tried, rng) > TARGET
+    larger = _log_acceptance(density, leapfrog, phase, point, tried, rng, around) > TARGET
     for _ in range(MOST_TRIALS):
-        if (_log_acceptance(density, leapfrog, phase, point, tried, rng) > TARGET) != larger:
+        rate = _log_acceptance(density, leapfrog, phase, point, tried, rng, around)
+        if (rate > TARGET) != larger:
             return tried
         tried *= 2.0 if larger else 0.5
         if not SMALLEST < tried < LARGEST:
@@ -222,10 +259,10 @@ def first_step(density, leapfrog, phase, point, step_size, rng):
 
 
 @jit
-def _log_acceptance(density, leapfrog, phase, point, step_size, rng):
+def _log_acceptance(density, leapfrog, phase, point, step_size, rng, around):
     """Return the energy before minus that after one leapfrog, with a new momentum; -inf if NaN."""
-    from_point(leapfrog, phase, point, rng)
+    from_point(leapfrog, phase, point, rng, around)
     before = 0.5 * squared_norm(phase.momentum) - point.log_density
-    log_density = move(density, leapfrog, phase, step_size)
+    log_density = move(density, leapfrog, phase, step_size, around)
     change = before - 0.5 * squared_norm(phase.momentum) + log_density
     return change if change == change else -np.inf

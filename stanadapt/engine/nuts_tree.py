@@ -21,7 +21,14 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from stanadapt.engine.compiled.jit import jit
-from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR, Phase, from_point, move
+from stanadapt.engine.leapfrog import (
+    LARGEST_ENERGY_ERROR,
+    Phase,
+    from_point,
+    move,
+    moves_around,
+    place,
+)
 from stanadapt.engine.numerics.vectors import copy, squared_norm
 from stanadapt.engine.points import acceptance_probability
 from stanadapt.engine.settings import Between
@@ -87,19 +94,20 @@ def end_of(tree, side):
 
 
 @jit
-def draw(density, leapfrog, tree, x, y, step_size, max_depth, rng):
+def draw(density, leapfrog, tree, x, y, step_size, max_depth, rng, around=None):
     """Extend a trajectory from x with a new momentum, and draw one of its points into y.
 
-    x and y are GradientPoints; y is written only if the draw is not x.
+    x and y are GradientPoints; y is written only if the draw is not x. Trajectories may move
+    around a Gaussian: an `Around`, whose place of the current point then follows that point.
     """
-    start = begin(leapfrog, tree, x, rng)
+    start = begin(leapfrog, tree, x, rng, around)
     stack, numbers = tree.stack, tree.numbers
     moved, log_density, energy = False, x.log_density, start
     # with a literal 0, _double would also be compiled for the type of that literal
     depth, leaves, acceptance, log_weight, diverging = np.int64(0), 0, 0.0, 0.0, False
     while depth < max_depth:
         side = 1 if rng.random() > 0.5 else 0
-        growth = _double(density, leapfrog, tree, side, step_size, depth, start, rng)
+        growth = _double(density, leapfrog, tree, side, step_size, depth, start, rng, around)
         leaves += growth.leaves
         acceptance += growth.acceptance
         diverging = growth.diverging
@@ -114,6 +122,9 @@ def draw(density, leapfrog, tree, x, y, step_size, max_depth, rng):
         log_weight = np.logaddexp(log_weight, numbers[0, LOG_WEIGHT])
         if turned_back(tree, side):
             break
+    if around is not None and moved and moves_around(around):
+        copy(y.position, around.here)
+        place(leapfrog, around, around.here, y.position)
     return Trajectory(moved, log_density, energy, depth, leaves, acceptance / leaves, diverging)
 
 
@@ -124,10 +135,13 @@ def left_support(tree):
 
 
 @jit
-def begin(leapfrog, tree, x, rng):
-    """Set both ends of a trajectory to x with a new momentum; return the energy there."""
+def begin(leapfrog, tree, x, rng, around=None):
+    """Set both ends of a trajectory to x with a new momentum; return the energy there.
+
+    Around a Gaussian, positions of both ends are z, those of `leapfrog.Around`.
+    """
     forward, backward = end_of(tree, 1), end_of(tree, 0)
-    from_point(leapfrog, forward, x, rng)
+    from_point(leapfrog, forward, x, rng, around)
     for i in range(x.position.shape[0]):
         backward.position[i] = forward.position[i]
         backward.momentum[i] = tree.vectors[TOTAL, i] = forward.momentum[i]
@@ -136,7 +150,7 @@ def begin(leapfrog, tree, x, rng):
 
 
 @jit
-def _double(density, leapfrog, tree, side, step_size, depth, start, rng):
+def _double(density, leapfrog, tree, side, step_size, depth, start, rng, around):
     """Build 2^depth leaves on one side; if completed, they end up joined in row 0 of the stack.
 
     start is the energy at the start of the trajectory.
@@ -146,7 +160,7 @@ def _double(density, leapfrog, tree, side, step_size, depth, start, rng):
     copy(end.momentum, tree.vectors[MIDDLE])
     acceptance, row = 0.0, np.int64(0)
     for leaf in range(1, 2**depth + 1):
-        log_density = move(density, leapfrog, end, signed)
+        log_density = move(density, leapfrog, end, signed, around)
         energy = 0.5 * squared_norm(end.momentum) - log_density
         acceptance += acceptance_probability(start - energy)
         if not energy - start <= LARGEST_ENERGY_ERROR:

@@ -22,8 +22,18 @@ def rotating(density, work, phase, step_size, mean=None):
     return engine.rotating_move(density, work, Around(mean, z, z.copy()), phase, step_size)
 
 
+def turning(density, work, phase, step_size, mean=None):
+    """Move around a Gaussian with one gradient, by default with mean zero."""
+    mean = np.zeros(density.dim) if mean is None else mean
+    z = metric_factor.inverse_times_rows(work.factor, (phase.position - mean)[None])[0]
+    around = Around(mean, z.copy(), np.empty(0))
+    end = engine.move(density, work, phase._replace(position=z), step_size, around)
+    engine.place(work, around, z, phase.position)
+    return end
+
+
 DRIFTS = {"leapfrog": engine.move, "two stages": engine.two_stage_move}
-MOVES = DRIFTS | {"rotations": rotating}
+MOVES = DRIFTS | {"rotations": rotating, "rotating leapfrog": turning}
 each_move = pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
 each_root = pytest.mark.parametrize("root", METRICS.values(), ids=METRICS)
 
@@ -74,7 +84,7 @@ def test_energy_error_is_of_second_order(move, root):
 
 @each_move
 def test_each_kick_has_one_gradient_and_none_follows_a_failure(move):
-    kicks = 1 if move is engine.move else 2
+    kicks = 1 if move in (engine.move, turning) else 2
     *_, density = follow(move, START, MOMENTUM, 0.05, 9)
     assert density.calls[GRADIENT_CALLS] == 1 + 9 * kicks
     # the wall is behind the first stage
@@ -96,12 +106,13 @@ def test_a_metric_is_a_change_of_coordinates(move):
     np.testing.assert_allclose(scaled[1], unit[1], rtol=1e-9)
 
 
-def test_rotations_follow_a_gaussian_exactly():
+@pytest.mark.parametrize("rotation", [rotating, turning])
+def test_rotations_follow_a_gaussian_exactly(rotation):
     """However long the step; a quarter turn ends at a draw that does not depend on the start."""
     mean, sd = np.array([1.0, -2.0, 3.0]), np.array([1e-3, 1.0, 1e4])
 
     def move(*given):
-        return rotating(*given, mean=mean)
+        return rotation(*given, mean=mean)
 
     x, p, error, _ = follow(move, mean + sd, MOMENTUM, np.pi / 2, 1, sd[None].copy(),
                             Gaussian(mean, sd))  # fmt: skip

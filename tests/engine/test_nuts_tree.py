@@ -11,8 +11,9 @@ import pytest
 
 from stanadapt.engine import nuts_tree
 from stanadapt.engine.density import value_and_gradient
-from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR, Leapfrog
+from stanadapt.engine.leapfrog import LARGEST_ENERGY_ERROR, Around, Leapfrog
 from stanadapt.engine.points import gradient_at, unused_gradient
+from tests.helpers.gaussian_target import Gaussian
 from tests.helpers.metrics import METRICS
 from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.targets import MEAN, SD, Awkward
@@ -205,3 +206,25 @@ def test_a_step_beyond_the_range_of_numbers_is_a_divergence(step_size):
     )
     assert (found.moved, found.leaves, found.diverging) == (False, 1, True)
     assert (found.acceptance_rate, np.isfinite(found.energy)) == (0.0, True)
+
+
+def test_draws_around_a_wrong_gaussian_are_those_of_the_density():
+    """Its mean is off by one standard deviation, and its scales by up to two."""
+    mean, sd = np.array([1.0, -2.0, 3.0]), np.array([0.01, 1.0, 100.0])
+    density = Gaussian(mean, sd).density()
+    factor = sd[None] * np.array([[0.5, 1.0, 1.6]])
+    work = Leapfrog(factor, np.empty(3), np.empty(3))
+    around = Around(mean + sd, (-sd / factor[0]).copy(), np.empty(0))
+    tree, x, y = nuts_tree.make_tree(3, 8), gradient_at(density, mean), unused_gradient(3)
+    rng, draws = np.random.default_rng(1), []
+    for _ in range(4000):
+        path = nuts_tree.draw(density, work, tree, x, y, 0.6, 8, rng, around)
+        if path.moved:
+            x, y = y._replace(log_density=path.log_density), x
+        here = mean + sd + factor[0] * around.here
+        np.testing.assert_allclose(x.position, here, rtol=1e-12, atol=1e-12)
+        draws.append((x.position - mean) / sd)
+    draws = np.array(draws)
+    # some six standard errors of independent draws
+    np.testing.assert_allclose(draws.mean(axis=0), 0.0, atol=0.1)
+    np.testing.assert_allclose(draws.std(axis=0), 1.0, atol=0.08)

@@ -12,6 +12,7 @@ import numpy as np
 from stanadapt.engine import adaptation, metric_factor
 from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.leapfrog import Around
+from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.triangular_map import is_used, with_memory
 from stanadapt.engine.warmup import Change, Progress, Result, States
 from stanadapt.samplers.whitened.block import MANY_CHAINS, Block, Window, make_room, make_window
@@ -61,6 +62,11 @@ FIRST_STEP = 1.2
 # dual averaging of NUTS and of two-stage steps is centered at these multiples of the first step;
 # that of NUTS far away is centered higher
 NUTS_CENTER, FAR_CENTER, TWO_STAGE_CENTER = 2.0, 10.0, 1.3
+# NUTS moves around a Gaussian if this share of squared forces remains at most: all of it remains
+# for leapfrogs. With shorter steps, its trees are hardly deeper, and fewer trajectories diverge.
+LARGEST_REST, TARGET_AROUND = 0.03, 0.9
+# its longest step: four points then pass through more than half a turn
+LONGEST_TURN = 1.2
 
 
 # --- memory ---------------------------------------------------------------------------------------
@@ -139,6 +145,8 @@ class Learned(NamedTuple):
     nuts: Nuts = Nuts()
     straightened: Straightened = UNCHANGED  # the map, and the distances from a Gaussian
     attempts: int = 0  # searches for a map that were made without one
+    # of many parameters: the share of squared forces that a Gaussian with this metric leaves
+    rest: float = np.inf
     linear: bool = False  # whether gradients are, of many parameters, where bounded ones stay
     block_sought: bool = False  # whether a Gaussian block was searched for
     probes_seek_block: bool = False  # whether the gradients that are due are to show one
@@ -210,7 +218,8 @@ def learn_metric(
         # of a Gaussian, x + L L^T g is the mean at every draw
         factor = metric_factor.products(metric.factor, len(location))
         location = location + factor.times(factor.transposed_times(slope))
-    return progress.learning(metric=metric, location=location)
+    learned = progress.learned._replace(metric=metric, location=location)
+    return progress._replace(learned=learned._replace(rest=rest_of(learned, window)))
 
 
 def own_scales(states: States, window: Window, former: list[np.ndarray]) -> list[np.ndarray]:
@@ -326,13 +335,16 @@ def nuts_block(
 ) -> Change:
     """Return a function that sets up NUTS: each chain searches for its step size, and tunes it.
 
-    `depth` is the largest depth of trees, by default that of the settings.
+    `depth` is the largest depth of trees, by default that of the settings. Trajectories of many
+    parameters move around the Gaussian that was learned, if most of the force is that of it.
     """
 
     def set_up(settings: Any, progress: Progress, states: States) -> Result:
         most = depth(progress) if callable(depth) else depth
         target = max(settings.nuts_target_accept, progress.learned.nuts.target_accept)
         alone = progress.learned.alone or (None,) * len(states)
+        around = not any(alone) and _is_near_gaussian(progress.learned)
+        target = max(target, TARGET_AROUND) if around else target
         factor = metric_factor.twofold(progress.learned.metric.factor)
         prepared = [
             _differing(own, _prepare(
@@ -342,6 +354,8 @@ def nuts_block(
             ))
             for state, own in zip(states, alone, strict=True)
         ]  # fmt: skip
+        if around:
+            prepared = [_around_mean(progress.learned, state) for state in prepared]
         return progress.learning(alone=()), prepared
 
     return set_up
@@ -399,6 +413,27 @@ def _around_mean(learned: Learned, state: Any) -> Any:
     )[0]
     around = Around(learned.location.copy(), np.ascontiguousarray(here), np.empty(dim))
     return state._replace(around=around)
+
+
+def _is_near_gaussian(learned: Learned) -> bool:
+    """Whether NUTS is to move around a Gaussian of many parameters."""
+    near = learned.settled and learned.rest < LARGEST_REST
+    return near and len(learned.location) > MANY
+
+
+def rest_of(learned: Learned, window: Window) -> float:
+    """Return the share of squared whitened forces that a Gaussian does not explain.
+
+    Infinite up to MANY parameters, where trajectories do not move around it.
+    """
+    positions, gradients = window.pooled
+    if len(learned.location) <= MANY:
+        return np.inf
+    with one_blas_thread(), np.errstate(all="ignore"):
+        force = learned.metric.slopes(gradients)
+        rest = force + learned.metric.whitened(positions - learned.location)
+        share = float(np.square(rest).sum() / np.square(force).sum())
+    return share if np.isfinite(share) else np.inf
 
 
 def _differing(own: Alone | None, state: Any) -> Any:

@@ -27,7 +27,8 @@ def learn_metric(settings: Any, progress: Progress, window: Window) -> Progress:
     metric = for_nuts(progress.learned.metric, window)
     members = progress.learned.straightened.members_aside(window.positions.shape[2])
     metric.factor[0, members] = 1.0
-    return progress.learning(metric=metric)
+    progress = progress.learning(metric=metric)
+    return progress.learning(rest=parts.rest_of(progress.learned, window))
 
 
 def for_nuts(metric: FisherMetric, window: Window) -> FisherMetric:

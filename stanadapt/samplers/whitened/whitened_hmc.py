@@ -32,6 +32,7 @@ from stanadapt.engine.leapfrog import (
     Around,
     Leapfrog,
     first_step,
+    moves_around,
     rotating_move,
     two_stage_move,
 )
@@ -70,6 +71,7 @@ from stanadapt.samplers.whitened.fisher_metric import Metric
 from stanadapt.samplers.whitened.further_climbs import NO_FURTHER, Further
 from stanadapt.samplers.whitened.probes import NO_PROBES, Probes
 from stanadapt.samplers.whitened.stage_parts import (
+    LONGEST_TURN,
     NUTS_CENTER,
     bytes_of_pool,
     bytes_of_trees,
@@ -194,7 +196,7 @@ def step(density, settings, state, rng):
             rng,
         )  # fmt: skip
     else:
-        made, info = _nuts(straightened, leapfrog, tree, tuning, x, scratch, rng)
+        made, info = _nuts(straightened, leapfrog, tree, state.around, tuning, x, scratch, rng)
     if made.moved:
         point = GradientPoint(scratch.position, made.log_density, scratch.gradient)
         current, scratch = leave(state.straightening, point), current
@@ -253,15 +255,17 @@ def _fixed(density, settings, leapfrog, tree, force, around, tuning, x, y, rng):
 
 
 @jit
-def _nuts(density, leapfrog, tree, tuning, x, y, rng):
+def _nuts(density, leapfrog, tree, around, tuning, x, y, rng):
     """Draw y from a trajectory of NUTS from x, after a search for its step size if one is due."""
     if tuning.search > 0.0:
         end = nuts_tree.end_of(tree, 1)
-        found = first_step(density, leapfrog, end, x, tuning.step_size, rng)
+        found = first_step(density, leapfrog, end, x, tuning.step_size, rng, around)
+        if moves_around(around):  # no step fails in a Gaussian
+            found = min(found, LONGEST_TURN)
         averaging = adaptation.centered(found, tuning.search)
         tuning = replace(tuning, step_size=found, averaging=averaging, search=0.0)
     drawn = nuts_tree.draw(
-        density, leapfrog, tree, x, y, tuning.step_size, tuning.max_treedepth, rng
+        density, leapfrog, tree, x, y, tuning.step_size, tuning.max_treedepth, rng, around
     )
     info = Info(
         acceptance_rate=drawn.acceptance_rate,
@@ -282,7 +286,9 @@ def adapt(density, settings, state, info, t, iter_warmup):
     if tuning.learns_step:
         target = settings.target_accept if tuning.two_stage else tuning.nuts_target_accept
         averaging = adaptation.update(tuning.averaging, info.acceptance_rate, target)
-        longest = settings.trajectory_length / tuning.n_steps if tuning.two_stage else np.inf
+        longest = LONGEST_TURN if moves_around(state.around) else np.inf
+        if tuning.two_stage:
+            longest = settings.trajectory_length / tuning.n_steps
         step_size = min(np.exp(averaging.log_step), longest)
         tuning = replace(tuning, averaging=averaging, step_size=step_size)
     row = block.rows[0]

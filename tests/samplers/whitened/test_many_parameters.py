@@ -124,3 +124,28 @@ def test_of_many_chains_levels_of_single_draws_are_one_distribution(chains):
     former, later = levels[0] - 7.0 * sd * (np.arange(chains) < chains // 4)
     assert window_of(later).levels_differ(dim)
     assert (window_of(np.minimum(former, later)).stuck(former, dim)).sum() >= chains // 8
+
+
+@pytest.mark.parametrize(
+    ("dim", "settled", "misfit", "turns"),
+    [(MANY + 1, True, 0.1, True), (MANY + 1, False, 0.1, False), (MANY + 1, True, 0.5, False),
+     (MANY, True, 0.1, False)],
+)  # fmt: skip
+def test_nuts_moves_around_a_gaussian_of_many_parameters_near_the_density(
+    dim, settled, misfit, turns
+):
+    """Gradients have noise of a share `misfit` of their standard deviation."""
+    settings, progress, states = begun(np.zeros((4, dim)))
+    rng = np.random.default_rng(1)
+    rows = [rng.standard_normal((2, 100, dim)) for _ in states]
+    states = [
+        filled(state, 100, -200.0, x, -x + misfit * noise)
+        for state, (x, noise) in zip(states, rows, strict=True)
+    ]
+    window = parts.window_of(progress, states)
+    progress = progress.learning(settled=settled)
+    progress = parts.learn_metric(settings, progress, window, 1.0)
+    _, states = parts.nuts_block()(settings, at(progress, parts.NUTS_METRIC, 50), states)
+    for state in states:
+        assert len(state.around.mean) == turns * dim
+        assert state.tuning.nuts_target_accept == (parts.TARGET_AROUND if turns else 0.8)
