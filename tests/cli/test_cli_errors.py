@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from stanadapt.cli import interruption
 from stanadapt.cli.commands import app
+from stanadapt.cli.options import settings_by_sampler
 from stanadapt.cli.terminal import report_errors
 from stanadapt.engine.chain import Chain
 from stanadapt.errors import StanadaptError
@@ -106,6 +107,11 @@ def test_what_is_wrong_for_any_target_is_found_before_a_compilation(files, comma
     printed = call(*command.split(), "--quiet", status=1)
     assert printed.startswith("error in ")
     assert not re.search(r"none\.stan|my\.stan.* Stan program|generator", printed), printed
+
+
+def test_a_setting_of_one_sampler_is_not_given_to_others():
+    given = settings_by_sampler(["step_size=1", "mala.step_size=2"], ["mala", "hmc", "am"])
+    assert given == {"mala": {"step_size": "2"}, "hmc": {"step_size": "1"}, "am": {}}
 
 
 def test_compare_with_a_missing_cmdstan(files, monkeypatch):
