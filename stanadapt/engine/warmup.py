@@ -42,9 +42,10 @@ from stanadapt.errors import StanadaptError, did_you_mean
 
 END = ""  # in place of the name of a stage: the end of warm-up
 NO_BOUNDS = np.empty((0, 4))
-# bits of `flags.num` of an array that its Numba type depends on: contiguous in C, contiguous in
-# Fortran, aligned, writeable
-TYPED_FLAGS = 0x1 | 0x2 | 0x100 | 0x400
+# bits of `flags.num` of an array that its Numba type depends on: contiguous in C, aligned,
+# writeable; and contiguous in Fortran, unless it is so in C
+C_ORDER, TYPED_FLAGS, F_ORDER = 0x1, 0x1 | 0x100 | 0x400, 0x2
+LARGEST_INTEGER = 2**63 - 1  # beyond which an int has another Numba type
 
 
 class Progress(NamedTuple):
@@ -247,6 +248,8 @@ def _misreturned(made: Any, former: Progress, states: States) -> str:
         return f"progress.chains as arrays with a row for each of {len(states)} chains"
     if list(map(_shape, after)) != list(map(_shape, states)):
         return "states with current.position in the same shape as before"
+    if all(map(_is_alike, states, after)):
+        return ""
     changes = (_other_type("State", old, new) for old, new in zip(states, after, strict=True))
     change = next(filter(None, changes), "")
     return change and f"states with fields of the same types as before, but {change}"
@@ -254,8 +257,6 @@ def _misreturned(made: Any, former: Progress, states: States) -> str:
 
 def _other_type(name: str, old: Any, new: Any) -> str:
     """Return a text for the first field for which the loop would be compiled again; "" for none."""
-    if old is new:
-        return ""
     if hasattr(old, "_fields") and type(old) is type(new):
         fields = (_other_type(f"{name}.{f}", getattr(old, f), getattr(new, f)) for f in old._fields)
         return next(filter(None, fields), "")
@@ -267,12 +268,23 @@ def _other_type(name: str, old: Any, new: Any) -> str:
 
 def _is_alike(old: Any, new: Any) -> bool:
     """Whether two values surely have one type, without asking Numba, which takes longer."""
-    if type(old) is not type(new) or type(old) not in (np.ndarray, float, bool):
-        return False
-    if type(old) is not np.ndarray:
+    if old is new:
         return True
-    differ = (old.flags.num ^ new.flags.num) & TYPED_FLAGS
-    return old.dtype == new.dtype and old.ndim == new.ndim and not differ
+    kind = type(old)
+    if isinstance(old, float) and isinstance(new, float):  # NumPy's are, too
+        return True
+    if kind is not type(new):
+        return False
+    if kind is np.ndarray:
+        flags = old.flags.num
+        typed = TYPED_FLAGS if flags & C_ORDER else TYPED_FLAGS | F_ORDER
+        differ = (flags ^ new.flags.num) & typed
+        return old.dtype == new.dtype and old.ndim == new.ndim and not differ
+    if kind is int:
+        return max(abs(old), abs(new)) <= LARGEST_INTEGER
+    if kind is bool:
+        return True
+    return hasattr(old, "_fields") and all(map(_is_alike, old, new))
 
 
 def _shape(state: Any) -> tuple:
