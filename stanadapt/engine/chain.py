@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextvars import Context
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,6 +57,8 @@ CHUNK_SECONDS, FIRST_CHUNK, LARGEST_CHUNK = 0.25, 4, 1024
 LARGEST_BUFFER = 2_000_000
 NEVER = -1  # in place of an iteration
 PATIENCE = 0.4  # seconds that Ctrl-C waits for unfinished chunks
+# seconds of all chains to their next pause that are not worth threads
+BRIEF = 2e-3
 
 
 # --- records of a chain ---------------------------------------------------------------------------
@@ -238,7 +241,7 @@ class Chain:
         self.warmup_calls = np.zeros(3, np.int64)
         # of sampling, if it is thinned, or while draws are looked at
         self.totals = every_iteration.no_iterations()
-        self._chunk = FIRST_CHUNK
+        self._chunk, self._pace = FIRST_CHUNK, np.inf  # _pace: seconds of its last iterations, each
         self._width = density.size + n_extra
         self._draws = np.empty((0, self._width))
         self._stats = np.empty((0, len(self.stat_names)))
@@ -265,6 +268,12 @@ class Chain:
         """Whether all iterations are done, or the chain was stopped."""
         return self.stopped or self.n_done == self.n_total
 
+    @property
+    def seconds_ahead(self) -> float:
+        """About how long it takes from here to the next pause, or to the end."""
+        end = self.pause if self.pause > self.n_done else self.n_total
+        return 0.0 if self.finished or self.waiting else self._pace * (end - self.n_done)
+
     def compile(self) -> float:
         """Compile, or load from the cache, without moving; returns seconds."""
         began = time.perf_counter()
@@ -287,7 +296,8 @@ class Chain:
         # a run may be so short that it ends before the next review
         end = self.pause if warming_up or self.n_done < self.pause < self.n_total else self.n_total
         recording = self.warmup if warming_up else self.sampling
-        stop, thin = min(self.n_done + (chunk or self._chunk), end), self.plan.thin
+        from_here = self.n_done
+        stop, thin = min(from_here + (chunk or self._chunk), end), self.plan.thin
         first, last = (-(-(i - start) // thin) for i in (self.n_done, stop))
         rows = last - first if len(recording.constrained) else None
 
@@ -307,8 +317,8 @@ class Chain:
             self._record(recording, draws[: len(kept)], kept)
             if warming_up and self.n_done == end and warmup is None:
                 self.end_warmup()
-            used = self._processor_seconds() - used
-            self._account(time.perf_counter() - began, used, warming_up)
+            used, seconds = self._processor_seconds() - used, time.perf_counter() - began
+            self._account(seconds, used, warming_up, done - from_here)
             if self.pausing and not self.waiting:
                 next_block([self])
 
@@ -374,7 +384,8 @@ class Chain:
         self.wait_for_review()
         with running(self.sampler):
             self.state = self.sampler.freeze(self.compiled_settings, self.state)
-        self._chunk = 1  # draws are constrained from now on, which may take much longer than moves
+        # draws are constrained from now on, which may take much longer than moves
+        self._chunk, self._pace = 1, np.inf
         self.warmup_calls[:] = self.density.calls[:3]
         self.density.calls[RECORDED_CALLS] = self.warmup_calls[:2].sum()
 
@@ -409,12 +420,15 @@ class Chain:
         self.sampling.rows = self.plan.thinned(self.thrown_away.iterations)
         self.thrown_away = Sampled()
 
-    def _account(self, seconds: float, processor_seconds: float, warming_up: bool) -> None:
+    def _account(
+        self, seconds: float, processor_seconds: float, warming_up: bool, iterations: int
+    ) -> None:
         if warming_up:
             self.count_as_warmup(seconds, processor_seconds)
         else:
             self.sampling_seconds += seconds
             self.sampling_processor_seconds += processor_seconds
+        self._pace = seconds / max(iterations, 1)
         pace = CHUNK_SECONDS / max(seconds, 1e-6)
         largest = max(1, min(LARGEST_CHUNK, LARGEST_BUFFER // self._width))
         self._chunk = int(np.clip(self._chunk * min(pace, 4.0), 1, largest))
@@ -496,6 +510,7 @@ def run(
 
     Chains take turns by chunks, so that all have about as many draws, whenever the run is stopped.
     Chains that learn from each other are pooled when all of them have reached the end of a block.
+    Blocks that take about as long as a thread does to start run in the caller's, as they begin.
     After Ctrl-C each thread finishes its chunk if that takes less than 0.4 seconds. Otherwise the
     chunk is abandoned, since a single iteration may take minutes. Returns whether the run ended
     before its chains did.
@@ -512,15 +527,23 @@ def run(
             finally:
                 turns.give_back(chain)
 
+    def begun(chains: list[Chain]) -> None:
+        keeper.pooled(chains)
+        if not keeper.ended and sum(chain.seconds_ahead for chain in chains) < BRIEF:
+            Context().run(work)  # NumPy's settings for errors are those of a new thread, too
+
     interrupted, running = False, set()
     pool = ThreadPoolExecutor(parallel_chains)
     try:
         while not keeper.ended:
-            running = {pool.submit(work) for _ in range(min(parallel_chains, len(chains)))}
-            wait_for(running, lambda: on_progress(chains))
+            if all(chain.waiting or chain.finished for chain in chains):
+                on_progress(chains)
+            else:
+                running = {pool.submit(work) for _ in range(min(parallel_chains, len(chains)))}
+                wait_for(running, lambda: on_progress(chains))
             if not any(chain.waiting for chain in chains):
                 break
-            next_block(chains, keeper.pooled)
+            next_block(chains, begun)
     except KeyboardInterrupt:
         interrupted = True
     finally:

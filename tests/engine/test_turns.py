@@ -1,10 +1,17 @@
 """More chains than threads: they take turns, and none is ahead by more than a chunk."""
 
+import signal
 import threading
 
+import numpy as np
 import pytest
 
-from stanadapt.engine.chain import Turns, run
+import stanadapt as sa
+from stanadapt.engine.chain import Keeper, Turns, run
+from stanadapt.runs.begin import begin_chains
+from tests.helpers.driven_runs import setup_of
+
+PROGRAM = "parameters { vector[2] x; } model { x ~ normal([1, 2], [1, 3]); }"
 
 
 class Counted:
@@ -93,3 +100,27 @@ def test_an_error_of_one_chain_ends_the_run():
     chains[2].advance = failing
     with pytest.raises(ValueError, match="no"):
         run(chains, 2)
+
+
+class Watching(Keeper):
+    """Notes the thread of each chunk and NumPy's settings in it; Ctrl-C comes in the first."""
+
+    def __init__(self):
+        self.chunks = []
+
+    def chunk_done(self, chain):
+        if in_main_thread := threading.current_thread() is threading.main_thread():
+            signal.raise_signal(signal.SIGINT)
+        self.chunks.append((in_main_thread, np.geterr()["divide"]))
+
+
+def test_brief_blocks_need_no_thread_and_are_not_interrupted():
+    target = sa.Target(PROGRAM, backend="stanli", show_progress=False)
+    _, _, chains, _ = begin_chains(setup_of(target, chains=2, seed=1, show_progress=False))
+    keeper, interrupted = Watching(), 0
+    with np.errstate(divide="raise"):
+        while run(chains, 2, keeper=keeper):
+            interrupted += 1
+    assert {errors for _, errors in keeper.chunks} == {"warn"}
+    # once for both chains: no chunk was stopped
+    assert 0 < interrupted < sum(in_main_thread for in_main_thread, _ in keeper.chunks)
