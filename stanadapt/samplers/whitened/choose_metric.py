@@ -57,6 +57,7 @@ WHILE_TRAVELING, LATER = 1.2, 2.0
 # Divergences per parameter below this are rounding: that of scales on an independent Gaussian is
 # 1e-30, and among such numbers the smallest would be chance.
 ROUNDING = 1e-10
+LARGEST = np.finfo(float).max  # in place of an infinite one
 # smallest over largest standard deviation of gradients; a posterior without an end in some
 # direction has less
 FLAT = 1e-10
@@ -86,8 +87,9 @@ def choose_metric(former: FisherMetric, chains: Sequence[Draws], handicap: float
     scores = dict.fromkeys(learners, 0.0)
     with one_blas_thread():
         for learned, judged in (halves, halves[::-1]):
+            away = _from_means(judged, learned)
             for name, learn in learners.items():
-                scores[name] += _divergence(learn(former, *learned), learned, judged)
+                scores[name] += _divergence(learn(former, *learned), away)
         for name in ("composed", "former"):
             if name in scores:
                 scores[name] *= handicap
@@ -229,9 +231,17 @@ def _halves(chains: Sequence[Draws], half: int) -> tuple[Draws, Draws]:
     return (positions[:half], gradients[:half]), (positions[half:], gradients[half:])
 
 
-def _divergence(metric: FisherMetric, learned: Draws, judged: Draws) -> float:
-    """Return the median over draws of |L^T g + L^-1 (x - mu)|^2, which is 0 for a Gaussian."""
-    center, slope = (values.mean(axis=0) for values in learned)
+def _from_means(judged: Draws, learned: Draws) -> Draws:
+    """Return draws minus the means of others."""
     with np.errstate(all="ignore"):
-        z, b = metric.whiten(judged[0] - center, judged[1] - slope)
-        return float(np.nan_to_num(np.median(((z + b) ** 2).sum(axis=1)), nan=np.inf))
+        return judged[0] - learned[0].mean(axis=0), judged[1] - learned[1].mean(axis=0)
+
+
+def _divergence(metric: FisherMetric, away: Draws) -> float:
+    """Return the median over draws of |L^T g + L^-1 (x - mu)|^2, which is 0 for a Gaussian."""
+    with np.errstate(all="ignore"):
+        z, b = metric.whiten(*away)
+        ordered = np.sort(((z + b) ** 2).sum(axis=1))  # NaN last; np.median takes longer
+        middle = len(ordered) // 2
+        median = ordered[middle] if len(ordered) % 2 else ordered[middle - 1 : middle + 1].mean()
+        return np.inf if np.isnan(ordered[-1]) else float(min(median, LARGEST))
