@@ -33,7 +33,7 @@ FEW_DIVERGENCES = 0.001
 # Probability, times the number of ends, up to which it is no chance that few divergences are all at
 # one end of an element: 4e-4 at most in six fits that lacked the 1 % point of a scale, and 0.03 at
 # least in three that lacked nothing
-AT_ONE_END = 1e-3
+AT_ONE_END, EXCURSION = 1e-3, 50  # and most draws between divergences of one excursion
 # Monte Carlo errors by which the share of draws at hard edges may exceed that of all iterations
 ALLOWED_ERRORS = 3.0
 
@@ -233,7 +233,9 @@ def _at_one_end(fit: _Sampled) -> Found:
     Many divergences count wherever they are.
     """
     diverging = fit.stats["diverging"] == 1
-    count, few = int(diverging.sum()), _divergences(fit)
+    few, times = _divergences(fit), [np.flatnonzero(chain) for chain in diverging]
+    # those of one excursion of a chain count once
+    count = sum(1 + int((np.diff(each) > EXCURSION).sum()) for each in times if len(each))
     if count < 2 or fit.share_at_edges or few["value"] > FEW_DIVERGENCES:
         return {}
     least, where, ends = 1.0, "", 0
@@ -250,7 +252,7 @@ def _at_one_end(fit: _Sampled) -> Found:
                 at = f"[{','.join(str(i + 1) for i in indices)}]" if indices else ""
                 least, where = float(shares[element]), f"{side} {{:.2g}}% of {name}{at}"
     found = {"value": AT_ONE_END - ends * least**count, "setting": few["setting"]}
-    return {**found, "count": count, "where": where.format(100 * least)}
+    return {**found, "count": int(diverging.sum()), "where": where.format(100 * least)}
 
 
 def _setting_of_steps(fit: _Sampled) -> str:
