@@ -13,7 +13,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.runs import checkpoint
 from tests.helpers.driven_runs import EAGER, SMALL_CHUNKS, sample_with
-from tests.helpers.short_runs import assert_same_draws
+from tests.helpers.short_runs import SHORT, WALL, assert_same_draws
 from tests.helpers.stan_target import shared_target
 
 PROGRAM = """
@@ -129,6 +129,40 @@ class Generations(checkpoint.WriteCheckpoints):
 
     def state_of(self, chain):
         return {"g": self.generation}
+
+
+def keeper_that_writes_seldom():
+    """Return a keeper for which a chain that it has written is not due for long, and its parts."""
+    folder, chains = FolderThatFailsOnce(), [SimpleNamespace(warming_up=False) for _ in range(2)]
+    folder.failed = True  # no file will
+    return Generations(folder, chains, seconds=0.0, share=1e-12), folder, chains
+
+
+def test_a_chain_is_not_due_again_before_its_share_of_time():
+    keeper, folder, (chain, _) = keeper_that_writes_seldom()
+    keeper.chunk_done(chain)
+    keeper.generation = 7
+    keeper.chunk_done(chain)
+    keeper.finish()
+    assert folder.files == {"chain_1.npz": {"g": 0}}
+
+
+def test_pooled_chains_are_written_once_one_of_them_is_due():
+    keeper, folder, (chain, other) = keeper_that_writes_seldom()
+    keeper.chunk_done(chain)
+    keeper.pooled([chain, other])
+    keeper.finish()
+    assert folder.files["chains.npz"] == {"0.g": 1, "1.g": 1}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_resumed_run_names_the_position_at_which_the_density_failed(tmp_path):
+    fit = sa.sample(sa.Target(WALL), "rwm", run=tmp_path / "run", **SHORT)
+    notes, again = (
+        results.from_json(each, "notes", []) for each in (fit, resume(tmp_path / "run"))
+    )
+    assert any("x = " in note for note in notes)
+    assert again == notes
 
 
 @pytest.mark.parametrize("retried", [True, False])

@@ -76,6 +76,7 @@ def test_draws_are_spread_over_chains_and_iterations(target):
     seen = verification._select(written(target, positions(target, 2000))[2])
     chains, iterations = np.array(seen).T
     assert len(set(seen)) == 200
+    assert (seen[0], seen[-1]) == ((0, 0), (1, 999))
     assert 95 <= np.sum(chains == 0) <= 105
     for chain in (0, 1):
         assert np.diff(iterations[chains == chain]).max() <= 11

@@ -8,7 +8,7 @@ from stanadapt.samplers.whitened.map_groups import exact_structure
 from stanadapt.samplers.whitened.map_search import in_order, reaches, search
 from stanadapt.samplers.whitened.priors import Prior
 from tests.helpers.hierarchy import FUNNEL, LOCATION, SCALE, SCHOOLS, Hierarchy
-from tests.helpers.prior_tree import NESTED
+from tests.helpers.prior_tree import NESTED, TWO_SCALES
 
 COUNT = 400
 
@@ -142,6 +142,22 @@ def test_units_of_a_nested_hierarchy_are_found_before_their_groups(seed):
     # the unit that is alone is its group's equal
     assert wanted.items() - found.items() <= {(12, wanted[12])}
     assert found.keys() - wanted.keys() <= {5}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_member_whose_data_drown_out_a_prior_with_two_scales_joins_its_group(seed):
+    """Its own fit shows nothing of the prior, whose term in the gradient has coefficient 1."""
+    x, g = of(TWO_SCALES, seed)
+    number, prior, data, mean = TWO_SCALES.dim, np.exp(1.0 - x[:, 0] - 2.0 * x[:, 1]), 4.0, -5.0
+    center = (prior * x[:, 2] + data * mean) / (prior + data)
+    own = center + np.random.default_rng(seed).standard_normal(COUNT) / np.sqrt(prior + data)
+    away = own - x[:, 2]
+    g[:, :3] -= np.outer(0.5 * (1.0 - prior * away**2), [1.0, 2.0, 0.0])
+    g[:, 2] += prior * away
+    slope = -prior * away - data * (own - mean)
+    (group,) = structure(np.column_stack([x, own]), np.column_stack([g, slope]))[1]
+    assert group.prior == Prior(0, 2, -1, 1, -2)
+    assert group.members == (*TWO_SCALES.members, number)
 
 
 @pytest.mark.thorough
