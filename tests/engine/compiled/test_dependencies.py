@@ -1,6 +1,7 @@
 """What names a piece of machine code: the code and constants that are in it, and nothing else."""
 
 import re
+from enum import Enum
 from types import ModuleType
 from typing import NamedTuple
 
@@ -59,6 +60,15 @@ def helper(x, y=0.5):
     return 2 * x + y
 
 @njit
+def tried(x):
+    try:
+        y = 2.0 * x
+        y += 1.0 / x
+    except Exception:
+        return 0.0
+    return y
+
+@njit
 def unrelated(x):
     return x
 
@@ -69,7 +79,7 @@ def scaled(x):
         return x + VALUE
     many = [helper(each) for each in (x, x)]
     pair = Pair(x, Kind.FAST)
-    return sum(many) + closed(x) + its_numbers.OTHER + chosen(x) + emitted(pair.one)
+    return sum(many) + closed(x) + its_numbers.OTHER + chosen(x) + emitted(pair.one) + tried(x)
 '''
 
 
@@ -115,6 +125,11 @@ def test_what_is_not_compiled_does_not_count(old, new):
         ("closed(x)", "helper(x)"),
         ("closed = outer(VALUE)", "closed = outer(2 * VALUE)"),
         ("helper(each)", "helper(each, y=1.0)"),
+        # the same bytecode, but for the statements that are tried
+        (
+            "        y += 1.0 / x\n    except Exception:\n        return 0.0\n",
+            "    except Exception:\n        return 0.0\n    else:\n        y += 1.0 / x\n",
+        ),
     ],
 )
 def test_all_that_is_compiled_counts(old, new):
@@ -154,6 +169,28 @@ def test_compiled_functions_of_other_packages_count_and_their_plain_ones_do_not(
     assert found[1] == found[3] == found[5]
 
 
+def test_equal_functions_with_other_constants_around_them_are_not_taken_for_one_another():
+    """Both are described once: what calls them must tell which of them it calls where."""
+    text = """
+def outer(step):
+    @njit
+    def around(x):
+        return x + step
+    return around
+
+one, other = outer(first), outer(second)
+
+def function(x):
+    return one(x) / other(x)
+"""
+    found = []
+    for first, second in ((1.0, 2.0), (1.0, 2.0), (2.0, 1.0)):
+        place = {"njit": njit, "first": first, "second": second}
+        exec(text, place)
+        found.append(hash_of_code(place["function"], (float64,)))
+    assert found[0] == found[1] != found[2]
+
+
 def test_code_with_constants_of_two_times_is_not_kept():
     """Its callees may have those with which they were compiled first."""
     place = {"FACTOR": 1.0}
@@ -182,12 +219,28 @@ def renamed(fields):
     return made
 
 
+def in_package(function, line=1):
+    """Put a function at a line of a file of the package."""
+    file = str(PACKAGE / "engine" / "x.py")
+    function.__code__ = function.__code__.replace(co_filename=file, co_firstlineno=line)
+    return function
+
+
+@in_package
 def of_package(x):
     """As a function of the package: nothing but its name and its signature counts."""
     return x
 
 
-of_package.__code__ = of_package.__code__.replace(co_filename=str(PACKAGE / "engine" / "x.py"))
+@pytest.mark.parametrize(("number", "line"), [(2.0, 1), (1.0, 2)])
+def test_functions_of_the_package_differ_by_their_lines_and_the_values_around_them(number, line):
+    def made(number, line):
+        return in_package(lambda x: x + number, line)
+
+    one, again, other = (
+        hash_of_code(made(*each), (float64,)) for each in ((1.0, 1), (1.0, 1), (number, line))
+    )
+    assert one == again != other
 
 
 def test_fields_of_classes_in_a_signature_count():
@@ -231,6 +284,7 @@ def test_what_another_process_would_not_recognize_is_not_kept():
         one: float
 
     Script.__module__, Script.__qualname__ = "__main__", "Script"
+    assert hash_for(value=Enum("Kind", {"ONE": object()}).ONE) is None  # its text is an address
     function_as_argument = typeof(njit(of_package))
     for kind in (typeof(Local(1.0)), typeof(Script(1.0)), function_as_argument):
         assert hash_of_code(of_package, (kind,)) is None
