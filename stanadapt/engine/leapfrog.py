@@ -1,7 +1,7 @@
 """Leapfrog integrators, a two-stage integrator, and the search for a first step size.
 
 - `leapfrog`: several steps with a diagonal scale.
-- `move`: one step with a metric, or around a Gaussian near the density, whose motion is exact.
+- `move`: one step with a metric, or around a Gaussian near the density, along its exact motion.
 - `two_stage_move`: the two-stage splitting of Hamilton's equations with the smallest energy error.
   One step costs two gradients, and is accepted about as often as leapfrogs of a third of its length
   on a Gaussian with identity covariance.

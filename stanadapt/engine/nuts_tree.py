@@ -98,7 +98,7 @@ def draw(density, leapfrog, tree, x, y, step_size, max_depth, rng, around=None):
     """Extend a trajectory from x with a new momentum, and draw one of its points into y.
 
     x and y are GradientPoints; y is written only if the draw is not x. Trajectories may move
-    around a Gaussian: an `Around`, whose place of the current point then follows that point.
+    around a Gaussian: an `Around`, and its place of the current point then follows that point.
     """
     start = begin(leapfrog, tree, x, rng, around)
     stack, numbers = tree.stack, tree.numbers

@@ -152,9 +152,9 @@ def broken():
 
 
 @pytest.mark.parametrize("draw", [
-    lambda broken: sa.sample(broken, "rwm", inits="missing.json", **RUN),
-    lambda broken: sa.stan_nuts(broken, backend="stanli", inits="missing.json", **RUN),
-    lambda broken: sa.approximate(broken, seed=1, inits="missing.json"),
+    lambda broken: sa.sample(broken, "rwm", inits={"unknown": 1.0}, **RUN),
+    lambda broken: sa.stan_nuts(broken, backend="stanli", inits={"unknown": 1.0}, **RUN),
+    lambda broken: sa.approximate(broken, seed=1, inits={"unknown": 1.0}),
 ])  # fmt: skip
 def test_nothing_is_drawn_for_a_result_that_cannot_be_saved(draw, broken):
     """Not even the initial values are read."""

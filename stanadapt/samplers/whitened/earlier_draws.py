@@ -45,7 +45,7 @@ from stanadapt.samplers.whitened.gaussian_block import (
 )
 from stanadapt.samplers.whitened.straighten import LEAST_DRAWS, SETTLED, UNCHANGED, distance_of
 
-# draws of each chain, and the length of the window that judges what was learned from them
+# draws of each chain, and the length of the window that judges the scales learned from them
 DRAWS, LENGTH = parts.METRIC_WINDOWS[-1], 15
 # times that a metric is learned from them, each in the coordinates of the last
 WINDOWS = 3
@@ -88,7 +88,7 @@ def begin_with_draws(settings: Any, progress: Progress, states: States) -> Resul
 
 
 def _to_earlier(progress: Progress, states: States) -> Result:
-    """Judge what was learned from the draws by fresh ones."""
+    """Judge the scales and the map learned from the draws by fresh draws."""
     window = parts.window_of(progress, states)
     metric, levels = transitions.for_nuts(progress.learned.metric, window), window.log_density
     level = np.full(len(states), levels.mean())
@@ -116,7 +116,7 @@ def put_back(settings: Any, progress: Progress, states: States) -> Result:
 
 
 def continuing(stage: Stage) -> Stage:
-    """Let a stage compute further gradients that it was asked for; then judge what was found."""
+    """Let a stage compute further gradients that it was asked for; then judge the block."""
     return stage._replace(learn=partial(_continue, stage.learn))
 
 

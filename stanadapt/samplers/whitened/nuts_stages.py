@@ -11,8 +11,9 @@ short enough. That rule and its lengths are ours, measured on the programs of
 
 With many parameters the energy errors of all of them add up, and most are those of a Gaussian. So
 NUTS, too, moves around the Gaussian that was learned (`leapfrog.move`), if it explains nearly all
-of the force: with 500 collinear predictors, its trees are half as deep. On 1,000 volatilities,
-whose curvature varies with their scale, 6 % of the squared force remains, and nothing is gained.
+of the force: with 400 to 500 collinear predictors, trees have 7 to 11 leaves in place of 15. On
+1,000 volatilities, which curve more or less as their scale changes, there were more effective draws
+per gradient with some data, and fewer with others.
 """
 
 from typing import Any

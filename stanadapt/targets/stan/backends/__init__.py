@@ -250,9 +250,9 @@ def load_first(
 
 
 def _solving(first: First, embedded: Backend, program: Program, report: Report) -> First:
-    """Return what the embedded backend loads, which solves equations that compiled code does not.
+    """Load the embedded backend, which solves equations that compiled code does not.
 
-    With nothing left out: a program whose generated quantities it refuses keeps its compiled code.
+    With nothing left out: if it refuses the generated quantities, the compiled code is kept.
     """
     began = time.perf_counter()
     try:
