@@ -30,10 +30,6 @@ REMARKABLE, MOST_REJECTED = 0.005, 0.025
 # a share of divergences up to this is only a remark: no fit with so few was wrong in
 # `workflows.benchmarks.verdict_study`
 FEW_DIVERGENCES = 0.001
-# Probability, times the number of ends, up to which it is no chance that few divergences are all at
-# one end of an element: 4e-4 at most in six fits that lacked the 1 % point of a scale, and 0.03 at
-# least in three that lacked nothing
-AT_ONE_END, EXCURSION = 1e-3, 50  # and most draws between divergences of one excursion
 # Monte Carlo errors by which the share of draws at hard edges may exceed that of all iterations
 ALLOWED_ERRORS = 3.0
 
@@ -227,34 +223,6 @@ def _divergences(fit: _Sampled) -> Found:
     }
 
 
-def _at_one_end(fit: _Sampled) -> Found:
-    """Find the end of an element at which all of few divergences are, if it is no chance.
-
-    Many divergences count wherever they are.
-    """
-    diverging = fit.stats["diverging"] == 1
-    few, times = _divergences(fit), [np.flatnonzero(chain) for chain in diverging]
-    # those of one excursion of a chain count once
-    count = sum(1 + int((np.diff(each) > EXCURSION).sum()) for each in times if len(each))
-    if count < 2 or fit.share_at_edges or few["value"] > FEW_DIVERGENCES:
-        return {}
-    least, where, ends = 1.0, "", 0
-    for name, values in results.dataset(fit.fit, "posterior").data_vars.items():
-        draws = values.to_numpy().reshape(*diverging.shape, -1)
-        there, ends = draws[diverging], ends + 2 * draws.shape[2]
-        for side, beyond in (
-            ("smallest", draws <= there.max(axis=0)), ("largest", draws >= there.min(axis=0)),
-        ):  # fmt: skip
-            shares = beyond.mean(axis=(0, 1))
-            element = int(np.argmin(shares))
-            if shares[element] < least:
-                indices = np.unravel_index(element, values.shape[2:])
-                at = f"[{','.join(str(i + 1) for i in indices)}]" if indices else ""
-                least, where = float(shares[element]), f"{side} {{:.2g}}% of {name}{at}"
-    found = {"value": AT_ONE_END - ends * least**count, "setting": few["setting"]}
-    return {**found, "count": int(diverging.sum()), "where": where.format(100 * least)}
-
-
 def _setting_of_steps(fit: _Sampled) -> str:
     """Name the setting with which the sampler of a fit takes shorter steps."""
     settings, fixed = fit.settings, fit.attribute("fixed_trajectories", False)
@@ -368,11 +336,6 @@ DIVERGENCES = (
             "{draws} come from trajectories that diverged: regions of high curvature may be "
             "underrepresented. Raise {setting}, or reparameterize the model.",
         ),
-    ),
-    reasons.Check(
-        "divergences_at_one_end", _at_one_end, reasons.SUSPECT,
-        "All {count} trajectories that diverged are among the {where}: this tail may be cut off. "
-        "Raise {setting}, or write what scales with it with standard normal residuals.",
     ),
 )  # fmt: skip
 OBSTACLES = (

@@ -91,10 +91,6 @@ def rates(rate):
     return {"acceptance_rate": np.full((CHAINS, DRAWS), rate)}
 
 
-LOWEST, SPREAD = normal().copy(), np.zeros((CHAINS, DRAWS), bool)
-SPREAD[[0, 1, 2], [100, 300, 500]] = True
-LOWEST[SPREAD] = LOWEST[DIVERGED] = LOWEST.min() - 0.1 * np.arange(3)
-
 # by name: columns, statistics, verdict, code and facts that the message must name
 FAULTS = {
     "frozen chain": ({"mu": stuck(normal(), DRAWS)}, {}, "do not use", "frozen_chain", ["Chain 2"]),
@@ -127,17 +123,6 @@ FAULTS = {
     ),
     "few divergences": (
         {}, {"diverging": DIVERGED}, "fine", "divergences", ["3 of 4000", "0.07%"],
-    ),
-    "few divergences of one excursion": (
-        {"tau": LOWEST}, {"diverging": DIVERGED}, "fine", "divergences", ["3 of 4000"],
-    ),
-    "few divergences at one end": (
-        {"tau": LOWEST}, {"diverging": SPREAD}, "suspect", "divergences_at_one_end",
-        ["All 3 ", "among the smallest 0."],
-    ),
-    "few divergences at the other end": (
-        {"tau": -LOWEST}, {"diverging": SPREAD}, "suspect", "divergences_at_one_end",
-        ["among the largest 0."],
     ),
     "tree depth": (
         {}, {"tree_depth": np.full((CHAINS, DRAWS), 10)}, "fine", "max_treedepth",
