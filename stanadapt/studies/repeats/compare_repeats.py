@@ -19,7 +19,13 @@ from stanadapt.engine.plan import require_numbers
 from stanadapt.engine.protocol import PRESET
 from stanadapt.engine.registry import find
 from stanadapt.engine.settings import as_chosen
-from stanadapt.errors import StanadaptError, is_one_of, require_names, require_whole
+from stanadapt.errors import (
+    StanadaptError,
+    is_one_of,
+    require_flag,
+    require_names,
+    require_whole,
+)
 from stanadapt.results.attributes import library_versions
 from stanadapt.runs.choose_sampler import AUTO, DEFAULT, require_sampler
 from stanadapt.runs.sample import sample
@@ -131,6 +137,8 @@ def compare_repeats(
     }  # fmt: skip
     lengths: dict[str, Any] = {"iter_warmup": iter_warmup, "iter_sampling": iter_sampling}
     require_plan(seed=None, **common, **lengths)
+    common, lengths = ({**one, **_whole(one)} for one in (common, lengths))
+    overwrite = require_flag("overwrite", overwrite)
     described = {name: _all_settings(name, one) for name, one in settings_by_sampler.items()}
     if not is_one_of(stan_nuts, {NO_NUTS}):
         stan_name = name_of_stan_nuts(settings_by_sampler)
@@ -307,6 +315,11 @@ def _all_settings(name: str, settings: dict[str, Any]) -> dict[str, Any]:
     _, complete = find(DEFAULT if name == AUTO else name, **settings)
     preset = {PRESET: settings[PRESET]} if PRESET in settings else {}
     return {n: _plain(value) for n, value in as_chosen(complete).items()} | preset
+
+
+def _whole(numbers: Mapping[str, Any]) -> dict[str, int]:
+    """Return those that NumPy holds as Python's, which the table can be written with."""
+    return {name: int(x) for name, x in numbers.items() if isinstance(x, np.integer)}
 
 
 def _plain(value: Any) -> Any:

@@ -99,6 +99,20 @@ def test_another_comparison_is_refused_and_left_alone(target, runs, tmp_path, ch
     assert contents(tmp_path) != before
 
 
+def test_numbers_of_numpy_continue_those_of_python_and_no_text_discards_them(
+    target, runs, tmp_path
+):
+    lengths = {"chains": 2, "thin": 2, "iter_warmup": 70, "iter_sampling": 80}
+    repeated(target, tmp_path, repeats=1, **lengths)
+    before = contents(tmp_path)
+    runs.made.clear()
+    repeated(target, tmp_path, repeats=1, **{n: np.int64(x) for n, x in lengths.items()})
+    assert runs.made == []
+    with raises("not_a_flag", "overwrite", "'no'"):
+        repeated(target, tmp_path, repeats=1, overwrite="no", **lengths)
+    assert contents(tmp_path) == before
+
+
 def test_other_data_are_refused(runs, tmp_path):
     repeated(sa.Target(PROGRAM, {"m": 1.0}), tmp_path, repeats=1)
     with raises("other_study", "data_hash"):
