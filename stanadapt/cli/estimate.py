@@ -1,6 +1,7 @@
 """Commands that compute from a saved fit: `summary`, `expectations` and `generate`."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ from stanadapt.cli.terminal import load_all, require_writable, save
 from stanadapt.diagnostics.summary import summary as summarize
 from stanadapt.errors import StanadaptError
 from stanadapt.results import write_text
-from stanadapt.runs.generate import backend_of, plan_predictions
 from stanadapt.runs.generate import generate as predict
+from stanadapt.runs.generate import on_backend_of, plan_predictions
 from stanadapt.runs.load import load
 from stanadapt.studies.expectations.expectations import expectations as estimate
 from stanadapt.studies.optimize import optimize as climb
@@ -96,11 +97,10 @@ def generate(
     (path,) = require_writable([out], force or out == fit)
     drawn, program = load(fit), None if model is None else options.program_path(model)
     plan_predictions(drawn, **plan)
-    if target["backend"] == "auto":
-        target["backend"] = backend_of(drawn)
-    bound = options.Target.of_fit(
-        drawn, program, data, show_progress=plan["show_progress"], **target
+    make = partial(
+        options.Target.of_fit, drawn, program, data, show_progress=plan["show_progress"], **target
     )
+    bound = on_backend_of(drawn, make) if target["backend"] == "auto" else make()
     save(predict(drawn, bound, **plan), path, float32=float32)
     found = results.dataset(drawn, "predictions")
     for name, variable in found.data_vars.items():

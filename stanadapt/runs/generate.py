@@ -1,6 +1,8 @@
 """Predictions: the quantities that a program computes, at the draws of an existing fit."""
 
 import json
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -149,23 +151,43 @@ def plan_predictions(
     )
 
 
-def backend_of(fit: Fit) -> str:
-    """Return the backend that drew a fit, if it can be used here; "auto" for other fits."""
+def on_backend_of(fit: Fit, make: Callable[..., Target]) -> Target:
+    """Return a target that is made on the backend that drew a fit, or on another one.
+
+    `make` takes the name of a `backend`. The embedded backend refuses data and programs that
+    compiled code takes, and predictions may be for other ones than those of the fit.
+    """
     drew = results.attribute(fit, "backend")
     if drew not in BACKENDS:
-        return "auto"
-    usable, why = BACKENDS[drew].availability()
-    if not usable:
-        text = f"the fit was drawn with the backend {drew}, which cannot be used here: {why}."
-        warn(Message("other_backend", f"{text} Another one computes the predictions."))
-    return drew if usable else "auto"
+        return make(backend="auto")
+    backend = BACKENDS[drew]
+    usable, why = backend.availability()
+    problem = f"cannot be used here: {why}"
+    if usable:
+        try:
+            return make(backend=drew)
+        except StanadaptError as error:
+            if backend.native:
+                raise
+            refusal = error
+        try:
+            target = make(backend="auto")
+        except StanadaptError:
+            raise refusal from None
+        problem = f"refuses the program or the data: {refusal.message.rstrip('.')}"
+    else:
+        target = make(backend="auto")
+    text = f"the fit was drawn with the backend {drew}, which {problem}."
+    warn(Message("other_backend", f"{text} Another one computes the predictions."))
+    return target
 
 
 def _target_for(fit: Fit, target: Any, data: Data, show_progress: bool) -> Target:
     """Return the target whose quantities are computed, which the fit may belong to."""
     if target is None:
-        backend = backend_of(fit)
-        return Target.of_fit(fit, data=data, backend=backend, show_progress=show_progress)
+        return on_backend_of(
+            fit, partial(Target.of_fit, fit, None, data, show_progress=show_progress)
+        )
     target = require_target(target, empty=True)
     _require_same_density(fit, target)
     return target if data is None else target.with_data(data)

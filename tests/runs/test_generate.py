@@ -1,6 +1,7 @@
 """Predictions from an existing fit: for new data, or from other generated quantities."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -80,14 +81,31 @@ def test_a_file_is_enough_and_the_same_seed_gives_the_same_bits(fit, target, tmp
 
 
 def test_the_backend_of_the_run_is_used_or_another_one_is_named(fit, computer):
-    assert fit.attrs["backend"] == generate.backend_of(fit) == "stanli"
+    def make(backend):
+        return backend
+
+    assert fit.attrs["backend"] == generate.on_backend_of(fit, make) == "stanli"
     fit.attrs["backend"] = "cmdstan"
     with warns("other_backend", "cmdstan"):
-        assert generate.backend_of(fit) == "auto"
+        assert generate.on_backend_of(fit, make) == "auto"
     computer(cmdstan="2.27.0")
-    assert generate.backend_of(fit) == "cmdstan"
+    assert generate.on_backend_of(fit, make) == "cmdstan"
     del fit.attrs["backend"]  # as in a fit of another package
-    assert generate.backend_of(fit) == "auto"
+    assert generate.on_backend_of(fit, make) == "auto"
+
+
+def test_another_backend_predicts_from_data_that_the_embedded_one_refuses(fit):
+    """Compiled code reads NaN and empty arrays; errors that both make are those of the first."""
+
+    def make(backend, refusing=("stanli",)):
+        if backend in refusing:
+            raise sa.StanadaptError("data_not_finite", f"{backend} refuses this.")
+        return backend
+
+    with warns("other_backend", "stanli, which refuses the program or the data: stanli refuses"):
+        assert generate.on_backend_of(fit, make) == "auto"
+    with raises("data_not_finite", "stanli refuses this"):
+        generate.on_backend_of(fit, partial(make, refusing=("stanli", "auto")))
 
 
 def test_other_generated_quantities_from_csv_files_of_cmdstan(fit, tmp_path):
