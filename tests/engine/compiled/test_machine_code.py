@@ -1,16 +1,21 @@
 """One cache, many processes: no entry is lost, and no code runs under another signature."""
 
+import ctypes
 import errno
 import importlib
+import operator
 import os
 import shutil
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from numba import types
 
 from stanadapt.engine.compiled import machine_code
 from stanadapt.engine.compiled.jit import c_function
@@ -87,6 +92,36 @@ def test_code_in_the_file_of_another_signature_is_not_run(cache):
     other.write_bytes(contents[0])
     for expected in (0, 2):
         assert called(3, 3.5) == (7, 8.0, expected)
+
+
+def test_code_in_the_file_of_another_function_is_not_run(cache):
+    assert fresh()(3) == 7
+    (path,) = cache.iterdir()
+    assert called(3, function=lambda x: x - 1) == (2, 0)
+    (other,) = {*cache.iterdir()} - {path}
+    shutil.copy(other, path)
+    for expected in (0, 1):
+        assert called(3) == (7, expected)
+
+
+def test_code_with_an_address_is_not_kept(cache):
+    """Later processes have other functions there, or nothing."""
+
+    def adds(number):
+        pointer = ctypes.CFUNCTYPE(ctypes.c_long, ctypes.c_long)(partial(operator.add, number))
+        return called(3, function=lambda x: pointer(x))
+
+    assert [adds(1), adds(2)] == [(4, 0), (5, 0)]
+    assert not list(cache.glob("*"))
+
+
+def test_code_for_another_processor_has_another_name():
+    def name(processor):
+        codegen = SimpleNamespace(magic_tuple=lambda: ("x86_64", processor, ""))
+        context = SimpleNamespace(codegen=lambda: codegen)
+        return MachineCode(odd, ())._name((types.int64,), context)
+
+    assert name("one") == name("one") != name("other")
 
 
 def test_a_file_that_cannot_be_read_costs_a_compilation_only(cache, monkeypatch):

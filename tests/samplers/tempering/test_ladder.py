@@ -10,6 +10,7 @@ from stanadapt.samplers.tempering.ladder import (
     LOG_Z,
     SMALLEST_REJECTION,
     B,
+    copy_ladder,
     first_ladder,
     measure,
     no_ladder,
@@ -94,3 +95,16 @@ def test_a_hot_end_above_zero_is_kept():
     measure(ladder, REJECTION)
     respace(ladder, new, 3)
     assert (new.levels[0, B], new.levels[2, B]) == (pytest.approx(0.2), 1.0)
+
+
+def test_a_copy_has_all_and_shares_nothing():
+    """Also if it was longer before."""
+    ladder, new = make_ladder(), make_ladder(2, 9)
+    measure(ladder, REJECTION)
+    copy_ladder(ladder, new)
+    assert new.size[0] == 6
+    np.testing.assert_array_equal(new.levels[:6], ladder.levels[:6])
+    np.testing.assert_array_equal(new.scale[:6], ladder.scale[:6])
+    new.levels[0, B], new.scale[0, 0], new.size[0] = 0.5, -1.0, 2
+    assert (ladder.levels[0, B], ladder.size[0]) == (0.0, 6)
+    assert ladder.scale[0, 0] > 0
