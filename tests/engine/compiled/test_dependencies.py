@@ -11,7 +11,7 @@ from numba import float64, int64, njit, typeof, types
 
 from stanadapt.engine.compiled import dependencies
 from stanadapt.engine.compiled.by_reference import ByReference
-from stanadapt.engine.compiled.dependencies import INSTALLED, hash_of_code
+from stanadapt.engine.compiled.dependencies import INSTALLED, hash_of_code, hash_of_sampler
 from stanadapt.engine.compiled.jit import jit
 from tests.helpers.other_process import printed
 from tests.helpers.repository import PACKAGE
@@ -254,6 +254,14 @@ def test_fields_of_classes_in_a_signature_count():
     assert ByReference(kinds[0]) != ByReference(kinds[1])
 
 
+def test_the_name_of_the_module_of_a_class_is_no_part_of_a_sampler():
+    """A script has another name in each of its workers."""
+    elsewhere = renamed(Pair._fields)
+    elsewhere.__module__ = "elsewhere"
+    one, other = (hash_of_sampler(of_package, [kind]) for kind in (Pair, elsewhere))
+    assert one == other != hash_of_sampler(of_package, [renamed(["other", "one"])])
+
+
 def test_types_count():
     kinds = [
         float64, int64, float64[:], float64[::1], typeof((1.0, 2)), typeof((1.0, 2.0)),
@@ -308,3 +316,19 @@ def test_compiled_code_is_in_the_files_of_which_the_package_has_a_hash():
         imported = re.findall(r"compiled\.jit import (.*)", path.read_text())
         uses_numba = imported not in ([], ["as_python"])
         assert not uses_numba or room in ("engine", "samplers"), path
+
+
+def test_the_hash_of_the_package_is_that_of_all_these_files(tmp_path, monkeypatch):
+    monkeypatch.setattr(dependencies, "PACKAGE", tmp_path)
+    files = [tmp_path / name for name in ("engine/a.py", "samplers/deep/b.py", "samplers/c.txt")]
+    found = []
+    for text in ("", "x = 1"):
+        for file in files:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+            found.append(dependencies._hash_of_package())
+    assert found[1] == found[2]
+    assert found[4] == found[5]
+    files[0].rename(files[0].with_name("z.py"))
+    found.append(dependencies._hash_of_package())
+    assert len(set(found)) == 5
