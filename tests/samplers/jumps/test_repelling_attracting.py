@@ -19,6 +19,7 @@ from tests.helpers.run_view import view_of
 from tests.helpers.targets import Awkward
 
 NAME, WALL, SCALE = "repelling_attracting", 0.9, 0.7
+SCALES = np.array([0.7, 0.4, 1.1])  # of the three parameters
 FIXED = {"tune_scale": False, "initial_scale": SCALE}
 
 
@@ -27,11 +28,11 @@ class OnPaper:
 
     def __init__(self, density, position, rng, longest_search):
         self.density, self.rng, self.longest = density, rng, longest_search
-        self.x, self.z = position, position + self.noise()
+        self.x, self.z = position, position + SCALE * rng.standard_normal(3)
         self.tries = 0
 
     def noise(self):
-        return np.array([SCALE * self.rng.standard_normal() for _ in range(3)])
+        return SCALES * self.rng.standard_normal(3)
 
     def pi(self, position):
         return np.exp(value(self.density, position))
@@ -77,6 +78,7 @@ def test_equal_draw_for_draw_to_the_algorithm_on_paper(longest):
     start, rng = np.array([-0.5, 1.1, -1.0]), np.random.default_rng(5)
     paper = OnPaper(Awkward(WALL).density(), start, np.random.default_rng(5), longest)
     chain.state, chain.rng = init(chain.density, chain.compiled_settings, start, rng), rng
+    chain.state.scales[:] = SCALES
     finish([chain])
     steps = []
     for row in range(400):

@@ -8,6 +8,7 @@ import pytest
 from scipy import integrate, stats
 
 from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.density import value
 from stanadapt.samplers.tempering import equi_energy as engine
 from stanadapt.samplers.tempering.equi_energy import (
     EXPLORING,
@@ -37,7 +38,11 @@ def test_stages_begin_with_the_hottest_chain():
         chain.advance(80)
         if level > 0:
             assert (chain.state.moving, chain.state.filing) == (level, level)
+        scales = chain.state.chains.tuning[:, LOG_SCALE].copy()
         chain.advance(80)
+        # the coldest is tuned to the end, and no chain while it is filed
+        tuned = chain.state.chains.tuning[:, LOG_SCALE] != scales
+        np.testing.assert_array_equal(np.flatnonzero(tuned), [0] * (level == 0))
     assert chain.state.filing == 1
     np.testing.assert_array_equal(chain.state.files.offered, [240, 400, 560, 720])
     assert np.all(np.diff(chain.state.chains.tuning[1:, FLOOR]) > 0)
@@ -93,7 +98,7 @@ def test_jumps_are_to_the_file_of_the_hotter_chain_and_keep_to_the_ring():
     for level in (0, 1):
         for energy in energies:
             for _ in range(200):
-                chains.positions[:], chains.energies[:] = 0.0, energy
+                chains.positions[:], chains.energies[:] = 0.0, energy + 0.4
                 done = engine.sweep(density, chains, files, 1 - 1e-12, level, 3, rng)
                 assert done.n_jumps == 2 - level
                 if chains.positions[level, 1] != 0.0:
@@ -117,7 +122,7 @@ def test_without_jumps_the_chains_are_random_walks():
     mean, sd = np.array([1.0, -3.0]), np.array([0.7, 4.0])
     density, x, taken = Gaussian(mean, sd).density(), np.zeros((3, 2)), np.zeros(3)
     energies = np.full(3, 0.5 * np.square(mean / sd).sum())
-    chains.energies[:] = energies
+    chains.energies[:], lowest = energies, np.inf
     for _ in range(300):
         engine.sweep(density, chains, files, 0.0, 0, 3, rng)
         for i in (2, 1, 0):
@@ -127,8 +132,32 @@ def test_without_jumps_the_chains_are_random_walks():
             energy = 0.5 * np.square((y - mean) / sd).sum()
             if same.random() < np.exp(h(energies[i], i) - h(energy, i)):
                 x[i], energies[i], taken[i] = y, energy, taken[i] + 1
+                lowest = min(lowest, energy)
         np.testing.assert_allclose(chains.positions, x, rtol=1e-10)
     assert np.all((taken > 50) & (taken < 300))
+    assert chains.lowest[0] == pytest.approx(lowest, rel=1e-12)
+
+
+def test_chains_begin_apart_and_those_without_a_density_at_the_start():
+    start, density = np.array([0.8, 0.5, -1.0]), Awkward(0.9).density()
+    chains = engine.make_chains(8, start, 50.0, 1.0)
+    engine.scatter(density, chains, np.random.default_rng(6))
+    np.testing.assert_allclose(chains.energies, [-value(density, x) for x in chains.positions])
+    assert np.isfinite(chains.energies).all()
+    assert chains.lowest[0] == chains.energies.min()
+    assert 1 < np.sum(chains.positions[:, 0] == 0.8) < 8
+
+
+def test_scales_are_tuned_by_walks_with_a_gain_that_falls():
+    (chains, _), expected, tuned = make(), np.log(0.5 * np.sqrt([1.0, 12**0.5, 12.0])), 0
+    np.testing.assert_allclose(chains.tuning[:, LOG_SCALE], expected)
+    for rate in (0.9, -1.0, 0.1, 0.5):  # -1: there was a jump instead
+        chains.rates[1] = rate
+        engine.tune(chains, 1, 0.3)
+        if rate >= 0.0:
+            expected[1] += (tuned + engine.GAIN_OFFSET) ** -engine.GAIN_POWER * (rate - 0.3)
+            tuned += 1
+    np.testing.assert_allclose(chains.tuning[:, LOG_SCALE], expected, rtol=1e-12)
 
 
 @pytest.mark.thorough

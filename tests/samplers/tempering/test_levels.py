@@ -112,6 +112,18 @@ def test_learning_tunes_steps_to_the_acceptance_that_is_asked_for():
     np.testing.assert_array_equal(walker.ladder.levels, learned)
 
 
+@pytest.mark.parametrize(("rows", "index", "others"), [(1, NO_INDEX, [0]), (3, 1, [0, 2])])
+def test_constants_rise_where_visits_are_more_likely_than_at_other_levels(rows, index, others):
+    """Relative to the hottest level; rows in steps of a gain that falls with their number."""
+    walkers, rng = make_walkers(rows, index), np.random.default_rng(15)
+    walkers.probabilities[:, :4], walkers.visits[0, MOVES] = rng.dirichlet(np.ones(4), rows), 9
+    before = walkers.ladder.levels[:4, LOG_Z].copy()
+    engine._learn_normalizers(walkers)
+    excess = walkers.probabilities[others, :4].sum(axis=0) - 0.25 * len(others)
+    expected = before + 4 / (1 + 9) / len(others) * excess
+    np.testing.assert_allclose(walkers.ladder.levels[:4, LOG_Z], expected - expected[0], rtol=1e-12)
+
+
 def draw_extended(pseudo, replicates, seed):
     """Draw from the extended target: positions (replicate, N, 3), levels (replicate, N), indices.
 
