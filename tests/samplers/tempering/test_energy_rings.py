@@ -153,6 +153,20 @@ def test_rings_change_nothing_in_warmup():
     assert of_other["log_evidence"] == pytest.approx(of_one["log_evidence"], abs=1.0)
 
 
+def test_no_neighbors_swap_after_warmup():
+    """One pair of a ring does, or none."""
+    case = "parallel_tempering", {"kernel": "random_walk", "levels": 5, "swaps": "energy_rings"}
+    (chain,) = make_chains(case, Awkward(), warmup=200, draws=200)
+    while chain.warming_up:
+        chain.advance()
+    order, changed = chain.state.tempering.order[0], set()
+    for _ in range(200):
+        before = order.copy()
+        chain.advance(1)
+        changed.add(int(np.sum(chain.state.tempering.order[0] != before)))
+    assert changed == {0, 2}
+
+
 def test_sweeps_without_a_pair_are_counted():
     chain, found = ended(swaps="energy_rings", rings=20)
     alone = np.mean(column(chain, "swap_rate") == 0)
