@@ -12,6 +12,7 @@ from scipy.special import logsumexp, softmax
 
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.samplers.tempering import levels as engine
+from stanadapt.samplers.tempering import tours
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z
 from stanadapt.samplers.tempering.levels import BEEN_HOT, LEVEL, MOVES, NO_INDEX, WEIGHT
 from stanadapt.samplers.tempering.moves import MoveKernel
@@ -88,6 +89,17 @@ def test_the_target_alone_is_left_invariant_by_a_whole_excursion():
     # every level is visited: by Kac, the mean return time is 1 over the share of the target
     shares = softmax(exact_constants() - walker.ladder.levels[:4, LOG_Z])
     assert moves / REPLICATES == pytest.approx(1 / shares[3], rel=0.1)
+
+
+def test_every_redraw_begins_a_tour_and_every_position_is_in_one():
+    walker, rng, redraws = make_walker(), np.random.default_rng(16), 0
+    _place(walker, TemperedDistribution(0.0).draws(1, rng)[0], 0)
+    for _ in range(200):
+        redraws += engine.excursion(walker, 0.8, False, LONGEST, rng).n_redraws
+    done, visits = walker.tours, walker.visits[1]
+    assert done[tours.COUNT] == redraws - 1 > 50
+    assert done[tours.SUM_COLD] + done[tours.COLD] == pytest.approx(visits[3])
+    assert done[tours.SUM_HOT] + done[tours.HOT] == pytest.approx(visits[0])
 
 
 def test_an_excursion_ends_at_the_target_or_after_the_longest():
