@@ -455,7 +455,8 @@ def require_samplable(target: Any, empty: bool = False) -> Samplable:
         raise StanadaptError(
             "not_a_target",
             f"a Target is expected, such as Target(program, data), got {described(target)}."
-            + " A log density in Python is a Density(function, dim)." * callable(target),
+            + " A log density in Python is a Density(function, dim)." * callable(target)
+            + " A function of both takes the fit first." * hasattr(target, "groups"),
         )
     if not target.dim and not empty:
         raise StanadaptError(

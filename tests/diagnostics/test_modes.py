@@ -266,6 +266,8 @@ def test_wrong_arguments():
         sa.modes(usual, "program")
     with raises("not_a_fit", "dict"):
         sa.modes({"x": 1}, target)
+    with raises("not_a_target", "fit first"):
+        sa.modes(target, usual)
     with raises("out_of_range", "starts", 10, 3):
         sa.modes(usual, target, starts=3)
     with raises("missing_parameter", "lacks s"):
