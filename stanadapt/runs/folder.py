@@ -100,6 +100,8 @@ class RunFolder:
         try:
             there = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
             held = {**there["attributes"], "sampler": there["sampler"]}
+            if there["format"] != FORMAT:
+                return f" of format {there['format']}, not {FORMAT}: choose another folder."
         except (OSError, ValueError, KeyError, TypeError):
             return ", which cannot be read: choose another folder."
         here = {**self.manifest["attributes"], "sampler": self.manifest["sampler"]}

@@ -463,6 +463,11 @@ def test_files_that_have_changed_since_a_run_began(tmp_path):
     (run / "data.json").write_text('{"m": 1}')
     with raises("run_mismatch", "data"):
         sa.resume(run)
+    manifest = run / "run.json"  # of an earlier release, which this one does not resume
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 5}))
+    with raises("run_exists", "format 5", "another folder") as refused:
+        sa.sample(sa.Target(MEAN, {"m": 9}), "nuts", **options, run=run)
+    assert "resume" not in refused.value.message
 
 
 @pytest.mark.slow
