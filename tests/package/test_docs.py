@@ -263,6 +263,13 @@ def test_files_on_pages_exist():
     assert [name for name in files if not (PACKAGE / name).is_file()] == []
 
 
+def test_tests_that_scripts_name_exist():
+    scripts = [ROOT / "Makefile", *(ROOT / ".ci").iterdir()]
+    named = re.findall(r"\btests/[\w/*]+\.py\b", "".join(path.read_text() for path in scripts))
+    assert len(named) > 5
+    assert [name for name in named if not list(ROOT.glob(name))] == []
+
+
 def test_examples_are_cells():
     assert {name for name, page in PAGES.items() if blocks(page, "python")} == set(FRAGMENTS)
 
