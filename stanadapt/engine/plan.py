@@ -65,22 +65,12 @@ def choose_seed(seed: Any) -> int:
     return require_whole("seed", seed, 0, LARGEST_SEED)
 
 
-def require_numbers(
-    *,
-    chains: Any,
-    parallel_chains: Any,
-    iter_warmup: Any,
-    iter_sampling: Any,
-    thin: Any,
-    seed: Any,
-    threads_per_chain: Any = 1,
-) -> None:
+def require_numbers(*, iter_warmup: Any, iter_sampling: Any, thin: Any, **others: Any) -> None:
     """Check the numbers of a run before its sampler is known, which has defaults for None."""
     make_plan(
-        chains=chains, parallel_chains=parallel_chains, thin=thin, seed=seed, save_warmup=False,
-        show_progress=False, iter_warmup=0 if iter_warmup is None else iter_warmup,
+        iter_warmup=0 if iter_warmup is None else iter_warmup,
         iter_sampling=thin if iter_sampling is None else iter_sampling,
-        threads_per_chain=threads_per_chain,
+        thin=thin, save_warmup=False, show_progress=False, **others,
     )  # fmt: skip
 
 
