@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -116,11 +117,12 @@ def test_leave_one_out(saved):
 
 
 @pytest.mark.thorough
-def test_report(saved):
+def test_report(saved, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/stanadapt", "report", "one.nc", "my two.nc"])
     assert "Report: report.html" in call("report", "one.nc", "two.nc", "--baseline", "two")
     page = Page((saved / "report.html").read_text())
     assert {"one", "two"} <= {*page.words("table").split()}
-    assert page.words("command").startswith("stanadapt ")
+    assert page.words("command") == "stanadapt report one.nc 'my two.nc'"
     refused("would_overwrite", "report", "one.nc", facts=["report.html"])
 
 
