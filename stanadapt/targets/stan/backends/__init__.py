@@ -250,25 +250,11 @@ def load_first(
 
 
 def _solving(first: First, embedded: Backend, program: Program, report: Report) -> First:
-    """Load the embedded backend, which solves equations that compiled code does not.
-
-    With nothing left out: if it refuses the generated quantities, the compiled code is kept.
-    """
-    began = time.perf_counter()
-    try:
-        text = stan_data.to_json(first.data, program)
-        loaded = embedded.load(program, text, False, report)
-    except StanadaptError:
-        return first
-    if loaded.program is not None:
-        return first
-    compiled, outcome = first.loaded.version, first.loaded.density_check
-    check = outcome.replace(
-        f"{agreement.AGREES} {loaded.version}", f"{agreement.AGREES} {compiled}"
-    )
-    loaded = loaded._replace(density_check=check, seconds=first.loaded.seconds)
-    reason = outcome[outcome.index(f"{compiled} {agreement.UNSOLVED}") :]
-    return First(embedded, reason, text, loaded, time.perf_counter() - began)
+    """Take the embedded backend, which solves equations that compiled code does not."""
+    outcome = first.loaded.density_check
+    reason = outcome[outcome.index(f"{first.loaded.version} {agreement.UNSOLVED}") :]
+    found = _in_place_of(first, embedded, program, report)
+    return first if found is None else found._replace(reason=reason)
 
 
 def _faster(first: First, embedded: Backend, program: Program, report: Report) -> First:
@@ -282,23 +268,34 @@ def _faster(first: First, embedded: Backend, program: Program, report: Report) -
     known_as_slower = ratios is not None and not faster.is_faster(ratios)
     if known_as_slower or block(program.code, QUANTITIES).strip() or prints(program.code):
         return first
+    found = _in_place_of(first, embedded, program, report)
+    if found is None:
+        return first
+    if ratios is None:
+        points = stanli.finite_points(found.loaded.model)
+        ratios = faster.measure(first.loaded.model, found.loaded.model, points)
+        faster.keep(library, version, ratios)
+    ratios = faster.kept(library, version)
+    if found.loaded.remarks or ratios is None or not faster.is_faster(ratios):
+        return first
+    why = f"{faster.REASON} {ratios['gradient']:.2f} of the time of {first.loaded.version}"
+    return found._replace(reason=f"{why}, as was measured when the program was new")
+
+
+def _in_place_of(first: First, embedded: Backend, program: Program, report: Report) -> First | None:
+    """Return what the embedded backend loads, compared with the compiled code already.
+
+    None if it refuses the program, or takes it without its generated quantities.
+    """
     began = time.perf_counter()
     try:
         text = stan_data.to_json(first.data, program)
         loaded = embedded.load(program, text, False, report)
     except StanadaptError:
-        return first
-    if ratios is None:
-        points = stanli.finite_points(loaded.model)
-        ratios = faster.measure(first.loaded.model, loaded.model, points)
-        faster.keep(library, version, ratios)
-    ratios = faster.kept(library, version)
-    if loaded.remarks or ratios is None or not faster.is_faster(ratios):
-        return first
-    compiled = first.loaded.version
-    why = f"{faster.REASON} {ratios['gradient']:.2f} of the time of {compiled}, as was measured "
-    check = first.loaded.density_check.replace(f"stanli {version}", compiled)
-    loaded = loaded._replace(density_check=check, seconds=first.loaded.seconds)
-    return First(
-        embedded, f"{why}when the program was new", text, loaded, time.perf_counter() - began
-    )
+        return None
+    if loaded.program is not None:
+        return None
+    compiled = first.loaded
+    check = compiled.density_check.replace(f"stanli {stanli.installed()}", compiled.version)
+    loaded = loaded._replace(density_check=check, seconds=compiled.seconds)
+    return First(embedded, "", text, loaded, time.perf_counter() - began)

@@ -154,6 +154,10 @@ def test_the_embedded_backend_is_taken_if_compiled_code_does_not_solve_equations
     assert found.reason.startswith(f"{compiled} {agreement.UNSOLVED}")
     assert found.loaded.density_check.startswith(outcome.split()[0])
     assert backends.load_first(choices[:1], program(SOLVED), {}, False, print).backend is native
+    # nor where it takes the program without its generated quantities
+    part = embedded._replace(load=lambda *given: embedded.load(*given)._replace(program=given[0]))
+    choices[1] = part, "usable"
+    assert backends.load_first(choices, program(SOLVED), {}, False, print).backend is native
 
 
 def test_an_error_of_approximation_is_not_a_disagreement():
