@@ -64,7 +64,7 @@ FIRST_STEP = 1.2
 NUTS_CENTER, FAR_CENTER, TWO_STAGE_CENTER = 2.0, 10.0, 1.3
 # NUTS moves around a Gaussian if this share of squared forces remains at most: all of it remains
 # for leapfrogs. With shorter steps, its trees are hardly deeper, and fewer trajectories diverge.
-LARGEST_REST, TARGET_AROUND = 0.03, 0.9
+MOST_UNEXPLAINED, TARGET_AROUND = 0.03, 0.9
 # its longest step: four points then pass through more than half a turn
 LONGEST_TURN = 1.2
 
@@ -343,7 +343,8 @@ def nuts_block(
         most = depth(progress) if callable(depth) else depth
         target = max(settings.nuts_target_accept, progress.learned.nuts.target_accept)
         alone = progress.learned.alone or (None,) * len(states)
-        around = not any(alone) and _is_near_gaussian(progress.learned)
+        near = progress.learned.settled and progress.learned.rest < MOST_UNEXPLAINED
+        around = near and not any(alone)
         target = max(target, TARGET_AROUND) if around else target
         factor = metric_factor.twofold(progress.learned.metric.factor)
         prepared = [
@@ -413,12 +414,6 @@ def _around_mean(learned: Learned, state: Any) -> Any:
     )[0]
     around = Around(learned.location.copy(), np.ascontiguousarray(here), np.empty(dim))
     return state._replace(around=around)
-
-
-def _is_near_gaussian(learned: Learned) -> bool:
-    """Whether NUTS is to move around a Gaussian of many parameters."""
-    near = learned.settled and learned.rest < LARGEST_REST
-    return near and len(learned.location) > MANY
 
 
 def rest_of(learned: Learned, window: Window) -> float:
