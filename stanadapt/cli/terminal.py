@@ -134,7 +134,7 @@ def require_writable(paths: Iterable[Path], force: bool, format: str = "netcdf")
     if sys.stdin.isatty() and typer.confirm(f"Overwrite {listed}?", err=True):
         return checked
     raise StanadaptError(
-        "would_overwrite", f"{listed} would be overwritten: choose another --out, or add --force."
+        "would_overwrite", f"{listed} would be overwritten: choose another name, or add --force."
     )
 
 

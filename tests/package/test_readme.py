@@ -1,5 +1,6 @@
 """The commands of the README run: those of `stanadapt` and Python here, others in .ci/run."""
 
+import re
 import sys
 
 import pytest
@@ -28,6 +29,12 @@ def test_python_example(tmp_path):
     printed = page_commands.run([sys.executable, "-c", example], tmp_path)
     assert "ESS/s" in printed
     assert (tmp_path / "output" / "pima.nc").is_file()
+
+
+def test_no_file_is_written_twice():
+    """Commands are tried after the example, in the same folder: a second writer is refused."""
+    written = re.findall(r'(?:--(?:out|report) |(?:save|report)\(.*?")(output/[\w./]+)', README)
+    assert len(written) == len(set(written)) > 4, written
 
 
 def test_every_other_command_is_run_by_ci():
