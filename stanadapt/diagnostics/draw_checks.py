@@ -284,7 +284,7 @@ DISAGREE = (
 LONGER = "Run longer (iter_sampling)."
 BOUND = "A note on this fit says that it may be improper: bound all directions by priors or data."
 ALONE = (
-    "If it is in a mode of its own, a longer run is no remedy: start it elsewhere (inits), use "
+    "If it is in a separate mode, a longer run is no remedy: start it elsewhere (inits), use "
     "{other}, or, if its log density is far below that of the others, leave it out and say so."
 )
 OTHERWISE = "Lengthen warm-up (iter_warmup), or use {other}."

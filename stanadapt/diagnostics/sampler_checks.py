@@ -27,10 +27,10 @@ FAR_BELOW, FAR_ABOVE = 0.5, 0.125
 # shares of rejected fixed trajectories that are worth a remark, and that suggest a region which
 # trajectories enter too rarely
 REMARKABLE, MOST_REJECTED = 0.005, 0.025
-# A share of divergences up to this is only a remark: no fit with so few was wrong in
+# A share of divergences up to this is only a remark: no fit with as few was wrong in
 # `workflows.benchmarks.verdict_study`. Of 70 other NUTS fits with two to eight of 8,000 draws, and
 # no other objection, 7 missed a point at 1, 5, 95 or 99 %: the places of the divergences did not
-# tell them from the others.
+# distinguish them from the others.
 FEW_DIVERGENCES = 0.001
 # Monte Carlo errors by which the share of draws at hard edges may exceed that of all iterations
 ALLOWED_ERRORS = 3.0

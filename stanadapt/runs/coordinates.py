@@ -83,7 +83,7 @@ class CoordinateChoice(NamedTuple):
 
 
 def require_kind(standardize: Any) -> None:
-    """Raise StanadaptError for a value of `standardize` that is none of its four."""
+    """Raise StanadaptError for a value of `standardize` other than its four."""
     if isinstance(standardize, str) and standardize == STRAIGHTEN:
         return
     if standardize is not None and not isinstance(standardize, bool | np.bool_):

@@ -215,7 +215,7 @@ def ascend(tuning, rank, log_ratio, learning_rate):
 
 @jit
 def after_step(tuning, accepted, target_accept, largest_weight=LARGEST_WEIGHT):
-    """Update beta <- max(beta (1 + 0.02 (a - a*)), 1e-4), with a = 1 if accepted, else 0.
+    """Update beta <- max(beta (1 + 0.02 (a - a*)), 1e-4), with a = 1 if accepted, otherwise 0.
 
     It stays below `largest_weight`. A step of L is hardly longer for a larger beta, however far L
     is from its optimum: without a bound beta grew to 1e150, in 785 dimensions, and while it

@@ -246,7 +246,7 @@ def _kick(walker, b, size):
 
 @inline
 def _choose_coordinate(walker, design, learning, rng):
-    """Weigh the position, and in the Gibbs form draw q; returns 1 after a round trip, else 0.
+    """Weigh the position, and in the Gibbs form draw q; returns 1 after a round trip, otherwise 0.
 
     Also decides how many times the position is a draw.
     """

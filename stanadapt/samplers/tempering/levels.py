@@ -168,7 +168,7 @@ def excursion(walkers, target_accept, learning, longest, rng):
 
 @inline
 def _choose_level(walkers, learning, rng):
-    """Draw the level given the position; returns 1 if that ends a round trip, else 0."""
+    """Draw the level given the position; returns 1 if that ends a round trip, otherwise 0."""
     coldest, sums = walkers.ladder.size[0] - 1, walkers.tours
     redrawn = walkers.mover.numbers[0, moves.STEPS] == 0.0
     if not learning and redrawn and regenerates(walkers.path, walkers.ladder):
@@ -327,7 +327,7 @@ def _draw_level(walkers, j, rng):
 
 @inline
 def _end_trip(walkers, j):
-    """Return 1 if a row at the coldest level has been at the hottest one since, else 0."""
+    """Return 1 if a row at the coldest level has been at the hottest one since, otherwise 0."""
     been_hot = walkers.where[BEEN_HOT, j]
     walkers.where[BEEN_HOT, j] = 0
     return been_hot

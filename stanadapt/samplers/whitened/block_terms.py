@@ -33,7 +33,7 @@ from stanadapt.engine.block_map import (
 # A function is a product of factors, in order; () is 1.
 Factor = tuple[int, bool, int]
 Function = tuple[Factor, ...]
-# hubs that the program declares with bounds: (slope, lower, width) of those with two, else None
+# hubs that the program declares with bounds: (slope, lower, width) with two, None with one
 Hints = Mapping[int, tuple[float, float, float] | None]
 
 

@@ -64,7 +64,7 @@ def find(name: str, data: str | None = None, root: Path | None = None) -> tuple[
     data : str, optional
         Name of the data set; optional for a program with at most one.
     root : path, optional
-        Another folder of programs, each with its data in a folder of its own.
+        Another folder of programs, each with its data in its own folder.
 
     Returns
     -------
