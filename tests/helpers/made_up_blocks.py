@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from stanadapt.samplers.whitened.block import LOG_DENSITY, make_room
 from stanadapt.samplers.whitened.schedule import WARMUP
+from stanadapt.samplers.whitened.window import LOG_DENSITY, make_room
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
 
 SD = np.array([1e-3, 1.0, 1e3])

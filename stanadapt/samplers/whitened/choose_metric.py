@@ -30,7 +30,6 @@ import numpy as np
 
 from stanadapt.engine.metric_factor import written_out
 from stanadapt.engine.one_blas_thread import one_blas_thread
-from stanadapt.samplers.whitened.block import Window
 from stanadapt.samplers.whitened.fisher_metric import (
     CUTOFF,
     MANY,
@@ -41,6 +40,7 @@ from stanadapt.samplers.whitened.fisher_metric import (
     fisher_metrics,
     largest_misfit,
 )
+from stanadapt.samplers.whitened.window import Window
 
 # positions and gradients, shape (m, n) each
 Draws = tuple[np.ndarray, np.ndarray]

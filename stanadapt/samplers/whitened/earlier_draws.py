@@ -24,18 +24,10 @@ from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.density import Density
 from stanadapt.engine.points import start_at
 from stanadapt.engine.warmup import Change, Progress, Result, Stage, States
-from stanadapt.samplers.whitened import arriving, map_stages, transitions
+from stanadapt.samplers.whitened import map_stages, transitions, travel_stages
 from stanadapt.samplers.whitened import stage_parts as parts
-from stanadapt.samplers.whitened.block import (
-    LOG_DENSITY,
-    Block,
-    Window,
-    make_room,
-    make_window,
-    no_block,
-)
 from stanadapt.samplers.whitened.block_structure import MOST_COORDINATES
-from stanadapt.samplers.whitened.choice import ASKED_FOR, Trajectory
+from stanadapt.samplers.whitened.choose_trajectory import ASKED_FOR, Trajectory
 from stanadapt.samplers.whitened.fixed_stages import NEARLY_GAUSSIAN
 from stanadapt.samplers.whitened.gaussian_block import (
     ask_if_wanted,
@@ -44,6 +36,14 @@ from stanadapt.samplers.whitened.gaussian_block import (
     is_closer,
 )
 from stanadapt.samplers.whitened.straighten import LEAST_DRAWS, SETTLED, UNCHANGED, distance_of
+from stanadapt.samplers.whitened.window import (
+    LOG_DENSITY,
+    Block,
+    Window,
+    make_room,
+    make_window,
+    no_block,
+)
 
 # draws of each chain, and the length of the window that judges the scales learned from them
 DRAWS, LENGTH = parts.METRIC_WINDOWS[-1], 15
@@ -158,7 +158,7 @@ def judge_earlier(settings: Any, progress: Progress, states: States) -> Result:
         forgotten = progress.to(
             parts.TRAVEL, earlier=None, straightened=UNCHANGED, attempts=0, block_sought=False
         )
-        return arriving.learn_first_window(settings, forgotten, states)
+        return travel_stages.learn_first_window(settings, forgotten, states)
     progress = progress.learning(settled=True)
     if progress.learned.straightened.map_is_used:
         return progress.to(parts.STRAIGHTEN), states

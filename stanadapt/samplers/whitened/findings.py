@@ -16,7 +16,7 @@ from stanadapt.engine.warmup import Progress, Sampled
 from stanadapt.errors import Message
 from stanadapt.samplers.straightened_pair import MOST_POINTS, straightened_pair
 from stanadapt.samplers.whitened import pooled_am, whitened_hmc
-from stanadapt.samplers.whitened.choice import CUT_SHORT
+from stanadapt.samplers.whitened.choose_trajectory import CUT_SHORT
 from stanadapt.samplers.whitened.priors import Group
 from stanadapt.samplers.whitened.stage_parts import Learned
 from stanadapt.samplers.whitened.straighten import Straightened

@@ -29,7 +29,7 @@ import numpy as np
 
 from stanadapt.engine import metric_factor
 from stanadapt.engine.one_blas_thread import one_blas_thread
-from stanadapt.samplers.whitened.block import Window
+from stanadapt.samplers.whitened.window import Window
 
 RIDGE = 1e-5
 # eigenvalues within this factor of 1 are noise

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from stanadapt.engine.warmup import END, Progress, Result, States
-from stanadapt.samplers.whitened import choice as pilots
+from stanadapt.samplers.whitened import choose_trajectory
 from stanadapt.samplers.whitened import stage_parts as parts
-from stanadapt.samplers.whitened.choice import ASKED_FOR, Choice, Trajectory
+from stanadapt.samplers.whitened.choose_trajectory import ASKED_FOR, Choice, Trajectory
 from stanadapt.samplers.whitened.fisher_metric import MANY, largest_misfit
 from stanadapt.samplers.whitened.map_stages import (
     FAR_FROM_GAUSSIAN,
@@ -131,7 +131,7 @@ def learn_step(settings: Any, progress: Progress, states: States) -> Result:
     step_size = _adjusted(settings, progress, states)
     fixed = fixed._replace(step_size=step_size)
     dim = len(progress.learned.location)
-    most = pilots.most_steps(dim, length)
+    most = choose_trajectory.most_steps(dim, length)
     if done == half and _steps(settings, step_size) > 1:
         # several steps, if fixed trajectories are requested; otherwise one, with a lower target,
         # unless there are many parameters
@@ -146,7 +146,7 @@ def learn_step(settings: Any, progress: Progress, states: States) -> Result:
     progress = progress.learning(fixed=fixed._replace(piloted=np.empty(0)))
     if done < TUNE_BLOCKS:
         return progress.to(parts.TUNE_STEP), states
-    reason = pilots.steps_too_short(fixed.step_size, fixed.n_steps, most)
+    reason = choose_trajectory.steps_too_short(fixed.step_size, fixed.n_steps, most)
     if reason and settings.trajectory == Trajectory.chosen:
         return _after_one_step(settings, progress, reason), states
     return progress.to(parts.PILOT), states
@@ -181,7 +181,7 @@ def learn_two_steps(settings: Any, progress: Progress, states: States) -> Result
     progress = with_fixed(progress, step_size=step_size, piloted=np.empty(0))
     if progress.window + 1 < TUNE_BLOCKS // 2:
         return progress.to(parts.TWO_STEPS), states
-    reason = pilots.steps_too_short(step_size, 2)
+    reason = choose_trajectory.steps_too_short(step_size, 2)
     return to_nuts(progress, reason) if reason else progress.to(parts.PILOT), states
 
 
@@ -208,15 +208,15 @@ def learn_from_pilot(settings: Any, progress: Progress, states: States) -> Resul
     bent &= learned.earlier is None  # earlier draws were in a neck, if there is one
     many = fixed.n_steps > 1 and window.positions.shape[2] > MANY
     progress = progress.learning(divergences=divergences)
-    choice = pilots.choose(
+    choice = choose_trajectory.choose(
         settled=learned.settled, divergences=divergences, step_size=fixed.step_size,
         n_steps=fixed.n_steps, acceptance=acceptance, continued=continued,
-        most=pilots.most_steps(window.positions.shape[2], settings.trajectory_length),
+        most=choose_trajectory.most_steps(window.positions.shape[2], settings.trajectory_length),
         scale=largest_misfit(learned.metric, *window.pooled) if many else 1.0,
     )  # fmt: skip
     if settings.trajectory == Trajectory.fixed:
         choice = Choice(True, ASKED_FOR)
-    elif choice.two_stage and not continued and (pilots.is_doubtful(acceptance) or bent):
+    elif choice.two_stage and not continued and (choose_trajectory.is_doubtful(acceptance) or bent):
         more = with_fixed(progress, piloted=acceptance).to(parts.PILOT)
         if pilot_length(settings, more._replace(window=1)):
             return more, states

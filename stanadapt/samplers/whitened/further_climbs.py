@@ -33,9 +33,9 @@ from stanadapt.samplers.whitened.arrival import (
     newton_from,
     sides_for,
 )
-from stanadapt.samplers.whitened.block import make_window
 from stanadapt.samplers.whitened.climb import climb, evaluate, no_climb
 from stanadapt.samplers.whitened.probes import NO_PROBES
+from stanadapt.samplers.whitened.window import make_window
 
 # climbs of all chains together
 CLIMBS = 16

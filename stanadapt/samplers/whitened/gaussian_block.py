@@ -29,7 +29,6 @@ from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.triangular_map import no_map
 from stanadapt.engine.warmup import END, Change, Progress, Result, Stage, States
 from stanadapt.samplers.whitened import stage_parts as parts
-from stanadapt.samplers.whitened.block import make_window
 from stanadapt.samplers.whitened.block_structure import (
     MOST_COORDINATES,
     find_block,
@@ -64,6 +63,7 @@ from stanadapt.samplers.whitened.straighten import (
     distance_of,
     parts_with_scales,
 )
+from stanadapt.samplers.whitened.window import make_window
 
 # Distance from a Gaussian from which a block is looked for; that with a triangular map which is as
 # good as a block whose members are not tied to each other; and the part of one coordinate in that

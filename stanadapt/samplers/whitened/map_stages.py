@@ -7,8 +7,7 @@ import numpy as np
 from stanadapt.engine.triangular_map import TriangularMap
 from stanadapt.engine.warmup import Progress, Result, States
 from stanadapt.samplers.whitened import stage_parts as parts
-from stanadapt.samplers.whitened.block import DIVERGING, Window, make_window
-from stanadapt.samplers.whitened.choice import ASKED_FOR, Trajectory
+from stanadapt.samplers.whitened.choose_trajectory import ASKED_FOR, Trajectory
 from stanadapt.samplers.whitened.fisher_metric import scales_alone, unbounded
 from stanadapt.samplers.whitened.straighten import distance_of, in_coordinates_of, straighten
 from stanadapt.samplers.whitened.transitions import (
@@ -17,6 +16,7 @@ from stanadapt.samplers.whitened.transitions import (
     to_tune_step,
     with_fixed,
 )
+from stanadapt.samplers.whitened.window import DIVERGING, Window, make_window
 
 # windows of NUTS on a map, after each of which it is learned again; and of one more that judges it
 STRAIGHTEN_WINDOWS, JUDGE_LENGTH = (60, 100), 60

@@ -23,8 +23,7 @@ import numpy as np
 from stanadapt.diagnostics.mixing import mixing
 from stanadapt.engine.warmup import Progress, Result, Sampled, States
 from stanadapt.samplers.whitened import stage_parts as parts
-from stanadapt.samplers.whitened.block import STEEP, make_room
-from stanadapt.samplers.whitened.choice import CUT_SHORT, UNDECIDED, Trajectory
+from stanadapt.samplers.whitened.choose_trajectory import CUT_SHORT, UNDECIDED, Trajectory
 from stanadapt.samplers.whitened.fisher_metric import unbounded
 from stanadapt.samplers.whitened.map_stages import straighten_if, to_straighten
 from stanadapt.samplers.whitened.transitions import (
@@ -35,6 +34,7 @@ from stanadapt.samplers.whitened.transitions import (
     short_for_hubs,
     to_nuts,
 )
+from stanadapt.samplers.whitened.window import STEEP, make_room
 
 # Iterations of sampling after which divergences are counted. If there are more than this share of
 # the draws, of USUAL iterations at least, draws begin again: the verdict doubts them then.

@@ -47,7 +47,8 @@ from stanadapt.engine.points import (
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import Probability
 from stanadapt.engine.warmup import END, Progress, Result, Stage, States, Warmup, all_left
-from stanadapt.samplers.whitened.block import (
+from stanadapt.samplers.whitened.fisher_metric import FisherMetric, scales_alone
+from stanadapt.samplers.whitened.window import (
     ACCEPTANCE,
     LOG_DENSITY,
     Block,
@@ -55,7 +56,6 @@ from stanadapt.samplers.whitened.block import (
     make_window,
     no_block,
 )
-from stanadapt.samplers.whitened.fisher_metric import FisherMetric, scales_alone
 
 # Log scales of single moves change by SINGLE_GAIN times the excess of the acceptance rate; that of
 # joint moves by the excess divided by a power GAIN_POWER of the iteration within the block.

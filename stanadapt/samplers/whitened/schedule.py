@@ -26,7 +26,7 @@ TUNE_STEP       the final step size, from eight short blocks, fixed within each 
                 step per trajectory has too low an acceptance rate half way, a lower target is tried
                 in the second half, before several steps, and with them NUTS, are considered
 TWO_STEPS       if one step does not suffice, but two may: their size, from four such blocks
-PILOT           nothing is adapted: `choice.choose` decides
+PILOT           nothing is adapted: `choose_trajectory.choose` decides
 NUTS_METRIC, NUTS_STEP   if NUTS is chosen: longer windows, then a step size for each chain
 NUTS_PILOT      if some of its trajectories diverged: nothing is adapted; if some still do, or many
                 did before, NUTS_STEP once more, with a higher acceptance rate
@@ -34,7 +34,7 @@ AGAIN           if too many of the first draws diverge (`nuts_stages.review`): N
                 higher acceptance rate, after which sampling begins again
 TRAVEL          again, after any of these, in the coordinates of a Gaussian block if there is one
                 (`gaussian_block`), or if chains stay on a lower level than another, which left it:
-                they return to their starts (`arriving`)
+                they return to their starts (`travel_stages`)
 REST            NUTS_STEP, with all that is left, if iter_warmup has no room for another stage
 
 Lengths are those for four chains; with fewer chains, blocks are longer, and with a small
@@ -60,49 +60,50 @@ from stanadapt.engine.warmup import (
     Warmup,
     all_left,
 )
-from stanadapt.samplers.whitened import arriving, earlier_draws, nuts_stages, transitions
+from stanadapt.samplers.whitened import earlier_draws, nuts_stages, transitions
 from stanadapt.samplers.whitened import fixed_stages as fixed
 from stanadapt.samplers.whitened import map_stages as maps
 from stanadapt.samplers.whitened import stage_parts as parts
-from stanadapt.samplers.whitened.block import no_block
-from stanadapt.samplers.whitened.choice import UNDECIDED
+from stanadapt.samplers.whitened import travel_stages as moving
+from stanadapt.samplers.whitened.choose_trajectory import UNDECIDED
 from stanadapt.samplers.whitened.climb import climb_if_due
 from stanadapt.samplers.whitened.fisher_metric import Metric, scales_alone
 from stanadapt.samplers.whitened.further_climbs import climb_further_if_due, searching
 from stanadapt.samplers.whitened.gaussian_block import looking
 from stanadapt.samplers.whitened.probes import probe_if_due
 from stanadapt.samplers.whitened.sparse_precision import ask_for_precision
+from stanadapt.samplers.whitened.window import no_block
 
 MOVING, LEARNING = "moving to the typical set", "learning the metric"
 STRAIGHTENING, TUNING_NUTS = "straightening the posterior", "tuning the step size of NUTS"
 fit, nuts = parts.fitting, parts.nuts_block
-travel = partial(fit, least=1.0)  # chains that move need iterations, however many there are
+unshortened = partial(fit, least=1.0)  # chains that move need iterations, however many there are
 STAGES = {
     parts.FIRST_WINDOW: Stage(
-        MOVING, travel(arriving.FIRST_LENGTH), nuts(arriving.FIRST_DEPTH, parts.FAR_CENTER),
-        arriving.learn_first_window, parts.TRAVEL,
+        MOVING, unshortened(moving.FIRST_LENGTH), nuts(moving.FIRST_DEPTH, parts.FAR_CENTER),
+        moving.learn_first_window, parts.TRAVEL,
     ),
     parts.EARLIER: Stage(
-        MOVING, fit(earlier_draws.LENGTH), nuts(arriving.DEEPEST), earlier_draws.judge_earlier
+        MOVING, fit(earlier_draws.LENGTH), nuts(moving.DEEPEST), earlier_draws.judge_earlier
     ),
     parts.EARLIER_BLOCK: Stage(
-        MOVING, fit(parts.SHORTEST), nuts(arriving.FIRST_DEPTH), earlier_draws.put_back
+        MOVING, fit(parts.SHORTEST), nuts(moving.FIRST_DEPTH), earlier_draws.put_back
     ),
     parts.CLIMB: Stage(
-        MOVING, travel(arriving.CLIMB_LENGTH), nuts(arriving.CLIMB_DEPTH), arriving.learn_climb
+        MOVING, unshortened(moving.CLIMB_LENGTH), nuts(moving.CLIMB_DEPTH), moving.learn_climb
     ),
     parts.TRAVEL: Stage(
-        MOVING, travel(arriving.TRAVEL_LENGTH), nuts(arriving.travel_depth), arriving.learn_travel
+        MOVING, unshortened(moving.TRAVEL_LENGTH), nuts(moving.travel_depth), moving.learn_travel
     ),
     parts.SURVEY: Stage(
-        MOVING, travel(arriving.SURVEY_LENGTH), nuts(arriving.TRAVEL_DEPTH), maps.learn_survey
+        MOVING, unshortened(moving.SURVEY_LENGTH), nuts(moving.TRAVEL_DEPTH), maps.learn_survey
     ),
     parts.SPAN: Stage(
         LEARNING, fit(lambda now: round(parts.SPAN_SHARE * len(now.learned.location))),
         parts.set_up_span, parts.learn_span,
     ),
     parts.FIRST_METRIC: Stage(
-        LEARNING, fit(arriving.FIRST_METRIC_LENGTH), nuts(arriving.DEEPEST),
+        LEARNING, fit(moving.FIRST_METRIC_LENGTH), nuts(moving.DEEPEST),
         fixed.learn_first_metric,
     ),
     parts.FIND_STEP: Stage(
@@ -200,7 +201,7 @@ def finish(settings: Any, progress: Progress, states: States) -> Result:
 
 
 COMPARED = parts.METRIC, parts.PILOT, parts.NUTS_METRIC, parts.NUTS_STEP, parts.NUTS_PILOT
-STAGES |= {name: arriving.comparing(STAGES[name]) for name in COMPARED}
+STAGES |= {name: moving.comparing(STAGES[name]) for name in COMPARED}
 STAGES = {name: searching(looking(stage)) for name, stage in STAGES.items()}
 STAGES[parts.EARLIER_BLOCK] = earlier_draws.continuing(STAGES[parts.EARLIER_BLOCK])
 WARMUP = Warmup(

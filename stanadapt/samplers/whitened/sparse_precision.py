@@ -28,9 +28,9 @@ from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.sparse_factor import BAND, INVERSE, NUMBER, sparse_factor
 from stanadapt.engine.warmup import Progress, States
 from stanadapt.samplers.whitened import stage_parts as parts
-from stanadapt.samplers.whitened.block import make_window
 from stanadapt.samplers.whitened.fisher_metric import MANY, FisherMetric, Metric, diagonal_metric
 from stanadapt.samplers.whitened.probes import Probes
+from stanadapt.samplers.whitened.window import make_window
 
 # gradients of all chains; and the most coordinates in a row that is found by itself
 PLACES, MOST_IN_A_ROW = 96, 24

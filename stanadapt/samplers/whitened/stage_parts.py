@@ -15,9 +15,8 @@ from stanadapt.engine.leapfrog import Around
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.triangular_map import is_used, with_memory
 from stanadapt.engine.warmup import Change, Progress, Result, States
-from stanadapt.samplers.whitened.block import MANY_CHAINS, Block, Window, make_room, make_window
-from stanadapt.samplers.whitened.choice import UNDECIDED, Choice
 from stanadapt.samplers.whitened.choose_metric import choose_metric, draws_of
+from stanadapt.samplers.whitened.choose_trajectory import UNDECIDED, Choice
 from stanadapt.samplers.whitened.climb import Climb, no_climb
 from stanadapt.samplers.whitened.fisher_metric import (
     LARGEST_DENSE,
@@ -33,6 +32,7 @@ from stanadapt.samplers.whitened.straighten import (
     apply_map,
     in_coordinates_of,
 )
+from stanadapt.samplers.whitened.window import MANY_CHAINS, Block, Window, make_room, make_window
 
 FIRST_WINDOW, CLIMB, TRAVEL, SURVEY = "first window", "climb", "travel", "survey"
 EARLIER, EARLIER_BLOCK = "earlier", "earlier block"

@@ -28,7 +28,6 @@ from stanadapt.engine.triangular_map import (
     with_memory,
 )
 from stanadapt.samplers.whitened import conditionals
-from stanadapt.samplers.whitened.block import LOG_DENSITY, Window
 from stanadapt.samplers.whitened.block_structure import MOST_COORDINATES
 from stanadapt.samplers.whitened.choose_metric import LARGEST_COMPOSED, composed_metric
 from stanadapt.samplers.whitened.conditionals import Draws, Fits, join
@@ -42,6 +41,7 @@ from stanadapt.samplers.whitened.fisher_metric import (
 from stanadapt.samplers.whitened.map_groups import exact_structure
 from stanadapt.samplers.whitened.map_search import Search, in_order, search
 from stanadapt.samplers.whitened.priors import LEAST_MEMBERS, Group
+from stanadapt.samplers.whitened.window import LOG_DENSITY, Window
 
 A, B, S, C, D, E, W, Q = conditionals.COLUMNS
 # D is taken over the coordinates that a map involves. It must leave less than this share of

@@ -5,10 +5,10 @@ from typing import Any
 from stanadapt.engine.block_map import unpacked
 from stanadapt.engine.warmup import Progress
 from stanadapt.samplers.whitened import stage_parts as parts
-from stanadapt.samplers.whitened.block import Window
-from stanadapt.samplers.whitened.choice import Choice
 from stanadapt.samplers.whitened.choose_metric import LATER
+from stanadapt.samplers.whitened.choose_trajectory import Choice
 from stanadapt.samplers.whitened.fisher_metric import FisherMetric, use_standard_deviations
+from stanadapt.samplers.whitened.window import Window
 
 NUTS_WINDOW = 50
 # Acceptance rate that NUTS is tuned to if trajectories diverged in its pilot, or in warm-up, or if

@@ -55,16 +55,7 @@ from stanadapt.engine.triangular_map import (
     no_map,
 )
 from stanadapt.samplers.whitened import schedule
-from stanadapt.samplers.whitened.block import (
-    ACCEPTANCE,
-    DIVERGING,
-    LOG_DENSITY,
-    STEEP,
-    Block,
-    Tuning,
-    no_block,
-)
-from stanadapt.samplers.whitened.choice import Trajectory
+from stanadapt.samplers.whitened.choose_trajectory import Trajectory
 from stanadapt.samplers.whitened.climb import Climb, no_climb
 from stanadapt.samplers.whitened.earlier_draws import init_from_draws
 from stanadapt.samplers.whitened.fisher_metric import Metric
@@ -76,6 +67,15 @@ from stanadapt.samplers.whitened.stage_parts import (
     bytes_of_pool,
     bytes_of_trees,
     nowhere,
+)
+from stanadapt.samplers.whitened.window import (
+    ACCEPTANCE,
+    DIVERGING,
+    LOG_DENSITY,
+    STEEP,
+    Block,
+    Tuning,
+    no_block,
 )
 
 

@@ -3,8 +3,8 @@
 import numpy as np
 
 from stanadapt.samplers.whitened.arrival import FAR, LEAST_MASS, Newton, highest_allowed, judge
-from stanadapt.samplers.whitened.arriving import MOST_RISING, learn_climb, to_climb
 from stanadapt.samplers.whitened.climb import no_climb
+from stanadapt.samplers.whitened.travel_stages import MOST_RISING, learn_climb, to_climb
 from tests.helpers.made_up_blocks import begun, filled
 
 DIM = 8

@@ -9,10 +9,10 @@ from stanadapt.engine.density import FAILED_CALLS, FAILED_IN_A_ROW
 from stanadapt.engine.points import gradient_at, start_at
 from stanadapt.results import attribute
 from stanadapt.samplers.whitened.arrival import mean_metric
-from stanadapt.samplers.whitened.arriving import rough_metric
-from stanadapt.samplers.whitened.block import NUMBERS, Window
 from stanadapt.samplers.whitened.climb import climb, climb_if_due, no_climb
 from stanadapt.samplers.whitened.fisher_metric import FisherMetric
+from stanadapt.samplers.whitened.travel_stages import rough_metric
+from stanadapt.samplers.whitened.window import NUMBERS, Window
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
 
 SD = 10.0 ** np.linspace(-2, 2, 8)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from stanadapt.samplers.whitened.block import NUMBERS, Window
 from stanadapt.samplers.whitened.choose_metric import (
     LATER,
     WHILE_TRAVELING,
@@ -17,6 +16,7 @@ from stanadapt.samplers.whitened.fisher_metric import (
     fisher_metric,
     use_standard_deviations,
 )
+from stanadapt.samplers.whitened.window import NUMBERS, Window
 
 
 def window(positions, gradients, moved=None):

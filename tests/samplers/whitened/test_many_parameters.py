@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from stanadapt.samplers.whitened import stage_parts as parts
-from stanadapt.samplers.whitened.block import Window
-from stanadapt.samplers.whitened.choice import LARGEST_MISFIT, choose, most_steps
 from stanadapt.samplers.whitened.choose_metric import choose_metric
+from stanadapt.samplers.whitened.choose_trajectory import LARGEST_MISFIT, choose, most_steps
 from stanadapt.samplers.whitened.fisher_metric import MANY, largest_misfit, scales_alone
 from stanadapt.samplers.whitened.probes import NO_PROBES
 from stanadapt.samplers.whitened.stage_parts import stretch_for
+from stanadapt.samplers.whitened.window import Window
 from tests.helpers.made_up_blocks import after, at, begun, filled
 
 

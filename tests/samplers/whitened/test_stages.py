@@ -13,13 +13,13 @@ from stanadapt.engine import metric_factor
 from stanadapt.engine.chain import Keeper, run
 from stanadapt.engine.triangular_map import NUMBERS, make_map
 from stanadapt.engine.warmup import END, Sampled
-from stanadapt.samplers.whitened import arriving, choice, nuts_stages, schedule
+from stanadapt.samplers.whitened import choose_trajectory, nuts_stages, schedule, travel_stages
 from stanadapt.samplers.whitened import stage_parts as parts
-from stanadapt.samplers.whitened.block import ACCEPTANCE, DIVERGING, make_window
-from stanadapt.samplers.whitened.choice import ASKED_FOR, Trajectory, choose, is_doubtful
+from stanadapt.samplers.whitened.choose_trajectory import ASKED_FOR, Trajectory, choose, is_doubtful
 from stanadapt.samplers.whitened.climb import no_climb
 from stanadapt.samplers.whitened.fisher_metric import Metric
 from stanadapt.samplers.whitened.straighten import UNCHANGED
+from stanadapt.samplers.whitened.window import ACCEPTANCE, DIVERGING, make_window
 from tests.helpers.gaussian_target import make_chains_at
 from tests.helpers.hierarchy import FUNNEL, LOCATION
 from tests.helpers.made_up_blocks import SD, after, at, begun, filled
@@ -49,7 +49,7 @@ def test_own_scales_and_unit_scales_take_turns(chains):
         np.testing.assert_array_equal([state.current.position for state in states], before)
         if progress.stage not in (parts.CLIMB, parts.TRAVEL):
             break
-        if progress.stage == parts.TRAVEL and progress.used >= arriving.PATIENCE:
+        if progress.stage == parts.TRAVEL and progress.used >= travel_stages.PATIENCE:
             kinds.append(bool(np.all(states[0].leapfrog.factor == 1.0)))
     assert len(kinds) > 4
     assert all(now != then for now, then in zip(kinds[1:], kinds[:-1], strict=True))
@@ -74,7 +74,7 @@ def test_a_chain_that_stays_on_a_lower_level_returns_once_to_its_start():
         if any(len(plan) for plan in plans):
             assert [len(plan) for plan in plans] == [0, 0, len(SD), 0]
             np.testing.assert_array_equal(plans[2], begin[2])
-            assert progress.learned.travel.windows > arriving.SURVEY_AFTER
+            assert progress.learned.travel.windows > travel_stages.SURVEY_AFTER
             returned.append(progress.learned.travel.windows)
         states = [state._replace(climb=no_climb()) for state in states]
     assert len(returned) == progress.learned.travel.returned == 1
@@ -207,8 +207,8 @@ def test_shares_that_are_acceptable(count, low, rejected, continued, fixed):
 
 
 def test_the_limits_are_stricter_than_those_of_the_verdict():
-    assert choice.REJECTED == sampler_checks.REJECTED
-    assert choice.LARGEST_REJECTED < sampler_checks.MOST_REJECTED
+    assert choose_trajectory.REJECTED == sampler_checks.REJECTED
+    assert choose_trajectory.LARGEST_REJECTED < sampler_checks.MOST_REJECTED
 
 
 def test_doubts():
@@ -337,10 +337,12 @@ def test_others_stay(below, changed):
 
 def test_a_chain_far_below_all_does_not_keep_others_on_a_lower_level():
     settings, progress, states = begun()
-    travel = progress.learned.travel._replace(windows=arriving.MOST_TRAVEL)
+    travel = progress.learned.travel._replace(windows=travel_stages.MOST_TRAVEL)
     levels = np.array([-60.0, 0.0, 0.0, -4000.0])
     chains = progress.chains._replace(level=levels - [0.0, 0.0, 0.0, 20.0])
-    progress = at(progress, parts.TRAVEL, 10, travel=travel._replace(rounds=arriving.MOST_ROUNDS))
+    progress = at(
+        progress, parts.TRAVEL, 10, travel=travel._replace(rounds=travel_stages.MOST_ROUNDS)
+    )
     states = [
         filled(state, 10, level, SD * np.random.default_rng(3).standard_normal((10, len(SD))))
         for state, level in zip(states, levels, strict=True)
@@ -432,7 +434,7 @@ def test_when_nuts_has_a_pilot(changed, steep_share, left, stage):
 def test_when_draws_begin_again(changed, diverging, failed, moves, again):
     settings, progress, _ = begun(ceiling=1000, **changed)
     level = np.random.default_rng(1).normal(size=(4, 125))
-    chosen = choice.Choice("trajectory" in changed, ASKED_FOR)
+    chosen = choose_trajectory.Choice("trajectory" in changed, ASKED_FOR)
     progress = at(progress, END, 0, choice=chosen)
     progress = progress._replace(chains=progress.chains._replace(level=level[:, 0]))
     sampled = Sampled(level.size, diverging, failed)

@@ -10,7 +10,6 @@ from stanadapt.engine.chain import Keeper, run
 from stanadapt.engine.density import value
 from stanadapt.engine.triangular_map import COORDINATE, A, make_map, with_memory
 from stanadapt.engine.triangular_map import NUMBERS as MAP_NUMBERS
-from stanadapt.samplers.whitened.block import LOG_DENSITY, NUMBERS, Window
 from stanadapt.samplers.whitened.findings import dependencies, listed, straightening
 from stanadapt.samplers.whitened.map_stages import MOST_ATTEMPTS, fits_all_chains
 from stanadapt.samplers.whitened.priors import Group, Prior
@@ -24,6 +23,7 @@ from stanadapt.samplers.whitened.straighten import (
     in_coordinates_of,
     straighten,
 )
+from stanadapt.samplers.whitened.window import LOG_DENSITY, NUMBERS, Window
 from stanadapt.targets.stan import bundled
 from tests.helpers.chains import column
 from tests.helpers.gaussian_target import drawn, draws_of, every_draw, make_chains_at

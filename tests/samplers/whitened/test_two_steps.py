@@ -7,11 +7,11 @@ from scipy import stats
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine.warmup import END
-from stanadapt.samplers.whitened import choice, fixed_stages
+from stanadapt.samplers.whitened import choose_trajectory, fixed_stages
 from stanadapt.samplers.whitened import stage_parts as parts
-from stanadapt.samplers.whitened.block import ACCEPTANCE, DIVERGING
-from stanadapt.samplers.whitened.choice import Trajectory
+from stanadapt.samplers.whitened.choose_trajectory import Trajectory
 from stanadapt.samplers.whitened.straighten import UNCHANGED
+from stanadapt.samplers.whitened.window import ACCEPTANCE, DIVERGING
 from tests.helpers.made_up_blocks import after, at, begun, filled
 
 # logarithms of gamma variables are curved moderately; rates differ by nine orders of magnitude
@@ -85,12 +85,12 @@ def test_two_steps_follow_a_pilot_that_speaks_against_one(changes, stage):
 def test_they_follow_one_that_is_too_short_but_not_far_too_short(step_size, stage):
     settings, progress, states = begun()
     found = UNCHANGED._replace(distance_before=0.05, distance=0.05)
-    fixed = {"step_size": step_size, "target_accept": choice.LOW}
+    fixed = {"step_size": step_size, "target_accept": choose_trajectory.LOW}
     progress = at(progress, parts.TUNE_STEP, 8, 100, settled=True, fixed=fixed, straightened=found)
     progress = progress._replace(window=fixed_stages.TUNE_BLOCKS - 1)
     states = [filled(state, 8) for state in states]
     for state in states:
-        state.block.numbers[:, ACCEPTANCE] = choice.LOW
+        state.block.numbers[:, ACCEPTANCE] = choose_trajectory.LOW
     assert after(settings, progress, states)[0].stage == stage
 
 
@@ -107,7 +107,7 @@ def test_they_must_not_be_too_short_either(acceptance, stage):
         progress, states = after(settings, progress, states)
     assert progress.stage == stage
     if stage == parts.NUTS_METRIC:
-        assert f"below {choice.LEAST_OF_TWO}" in progress.learned.choice.reason
+        assert f"below {choose_trajectory.LEAST_OF_TWO}" in progress.learned.choice.reason
 
 
 def test_their_pilot_is_longer_on_a_posterior_that_is_bent():

@@ -13,8 +13,8 @@ from stanadapt.diagnostics.mixing import TAILS
 from stanadapt.diagnostics.verdict import verdict
 from stanadapt.errors import Message
 from stanadapt.results import arviz_module, attribute
-from stanadapt.samplers.whitened.block import no_block
 from stanadapt.samplers.whitened.findings import find_improper, still
+from stanadapt.samplers.whitened.window import no_block
 from stanadapt.targets.stan import bundled
 from tests.helpers.chains import column
 from tests.helpers.gaussian_target import Gaussian, drawn, draws_of, every_draw

@@ -49,12 +49,12 @@ from stanadapt.samplers.whitened.arrival import (
     roots_of,
     sides_for,
 )
-from stanadapt.samplers.whitened.block import Window
-from stanadapt.samplers.whitened.choice import Trajectory
 from stanadapt.samplers.whitened.choose_metric import LARGEST_COMPOSED, WHILE_TRAVELING
+from stanadapt.samplers.whitened.choose_trajectory import Trajectory
 from stanadapt.samplers.whitened.climb import DEEP, no_climb
 from stanadapt.samplers.whitened.fisher_metric import MANY, FisherMetric, Metric, diagonal_metric
 from stanadapt.samplers.whitened.further_climbs import ask_for_climbs
+from stanadapt.samplers.whitened.window import Window
 
 # length and largest depth of the first window, which shows how far away the chains are
 FIRST_LENGTH, FIRST_DEPTH = 5, 3
