@@ -29,17 +29,17 @@ def at(progress, stage, block, used=100, fixed=None, nuts=None, **learned):
 
 def filled(state, length, log_density=0.0, positions=0.0, gradients=0.0):
     """The state of a chain after a block."""
-    block = make_room(state, length).block
-    for rows, values in ((block.positions, positions), (block.gradients, gradients)):
+    record = make_room(state, length).record
+    for rows, values in ((record.positions, positions), (record.gradients, gradients)):
         rows[:length] = values
-    block.numbers[:length] = 0.0
-    block.numbers[:length, LOG_DENSITY] = log_density
-    block.rows[0] = length
-    return state._replace(block=block)
+    record.numbers[:length] = 0.0
+    record.numbers[:length, LOG_DENSITY] = log_density
+    record.rows[0] = length
+    return state._replace(record=record)
 
 
 def after(settings, progress, states, warmup=WARMUP):
     """Progress and states after a block in which nothing happened, unless states are filled."""
-    if states[0].block.rows != progress.block:
+    if states[0].record.rows != progress.block:
         states = [filled(state, progress.block) for state in states]
     return warmup.after_block(settings, progress, states)

@@ -146,9 +146,9 @@ def test_draws_at_which_the_density_fails_are_no_rows_of_the_first_block(earlier
     sampler, settings = find("whitened_hmc")
     density, rng = limited.density(), np.random.default_rng(1)
     state = sampler.init(density, settings, draws[0], rng)
-    block = sampler.init_from_draws(density, settings, state, draws, rng).block
-    assert block.rows[0] == len(block.positions) == fine
-    assert np.isfinite(block.gradients).all()
+    record = sampler.init_from_draws(density, settings, state, draws, rng).record
+    assert record.rows[0] == len(record.positions) == fine
+    assert np.isfinite(record.gradients).all()
 
 
 @pytest.mark.thorough

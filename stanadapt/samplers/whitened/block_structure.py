@@ -65,7 +65,7 @@ class Splines(NamedTuple):
         return np.linalg.solve(system, right).reshape(-1, len(members))
 
 
-class Block(NamedTuple):
+class GaussianBlock(NamedTuple):
     """A block map, and the functions that it is made of."""
 
     map: BlockMap
@@ -77,7 +77,7 @@ def rows_needed(dim: int) -> int:
     return max(240, min(14 * (dim + 1), 400 + 4 * (dim + 1)))
 
 
-def find_block(positions: np.ndarray, gradients: np.ndarray, hints: Hints) -> Block | None:
+def find_block(positions: np.ndarray, gradients: np.ndarray, hints: Hints) -> GaussianBlock | None:
     """Return the exact block of a posterior, if it has one.
 
     Parameters
@@ -102,13 +102,13 @@ def find_block(positions: np.ndarray, gradients: np.ndarray, hints: Hints) -> Bl
 
 def block_of(
     rows: Rows, functions: list[Function], fitted: "Members | None", x: np.ndarray
-) -> Block | None:
+) -> GaussianBlock | None:
     """Return the block that was fitted, if it depends on hubs and is definite at positions x."""
     if fitted is None:
         return None
     functions, fitted = _without_zeros(functions, fitted)
     found = assemble(rows, functions, fitted) if hubs_of(functions) else None
-    return Block(found, functions) if found is not None and is_definite(found, x) else None
+    return GaussianBlock(found, functions) if found is not None and is_definite(found, x) else None
 
 
 # --- regressions without noise --------------------------------------------------------------------

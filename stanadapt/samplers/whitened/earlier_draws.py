@@ -38,11 +38,11 @@ from stanadapt.samplers.whitened.gaussian_block import (
 from stanadapt.samplers.whitened.straighten import LEAST_DRAWS, SETTLED, UNCHANGED, distance_of
 from stanadapt.samplers.whitened.window import (
     LOG_DENSITY,
-    Block,
+    Record,
     Window,
     make_room,
     make_window,
-    no_block,
+    no_record,
 )
 
 # draws of each chain, and the length of the window that judges the scales learned from them
@@ -60,11 +60,11 @@ def init_from_draws(
     points = [p for p in points if np.isfinite(p.log_density) and np.isfinite(p.gradient).all()]
     state = make_room(state, len(points))
     for row, point in enumerate(points):
-        state.block.positions[row] = point.position
-        state.block.gradients[row] = point.gradient
-        state.block.numbers[row] = 0.0
-        state.block.numbers[row, LOG_DENSITY] = point.log_density
-    state.block.rows[0] = len(points)
+        state.record.positions[row] = point.position
+        state.record.gradients[row] = point.gradient
+        state.record.numbers[row] = 0.0
+        state.record.numbers[row, LOG_DENSITY] = point.log_density
+    state.record.rows[0] = len(points)
     return state
 
 
@@ -102,16 +102,16 @@ def _to_earlier(progress: Progress, states: States) -> Result:
 
 def _put_aside(progress: Progress, states: States) -> Result:
     """Keep the draws while chains compute the gradients that show a block."""
-    earlier = parts.Earlier(0.0, 0.0, 0.0, None, tuple(state.block for state in states))
-    empty = as_python(no_block)(len(progress.learned.location))
-    states = [state._replace(block=Block(*(each.copy() for each in empty))) for state in states]
+    earlier = parts.Earlier(0.0, 0.0, 0.0, None, tuple(state.record for state in states))
+    empty = as_python(no_record)(len(progress.learned.location))
+    states = [state._replace(record=Record(*(each.copy() for each in empty))) for state in states]
     return progress.to(parts.EARLIER_BLOCK, earlier=earlier), states
 
 
 def put_back(settings: Any, progress: Progress, states: States) -> Result:
     """Let the draws be the last window again, by which a block is judged."""
-    blocks = progress.learned.earlier.blocks
-    states = [state._replace(block=block) for state, block in zip(states, blocks, strict=True)]
+    records = progress.learned.earlier.records
+    states = [state._replace(record=own) for state, own in zip(states, records, strict=True)]
     return progress.to(parts.EARLIER_BLOCK, earlier=None), states
 
 

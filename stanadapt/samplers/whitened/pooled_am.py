@@ -51,10 +51,10 @@ from stanadapt.samplers.whitened.fisher_metric import FisherMetric, scales_alone
 from stanadapt.samplers.whitened.window import (
     ACCEPTANCE,
     LOG_DENSITY,
-    Block,
+    Record,
     make_room,
     make_window,
-    no_block,
+    no_record,
 )
 
 # Log scales of single moves change by SINGLE_GAIN times the excess of the acceptance rate; that of
@@ -93,7 +93,7 @@ class State(NamedTuple):
     scale: float
     factor: np.ndarray
     t: int  # number of iterations in this block
-    block: Block
+    record: Record
 
 
 class Info(NamedTuple):
@@ -118,7 +118,7 @@ def init(density, settings, position, rng):
         scale=RANDOM_WALK_SCALE / np.sqrt(n),
         factor=factors.initial(n, 1.0, True),
         t=0,
-        block=no_block(n),
+        record=no_record(n),
     )
 
 
@@ -149,20 +149,20 @@ def step(density, settings, state, rng):
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
     """Adjust the scale of moves, and record the draws that the chains are to learn from."""
-    n, k, scale, block = density.dim, state.coordinate, state.scale, state.block
+    n, k, scale, record = density.dim, state.coordinate, state.scale, state.record
     if state.single:
         state.scales[k] *= np.exp(SINGLE_GAIN * (info.acceptance_rate - SINGLE_TARGET))
         k = (k + 1) % n
     else:
         excess = info.acceptance_rate - settings.target_accept
         scale *= np.exp(excess / (1.0 + state.t) ** GAIN_POWER)
-    row = block.rows[0]
+    row = record.rows[0]
     # with single moves, one row is recorded per sweep
-    if k == 0 and row < block.positions.shape[0]:
-        copy(state.current.position, block.positions[row])
-        block.numbers[row, ACCEPTANCE] = info.acceptance_rate
-        block.numbers[row, LOG_DENSITY] = state.current.log_density
-        block.rows[0] = row + 1
+    if k == 0 and row < record.positions.shape[0]:
+        copy(state.current.position, record.positions[row])
+        record.numbers[row, ACCEPTANCE] = info.acceptance_rate
+        record.numbers[row, LOG_DENSITY] = state.current.log_density
+        record.rows[0] = row + 1
     return replace(state, coordinate=k, scale=scale, t=state.t + 1)
 
 

@@ -24,7 +24,7 @@ from stanadapt.samplers.whitened.block_structure import (
     DEFINITE,
     MOST_COORDINATES,
     POSITIONS,
-    Block,
+    GaussianBlock,
     Members,
     Splines,
     assemble,
@@ -169,7 +169,7 @@ def pairs_with_scales(x: np.ndarray, bounded: np.ndarray, scales: Scales) -> np.
     return rows.reshape(-1, 2, len(middle))
 
 
-def find_scaled_block(pairs: np.ndarray, hints: Hints, scales: Scales) -> Block | None:
+def find_scaled_block(pairs: np.ndarray, hints: Hints, scales: Scales) -> GaussianBlock | None:
     """Return the block of the second order around one position, with scales in the likelihood.
 
     Parameters
@@ -211,7 +211,7 @@ def find_scaled_block(pairs: np.ndarray, hints: Hints, scales: Scales) -> Block 
         far = np.tile(pairs[:1, 0], (POSITIONS, 1))
         share = np.random.default_rng(0).uniform(size=(POSITIONS, len(first)))
         far[:, scales.splines.hubs] = first + share * step * (KNOTS - 1)
-        return Block(block, [(), ()]) if definite_share(block, far) >= DEFINITE else None
+        return GaussianBlock(block, [(), ()]) if definite_share(block, far) >= DEFINITE else None
 
 
 def _precision(rows: np.ndarray) -> np.ndarray | None:

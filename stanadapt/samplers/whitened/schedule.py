@@ -72,7 +72,7 @@ from stanadapt.samplers.whitened.further_climbs import climb_further_if_due, sea
 from stanadapt.samplers.whitened.gaussian_block import looking
 from stanadapt.samplers.whitened.probes import probe_if_due
 from stanadapt.samplers.whitened.sparse_precision import ask_for_precision
-from stanadapt.samplers.whitened.window import no_block
+from stanadapt.samplers.whitened.window import no_record
 
 MOVING, LEARNING = "moving to the typical set", "learning the metric"
 STRAIGHTENING, TUNING_NUTS = "straightening the posterior", "tuning the step size of NUTS"
@@ -195,7 +195,7 @@ def for_scales(settings: Any, before: Progress, progress: Progress, states: Stat
 def finish(settings: Any, progress: Progress, states: States) -> Result:
     """Give the memory of blocks back."""
     return progress, [
-        state._replace(block=as_python(no_block)(state.block.positions.shape[1]))
+        state._replace(record=as_python(no_record)(state.record.positions.shape[1]))
         for state in states
     ]
 

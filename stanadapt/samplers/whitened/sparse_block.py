@@ -30,7 +30,7 @@ from stanadapt.samplers.whitened.block_structure import (
     EXACT,
     NEGLIGIBLE,
     WHOLE,
-    Block,
+    GaussianBlock,
     Members,
     block_of,
     with_whole_numbers,
@@ -142,7 +142,7 @@ def _slice(dim: int, bounded: np.ndarray) -> np.ndarray:
     return np.union1d(others[np.union1d(spots, spots + 1)], bounded)
 
 
-def find_nearly_block(pairs: np.ndarray, hints: Hints) -> Block | None:
+def find_nearly_block(pairs: np.ndarray, hints: Hints) -> GaussianBlock | None:
     """Return the block of a posterior that is Gaussian but for functions of the other coordinates.
 
     The gradients of a pair follow a line through its middle, on which they are linear. So rows at
@@ -170,7 +170,7 @@ def ends(pairs: np.ndarray) -> np.ndarray:
 
 def find_sparse_block(
     rows: np.ndarray, hints: Hints, counts: tuple[int, int, int] = (FIRST, SECOND, THIRD)
-) -> Block | None:
+) -> GaussianBlock | None:
     """Return the exact block of a posterior of many parameters, if it has one.
 
     Parameters

@@ -32,7 +32,7 @@ from stanadapt.samplers.whitened.straighten import (
     apply_map,
     in_coordinates_of,
 )
-from stanadapt.samplers.whitened.window import MANY_CHAINS, Block, Window, make_room, make_window
+from stanadapt.samplers.whitened.window import MANY_CHAINS, Record, Window, make_room, make_window
 
 FIRST_WINDOW, CLIMB, TRAVEL, SURVEY = "first window", "climb", "travel", "survey"
 EARLIER, EARLIER_BLOCK = "earlier", "earlier block"
@@ -124,14 +124,14 @@ class Nuts(NamedTuple):
 class Earlier(NamedTuple):
     """Log densities of draws of an earlier fit, and their metric for NUTS, if there is no map.
 
-    While a block is looked for, `blocks` are the draws of each chain with their gradients.
+    While a block is looked for, `records` are the draws of each chain with their gradients.
     """
 
     mean: float
     lowest: float
     highest: float
     metric: FisherMetric | None
-    blocks: tuple[Block, ...] = ()
+    records: tuple[Record, ...] = ()
 
 
 class Learned(NamedTuple):

@@ -73,9 +73,9 @@ from stanadapt.samplers.whitened.window import (
     DIVERGING,
     LOG_DENSITY,
     STEEP,
-    Block,
+    Record,
     Tuning,
-    no_block,
+    no_record,
 )
 
 
@@ -112,7 +112,7 @@ class State(NamedTuple):
     tree: nuts_tree.Tree
     leapfrog: Leapfrog  # workspace with the factor of the metric, stored as in `metric_factor`
     tuning: Tuning  # the kernel, its step size, and the state of its adaptation
-    block: Block  # record of this chain since the chains were last pooled
+    record: Record  # record of this chain since the chains were last pooled
     force: np.ndarray  # L^T g at the current point, shape (dim,), if `tuning.force_known`
     around: Around  # the Gaussian that trajectories of many parameters move around
     # the map to the coordinates y in which trajectories move; empty if they are the program's
@@ -163,7 +163,7 @@ def init(
         tree=as_python(nuts_tree.make_tree)(n, settings.max_treedepth),
         leapfrog=Leapfrog(factor, np.empty(n), np.empty(n)),
         tuning=tuning,
-        block=as_python(no_block)(n),
+        record=as_python(no_record)(n),
         force=np.empty(n),
         around=nowhere(),
         straightening=no_map(),
@@ -282,7 +282,7 @@ def _nuts(density, leapfrog, tree, around, tuning, x, y, rng):
 @jit
 def adapt(density, settings, state, info, t, iter_warmup):
     """Adjust the step size, and record the draws that the chains are to learn from."""
-    tuning, block = state.tuning, state.block
+    tuning, record = state.tuning, state.record
     if tuning.learns_step:
         target = settings.target_accept if tuning.two_stage else tuning.nuts_target_accept
         averaging = adaptation.update(tuning.averaging, info.acceptance_rate, target)
@@ -291,16 +291,16 @@ def adapt(density, settings, state, info, t, iter_warmup):
             longest = settings.trajectory_length / tuning.n_steps
         step_size = min(np.exp(averaging.log_step), longest)
         tuning = replace(tuning, averaging=averaging, step_size=step_size)
-    row = block.rows[0]
-    if row < block.positions.shape[0]:
-        copy(state.current.position, block.positions[row])
-        copy(state.current.gradient, block.gradients[row])
-        block.numbers[row, ACCEPTANCE] = info.acceptance_rate
-        block.numbers[row, LOG_DENSITY] = state.current.log_density
-        block.numbers[row, DIVERGING] = info.diverging
+    row = record.rows[0]
+    if row < record.positions.shape[0]:
+        copy(state.current.position, record.positions[row])
+        copy(state.current.gradient, record.gradients[row])
+        record.numbers[row, ACCEPTANCE] = info.acceptance_rate
+        record.numbers[row, LOG_DENSITY] = state.current.log_density
+        record.numbers[row, DIVERGING] = info.diverging
         by_nuts = info.diverging and not tuning.two_stage
-        block.numbers[row, STEEP] = by_nuts and not nuts_tree.left_support(state.tree)
-        block.rows[0] = row + 1
+        record.numbers[row, STEEP] = by_nuts and not nuts_tree.left_support(state.tree)
+        record.rows[0] = row + 1
     return replace(state, tuning=tuning)
 
 

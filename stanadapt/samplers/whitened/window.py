@@ -11,7 +11,7 @@ import numpy as np
 from stanadapt.engine.adaptation import Averaging
 from stanadapt.engine.compiled.jit import jit
 
-# columns of Block.numbers
+# columns of Record.numbers
 ACCEPTANCE, LOG_DENSITY, DIVERGING, STEEP = range(4)
 NUMBERS = 4
 # beyond this number, some chains may differ from the others
@@ -48,7 +48,7 @@ class Tuning(NamedTuple):
     force_known: bool
 
 
-class Block(NamedTuple):
+class Record(NamedTuple):
     """The iterations of a chain since chains were last pooled, written in place by the loop."""
 
     # positions, gradients: shape (length, dim)
@@ -61,10 +61,10 @@ class Block(NamedTuple):
 
 
 @jit
-def no_block(dim):
-    """Return a Block that keeps nothing."""
+def no_record(dim):
+    """Return a Record that keeps nothing."""
     rows = np.zeros(1, np.int64)
-    return Block(np.empty((0, dim)), np.empty((0, dim)), np.empty((0, NUMBERS)), rows)
+    return Record(np.empty((0, dim)), np.empty((0, dim)), np.empty((0, NUMBERS)), rows)
 
 
 class Window(NamedTuple):
@@ -222,9 +222,9 @@ def _all_but_few(values: np.ndarray) -> tuple[float, float]:
 
 def make_window(states: Sequence[Any]) -> Window:
     """Stack the blocks of all chains, which are equally long."""
-    rows = min(state.block.rows[0] for state in states)
+    rows = min(state.record.rows[0] for state in states)
     positions, gradients, numbers = (
-        np.stack([getattr(state.block, field)[:rows] for state in states])
+        np.stack([getattr(state.record, field)[:rows] for state in states])
         for field in ("positions", "gradients", "numbers")
     )
     moved = np.ptp(positions, axis=1).any(axis=1) if rows else np.zeros(len(states), bool)
@@ -233,9 +233,9 @@ def make_window(states: Sequence[Any]) -> Window:
 
 def make_room(state: Any, length: int) -> Any:
     """Return the state with an empty block that has room for `length` iterations."""
-    block, dim, rows = state.block, state.block.positions.shape[1], np.zeros(1, np.int64)
-    if len(block.positions) < length:
-        block = Block(
+    record, dim, rows = state.record, state.record.positions.shape[1], np.zeros(1, np.int64)
+    if len(record.positions) < length:
+        record = Record(
             np.empty((length, dim)), np.empty((length, dim)), np.empty((length, NUMBERS)), rows
         )
-    return state._replace(block=block._replace(rows=rows))
+    return state._replace(record=record._replace(rows=rows))

@@ -60,7 +60,7 @@ def test_a_chain_that_stays_on_a_lower_level_returns_once_to_its_start():
     settings, progress, states = begun(begin, 4000, straighten=False)
     returned = []
     for _ in range(100):
-        drawn = rising(states[0], progress.block, 1).block
+        drawn = rising(states[0], progress.block, 1).record
         states = [
             filled(state, progress.block, level, drawn.positions, drawn.gradients)
             for state, level in zip(states, [100.0, 101.0, 92.0, 99.0], strict=True)
@@ -152,8 +152,8 @@ def test_a_few_divergences_of_the_last_window_do_not_count(count, counted):
     settings, progress, states = begun()
     states = gaussian_draws(states, 60, SD)
     for state in states:
-        state.block.numbers[:10, DIVERGING] = 1.0
-    states[0].block.numbers[30 : 30 + count, DIVERGING] = 1.0
+        state.record.numbers[:10, DIVERGING] = 1.0
+    states[0].record.numbers[30 : 30 + count, DIVERGING] = 1.0
     progress, _ = after(settings, at(progress, parts.JUDGE_MAP, 60), states)
     assert progress.learned.divergences == counted
 
@@ -242,7 +242,7 @@ def test_a_pilot_continues_once_in_case_of_doubt(rejected, changed, stage, fixed
         states = [filled(state, progress.block) for state in states]
         acceptance = proposals(4 * progress.block, rejected=count).reshape(4, progress.block)
         for state, rates in zip(states, acceptance, strict=True):
-            state.block.numbers[:, ACCEPTANCE] = rates
+            state.record.numbers[:, ACCEPTANCE] = rates
         progress, states = after(settings, progress, states)
     assert progress.stage == stage
     if stage == parts.PILOT:

@@ -53,8 +53,8 @@ def blocks(stage, length=30, acceptance=0.9, diverging=0, rate=None, **changes):
     progress = at(progress, stage, length, 100, settled=True, fixed=fixed, straightened=found)
     states = [filled(state, length) for state in states]
     for state in states:
-        state.block.numbers[:, ACCEPTANCE] = acceptance if rate is None else rate
-        state.block.numbers[:diverging, DIVERGING] = 1.0
+        state.record.numbers[:, ACCEPTANCE] = acceptance if rate is None else rate
+        state.record.numbers[:diverging, DIVERGING] = 1.0
     return settings, *after(settings, progress, states)
 
 
@@ -90,7 +90,7 @@ def test_they_follow_one_that_is_too_short_but_not_far_too_short(step_size, stag
     progress = progress._replace(window=fixed_stages.TUNE_BLOCKS - 1)
     states = [filled(state, 8) for state in states]
     for state in states:
-        state.block.numbers[:, ACCEPTANCE] = choose_trajectory.LOW
+        state.record.numbers[:, ACCEPTANCE] = choose_trajectory.LOW
     assert after(settings, progress, states)[0].stage == stage
 
 
@@ -103,7 +103,7 @@ def test_they_must_not_be_too_short_either(acceptance, stage):
         assert progress.stage == parts.TWO_STEPS
         states = [filled(state, progress.block) for state in states]
         for state in states:
-            state.block.numbers[:, ACCEPTANCE] = acceptance
+            state.record.numbers[:, ACCEPTANCE] = acceptance
         progress, states = after(settings, progress, states)
     assert progress.stage == stage
     if stage == parts.NUTS_METRIC:

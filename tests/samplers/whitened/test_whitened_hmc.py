@@ -14,7 +14,7 @@ from stanadapt.diagnostics.verdict import verdict
 from stanadapt.errors import Message
 from stanadapt.results import arviz_module, attribute
 from stanadapt.samplers.whitened.findings import find_improper, still
-from stanadapt.samplers.whitened.window import no_block
+from stanadapt.samplers.whitened.window import no_record
 from stanadapt.targets.stan import bundled
 from tests.helpers.chains import column
 from tests.helpers.gaussian_target import Gaussian, drawn, draws_of, every_draw
@@ -169,7 +169,7 @@ def test_warm_up_ends_when_it_has_settled_and_gives_its_memory_back():
         assert chain.progress.block == 0
         assert chain.sampling.rows == 1000
         assert chain.n_done == chain.n_total
-        assert len(chain.state.block.positions) == len(no_block(5).positions)
+        assert len(chain.state.record.positions) == len(no_record(5).positions)
 
 
 @pytest.mark.parametrize("ceiling", [1, 2, 3, 10, 50, 100, 200, 300])
