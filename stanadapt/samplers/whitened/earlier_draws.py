@@ -74,7 +74,7 @@ def begin_with_draws(settings: Any, progress: Progress, states: States) -> Resul
     if window.log_density.size < LEAST_DRAWS:
         return progress, states
     for _ in range(WINDOWS):
-        progress = transitions.learn_metric(settings, progress, window)
+        progress = parts.learn_metric(settings, progress, window)
     progress = map_stages.straighten_if(settings, progress, states, map_stages.FAR_FROM_GAUSSIAN)
     if progress.learned.straightened.map_is_used:
         exact = _exact_block(settings, progress, states)
@@ -90,7 +90,8 @@ def begin_with_draws(settings: Any, progress: Progress, states: States) -> Resul
 def _to_earlier(progress: Progress, states: States) -> Result:
     """Judge the scales and the map learned from the draws by fresh draws."""
     window = parts.window_of(progress, states)
-    metric, levels = transitions.for_nuts(progress.learned.metric, window), window.log_density
+    metric = parts.metric_for_nuts(progress.learned.metric, window.within_modes)
+    levels = window.log_density
     level = np.full(len(states), levels.mean())
     progress = progress._replace(chains=progress.chains._replace(level=level))
     found = progress.learned.straightened
@@ -148,7 +149,7 @@ def _exact_block(settings: Any, progress: Progress, states: States) -> Progress 
     window = parts.window_of(inside, states)
     if distance_of(*window.pooled)[0] > map_stages.STRAIGHT_ENOUGH:
         return None
-    return transitions.learn_metric(settings, inside, window)
+    return parts.learn_metric(settings, inside, window)
 
 
 def judge_earlier(settings: Any, progress: Progress, states: States) -> Result:

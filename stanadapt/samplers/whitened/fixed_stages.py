@@ -22,7 +22,6 @@ from stanadapt.samplers.whitened.map_stages import (
     to_straighten,
 )
 from stanadapt.samplers.whitened.transitions import (
-    learn_metric,
     to_nuts,
     to_tune_step,
     with_fixed,
@@ -53,7 +52,7 @@ set_up_fixed, set_up_metric = (parts.two_stage_block(learns=each) for each in (F
 
 def learn_first_metric(settings: Any, progress: Progress, states: States) -> Result:
     """Learn the metric again, and find the step size, unless NUTS is asked for."""
-    progress = learn_metric(settings, progress, parts.window_of(progress, states))
+    progress = parts.learn_metric(settings, progress, parts.window_of(progress, states))
     if settings.trajectory == Trajectory.nuts:
         return to_nuts(progress, ASKED_FOR), states
     return progress.to(parts.FIND_STEP), states
@@ -102,7 +101,7 @@ def learn_from_fixed(settings: Any, progress: Progress, states: States) -> Resul
     if done == len(windows) and short and extra < MOST_EXTRA:
         windows = longer
     former = progress.learned.metric.kind
-    progress = learn_metric(settings, progress, window)
+    progress = parts.learn_metric(settings, progress, window)
     if dim > MANY and progress.learned.metric.kind != former:
         step_size = parts.FIRST_STEP
     progress = with_fixed(progress, step_size=step_size, windows=windows, done=done)

@@ -11,7 +11,6 @@ from stanadapt.samplers.whitened.choose_trajectory import ASKED_FOR, Trajectory
 from stanadapt.samplers.whitened.fisher_metric import scales_alone, unbounded
 from stanadapt.samplers.whitened.straighten import distance_of, in_coordinates_of, straighten
 from stanadapt.samplers.whitened.transitions import (
-    learn_metric,
     to_nuts,
     to_tune_step,
     with_fixed,
@@ -78,7 +77,8 @@ def with_metric_of_map(settings: Any, progress: Progress, states: States) -> Pro
     """
     former = progress.learned.metric
     progress = progress.learning(metric=scales_alone(former.scales, former.flat))
-    return learn_metric(settings, progress, parts.window_of(progress, states))
+    window, at_nuts = parts.window_of(progress, states), progress.stage == parts.NUTS_METRIC
+    return parts.learn_metric(settings, progress, window, nuts_follows=at_nuts)
 
 
 def to_straighten(settings: Any, progress: Progress, states: States) -> Progress:
@@ -125,7 +125,7 @@ def judge_map(settings: Any, progress: Progress, states: States) -> Result:
     window = parts.window_of(progress, states)
     judged = window.judged(DIVERGING)
     divergences = int(judged.sum()) if judged.mean() > ADAPTING_SHARE else 0
-    progress = learn_metric(settings, progress, window)
+    progress = parts.learn_metric(settings, progress, window)
     target = settings.target_accept
     progress = with_fixed(progress, step_size=parts.FIRST_STEP, target_accept=target)
     nuts = progress.learned.nuts._replace(steep_share=window.steep_share)

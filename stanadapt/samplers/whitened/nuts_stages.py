@@ -30,7 +30,6 @@ from stanadapt.samplers.whitened.transitions import (
     NUTS_WINDOW,
     SHORTER,
     SHORTEST,
-    learn_metric,
     short_for_hubs,
     to_nuts,
 )
@@ -69,7 +68,7 @@ def learn_from_nuts(settings: Any, progress: Progress, states: States) -> Result
         return to_straighten(settings, progress, states), states
     earlier = progress.learned.earlier
     if earlier is None or earlier.metric is None or window.r_hat < NUTS_R_HAT:
-        progress = learn_metric(settings, progress, window)
+        progress = parts.learn_metric(settings, progress, window, nuts_follows=True)
     nuts = progress.learned.nuts._replace(steep_share=window.steep_share)
     progress = progress.learning(unbounded=unbounded(window))
     last, used = nuts.windows[-1], sum(nuts.windows)

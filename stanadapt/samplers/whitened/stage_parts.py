@@ -15,7 +15,7 @@ from stanadapt.engine.leapfrog import Around
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.triangular_map import is_used, with_memory
 from stanadapt.engine.warmup import Change, Progress, Result, States
-from stanadapt.samplers.whitened.choose_metric import choose_metric, draws_of
+from stanadapt.samplers.whitened.choose_metric import LATER, choose_metric, draws_of
 from stanadapt.samplers.whitened.choose_trajectory import UNDECIDED, Choice
 from stanadapt.samplers.whitened.climb import Climb, no_climb
 from stanadapt.samplers.whitened.fisher_metric import (
@@ -25,6 +25,7 @@ from stanadapt.samplers.whitened.fisher_metric import (
     Metric,
     diagonal_metric,
     largest_misfit,
+    use_standard_deviations,
 )
 from stanadapt.samplers.whitened.straighten import (
     UNCHANGED,
@@ -195,16 +196,18 @@ def window_of(progress: Progress, states: States) -> Window:
 def learn_metric(
     settings: Any,
     progress: Progress,
-    window: Window,
-    handicap: float,
+    whole: Window,
+    handicap: float = LATER,
     left_out: np.ndarray | None = None,
+    *,
+    nuts_follows: bool = False,
 ) -> Progress:
     """Learn location and metric from a window, or scales alone if the settings ask for them.
 
     The factor by which earlier knowledge must be better is `handicap`. Chains that are left out
     count for the location only.
     """
-    window = window.within_modes
+    window = whole.within_modes
     former, chains = progress.learned.metric, draws_of(window, left_out)
     members = progress.learned.straightened.members_aside(window.positions.shape[2])
     if settings.metric == Metric.automatic and not len(members):
@@ -218,8 +221,23 @@ def learn_metric(
         # of a Gaussian, x + L L^T g is the mean at every draw
         factor = metric_factor.products(metric.factor, len(location))
         location = location + factor.times(factor.transposed_times(slope))
+    if nuts_follows:
+        metric = metric_for_nuts(metric, window)
+        metric.factor[0, members] = 1.0
     learned = progress.learned._replace(metric=metric, location=location)
-    return progress._replace(learned=learned._replace(rest=rest_of(learned, window)))
+    # between separate modes is no Gaussian for NUTS to move around
+    rest = rest_of(learned, whole if nuts_follows else window)
+    return progress._replace(learned=learned._replace(rest=rest))
+
+
+def metric_for_nuts(metric: FisherMetric, window: Window) -> FisherMetric:
+    """Return a metric of a window for NUTS.
+
+    If curvature varies, gradients are large in narrow regions, and scales learned from them small;
+    NUTS then crosses the wide regions slowly.
+    """
+    diagonal = metric.kind == "diagonal"
+    return use_standard_deviations(metric, window.pooled[0]) if diagonal else metric
 
 
 def own_scales(states: States, window: Window, former: list[np.ndarray]) -> list[np.ndarray]:

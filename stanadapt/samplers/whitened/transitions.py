@@ -5,10 +5,7 @@ from typing import Any
 from stanadapt.engine.block_map import unpacked
 from stanadapt.engine.warmup import Progress
 from stanadapt.samplers.whitened import stage_parts as parts
-from stanadapt.samplers.whitened.choose_metric import LATER
 from stanadapt.samplers.whitened.choose_trajectory import Choice
-from stanadapt.samplers.whitened.fisher_metric import FisherMetric, use_standard_deviations
-from stanadapt.samplers.whitened.window import Window
 
 NUTS_WINDOW = 50
 # Acceptance rate that NUTS is tuned to if trajectories diverged in its pilot, or in warm-up, or if
@@ -17,28 +14,6 @@ NUTS_WINDOW = 50
 # which longer steps do not enter, often without a divergence.
 SHORTER, CURVED_HUBS = 0.95, 0.5
 SHORTEST, TWO_ARMS = 0.98, 0.15
-
-
-def learn_metric(settings: Any, progress: Progress, window: Window) -> Progress:
-    """Learn location and metric from a window at the typical set."""
-    progress = parts.learn_metric(settings, progress, window, LATER)
-    if progress.stage != parts.NUTS_METRIC:
-        return progress
-    metric = for_nuts(progress.learned.metric, window)
-    members = progress.learned.straightened.members_aside(window.positions.shape[2])
-    metric.factor[0, members] = 1.0
-    progress = progress.learning(metric=metric)
-    return progress.learning(rest=parts.rest_of(progress.learned, window))
-
-
-def for_nuts(metric: FisherMetric, window: Window) -> FisherMetric:
-    """Return a metric of a window for NUTS.
-
-    If curvature varies, gradients are large in narrow regions, and scales learned from them small;
-    NUTS then crosses the wide regions slowly.
-    """
-    diagonal = metric.kind == "diagonal"
-    return use_standard_deviations(metric, window.within_modes.pooled[0]) if diagonal else metric
 
 
 def with_fixed(progress: Progress, **changes: Any) -> Progress:
