@@ -15,7 +15,6 @@ by fresh ones, too. How far from normal the few coordinates outside of it are, t
 than a window of dependent ones.
 """
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ import numpy as np
 from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.density import Density
 from stanadapt.engine.points import start_at
-from stanadapt.engine.warmup import Change, Progress, Result, Stage, States
+from stanadapt.engine.warmup import Change, Progress, Result, States
 from stanadapt.samplers.whitened import map_stages, transitions, travel_stages
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.block_structure import MOST_COORDINATES
@@ -116,12 +115,8 @@ def put_back(settings: Any, progress: Progress, states: States) -> Result:
     return progress.to(parts.EARLIER_BLOCK, earlier=None), states
 
 
-def continuing(stage: Stage) -> Stage:
+def judge_block_then(learn: Change, settings: Any, progress: Progress, states: States) -> Result:
     """Let a stage compute further gradients that it was asked for; then judge the block."""
-    return stage._replace(learn=partial(_continue, stage.learn))
-
-
-def _continue(learn: Change, settings: Any, progress: Progress, states: States) -> Result:
     progress, states = learn(settings, progress, states)
     if progress.learned.probes_seek_block:
         return _put_aside(progress, states)

@@ -15,7 +15,6 @@ flat tail. Chains then travel from there. Modes of similar mass are left to the 
 them. The number of climbs and the bounds are ours.
 """
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,7 +23,7 @@ from stanadapt.engine import metric_factor
 from stanadapt.engine.density import GRADIENT_CALLS, Density
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.points import GradientPoint
-from stanadapt.engine.warmup import Change, Progress, Result, Stage, States
+from stanadapt.engine.warmup import Change, Progress, Result, States
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.arrival import (
     Newton,
@@ -129,12 +128,8 @@ def climb_further_if_due(density: Density, state: Any) -> Any:
     return state._replace(further=found)
 
 
-def searching(stage: Stage) -> Stage:
+def follow_climbs_first(learn: Change, settings: Any, progress: Progress, states: States) -> Result:
     """Let a stage first see whether further climbs ended in more mass."""
-    return stage._replace(learn=partial(_learn_after, stage.learn))
-
-
-def _learn_after(learn: Change, settings: Any, progress: Progress, states: States) -> Result:
     if not any(len(state.further.ends) for state in states):
         return learn(settings, progress, states)
     moved = _move(settings, progress, states)

@@ -18,7 +18,6 @@ this form is a change of variables, so that draws are as exact as before.
 The design and its limits are ours.
 """
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ from stanadapt.engine import metric_factor
 from stanadapt.engine.block_map import pack, unpacked
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.triangular_map import no_map
-from stanadapt.engine.warmup import END, Change, Progress, Result, Stage, States
+from stanadapt.engine.warmup import END, Change, Progress, Result, States
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.block_structure import (
     MOST_COORDINATES,
@@ -80,12 +79,8 @@ JUDGED = 20
 FEWEST, FEWEST_SCALED = 20, 8
 
 
-def looking(stage: Stage) -> Stage:
-    """Let a stage also look for a block, beside its own work."""
-    return stage._replace(learn=partial(_learn_too, stage.learn))
-
-
-def _learn_too(learn: Change, settings: Any, progress: Progress, states: States) -> Result:
+def seek_block_too(learn: Change, settings: Any, progress: Progress, states: States) -> Result:
+    """Let a stage also look for a block, or a sparse precision, beside its own work."""
     probes = [state.probes.rows for state in states if len(state.probes.rows)]
     sought = bool(probes) and progress.learned.probes_seek_block
     if probes:

@@ -68,8 +68,8 @@ from stanadapt.samplers.whitened import travel_stages as moving
 from stanadapt.samplers.whitened.choose_trajectory import UNDECIDED
 from stanadapt.samplers.whitened.climb import climb_if_due
 from stanadapt.samplers.whitened.fisher_metric import Metric, scales_alone
-from stanadapt.samplers.whitened.further_climbs import climb_further_if_due, searching
-from stanadapt.samplers.whitened.gaussian_block import looking
+from stanadapt.samplers.whitened.further_climbs import climb_further_if_due, follow_climbs_first
+from stanadapt.samplers.whitened.gaussian_block import seek_block_too
 from stanadapt.samplers.whitened.probes import probe_if_due
 from stanadapt.samplers.whitened.sparse_precision import ask_for_precision
 from stanadapt.samplers.whitened.window import no_record
@@ -201,11 +201,23 @@ def finish(settings: Any, progress: Progress, states: States) -> Result:
 
 
 COMPARED = parts.METRIC, parts.PILOT, parts.NUTS_METRIC, parts.NUTS_STEP, parts.NUTS_PILOT
-STAGES |= {name: moving.comparing(STAGES[name]) for name in COMPARED}
-STAGES = {name: searching(looking(stage)) for name, stage in STAGES.items()}
-STAGES[parts.EARLIER_BLOCK] = earlier_draws.continuing(STAGES[parts.EARLIER_BLOCK])
+
+
+def with_others(name: str, stage: Stage) -> Stage:
+    """Let others learn before or after a stage: the function of each calls the one above it."""
+    others = [
+        *([moving.compare_levels_first] if name in COMPARED else []),
+        seek_block_too,
+        follow_climbs_first,
+        *([earlier_draws.judge_block_then] if name == parts.EARLIER_BLOCK else []),
+    ]
+    for learn in others:
+        stage = stage._replace(learn=partial(learn, stage.learn))
+    return stage
+
+
 WARMUP = Warmup(
-    STAGES, parts.FIRST_WINDOW,
+    {name: with_others(name, stage) for name, stage in STAGES.items()}, parts.FIRST_WINDOW,
     begin, finish, without_room=parts.REST, prepare=prepare, for_scales=for_scales,
     review=Review(nuts_stages.REVIEWED, nuts_stages.review),
 )  # fmt: skip

@@ -9,8 +9,8 @@ Chains far below the others carry no information about the typical set. They are
 metric is learned, and continue with scales of their own, or scales of 1 in turn, until they are no
 longer far below. A chain that stays on a lower level than others for several windows may be in a
 local mode, into which it has climbed: once, it returns to its own start and goes from there with
-NUTS, on the metric of all. So it does if others leave such a mode only later (`comparing`). No
-chain is moved to the place of another.
+NUTS, on the metric of all. So it does if others leave such a mode only later
+(`compare_levels_first`). No chain is moved to the place of another.
 
 If a chain is far away, all climb first, and again after a window in which they were still clearly
 moving. Each chain climbs from its own point, in separate coordinates. In the first round of CLIMB
@@ -29,14 +29,13 @@ models, funnels and separate modes.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from stanadapt.engine import metric_factor
 from stanadapt.engine.one_blas_thread import one_blas_thread
-from stanadapt.engine.warmup import Change, Progress, Result, Stage, States
+from stanadapt.engine.warmup import Change, Progress, Result, States
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.arrival import (
     Arrival,
@@ -182,16 +181,14 @@ def _restart(progress: Progress, stuck: np.ndarray) -> Progress:
     return progress.learning(travel=travel, alone=tuple(plans))
 
 
-def comparing(stage: Stage) -> Stage:
+def compare_levels_first(
+    learn: Change, settings: Any, progress: Progress, states: States
+) -> Result:
     """Let a stage at the typical set first see whether chains have left it for a higher level.
 
     All may have arrived in a local mode, and some may leave it later, by luck. The others would
     stay, and the metric would be that of both modes. So they return to their own starts, once.
     """
-    return stage._replace(learn=partial(_compare_first, stage.learn))
-
-
-def _compare_first(learn: Change, settings: Any, progress: Progress, states: States) -> Result:
     learned, window = progress.learned, parts.window_of(progress, states)
     dim, half = window.positions.shape[2], window.log_density.shape[1] // 2
     # if only scales are wanted, for another sampler, modes may be on different levels

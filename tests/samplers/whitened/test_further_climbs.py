@@ -7,7 +7,6 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.engine.density import GRADIENT_CALLS
-from stanadapt.engine.warmup import Stage
 from stanadapt.results import attribute
 from stanadapt.samplers.whitened import further_climbs
 from stanadapt.samplers.whitened import stage_parts as parts
@@ -212,8 +211,9 @@ def climbed(ends, levels, factor=1.0):
         )
         for chain, (state, level) in enumerate(zip(states, levels, strict=True))
     ]
-    stage = Stage("", 1, learn=lambda settings, progress, states: (None, states))
-    moved, states = further_climbs.searching(stage).learn(settings, progress, states)
+    moved, states = further_climbs.follow_climbs_first(
+        lambda settings, progress, states: (None, states), settings, progress, states
+    )
     assert all(state.further is NO_FURTHER for state in states)
     # they are of no use elsewhere
     assert all(state.probes is (NO_PROBES if moved else probes) for state in states)
