@@ -75,7 +75,7 @@ def expectations(
     found = estimate(drawn, options.make_target(model, data, **target, **quiet), **plan)
     print(found)
     if path is not None:
-        _write(found.table, path, False, ["element"])
+        _write(found, path, False, ["element"])
 
 
 @command(

@@ -15,7 +15,7 @@ target = shared_target(PROGRAM)
 
 
 def precision(fit, target):
-    table = sa.expectations(fit, target, ["x", "s"]).table
+    table = sa.expectations(fit, target, ["x", "s"])
     return (table["mcse_mean"] / table["sd"]).max()
 
 

@@ -28,7 +28,7 @@ def make(folder, draw, programs, seeds):
     for name in programs.split(",") if programs else PROGRAMS:
         target = sa.Target(*bundled.find(*name.split("/")), show_progress=False)
         long = sa.sample(target, seed=2**31, iter_sampling=REFERENCE, show_progress=False)
-        truth = sa.expectations(long, target, probabilities=[], show_progress=False).table
+        truth = sa.expectations(long, target, probabilities=[], show_progress=False)
         truth = truth.loc[list(results.columns(long, wanted=target.recorded_parameters))]
         for sampler in SAMPLERS:
             errors = [
@@ -63,7 +63,7 @@ def _errors(fit, target, truth):
             warnings.simplefilter("ignore")
             try:
                 found = sa.expectations(some, target, probabilities=[], show_progress=False)
-                controlled = found.table["mean"]
+                controlled = found["mean"]
             except sa.StanadaptError:  # of so few draws
                 gradients -= 4 * draws
         worst = [

@@ -46,13 +46,13 @@ def quantities(fit):
 def of_fit(fit, target, names):
     """Return a row for each quantity: estimates and errors, crude ones too, and gradients."""
     found = sa.expectations(fit, target, names, probabilities=(0.05, 0.95), show_progress=False)
-    table, draws = found.table.loc[names], results.columns(fit)
+    table, draws = found.loc[names], results.columns(fit)
     flat = np.stack([draws[name].ravel() for name in names])
     crude = flat.mean(axis=1), flat.std(axis=1, ddof=1), *np.quantile(flat, (0.05, 0.95), axis=1)
     taken, warmup = (
         float(results.attribute(fit, f"n_gradients{part}", 0)) for part in ("", "_warmup")
     )
-    counts = zip(COUNTS, (taken, warmup, found.gradients), strict=True)
+    counts = zip(COUNTS, (taken, warmup, found.attrs["gradients"]), strict=True)
     rows = pd.DataFrame({"quantity": names, **dict(counts)})
     for kind, value in zip(KINDS, crude, strict=True):
         error = table[f"mcse_{kind}"].to_numpy()

@@ -22,7 +22,13 @@ from stanadapt.engine.plan import usable_cores
 from stanadapt.errors import Message, StanadaptError, first_of, is_real, require_flag
 from stanadapt.runs.controlled import controlled_draws
 from stanadapt.samplers import registered
-from stanadapt.studies.expectations.table import Expectations, column_names, kinds
+from stanadapt.studies.expectations.table import (
+    Basis,
+    Expectations,
+    column_names,
+    draws_digest,
+    kinds,
+)
 from stanadapt.targets.target import Target, parameter_draws
 
 # log densities at these draws must agree with the fit's, up to a constant, relative to their size:
@@ -74,10 +80,17 @@ def expectations(
     Returns
     -------
     Expectations
-        A table with a row for each element: mean, sd and quantiles, each with its Monte Carlo
-        standard error (`mcse_mean`) and its gain (`gain_mean`), the variance without control
-        variates over that with them. `order` is the degree of the polynomials that are used for the
-        mean, 0 if control variates do not help there.
+        A data frame that prints with as many digits as are known. It has a row for each element:
+        mean, sd and quantiles, each with its Monte Carlo standard error (`mcse_mean`) and its gain
+        (`gain_mean`), the variance without control variates over that with them. `order` is the
+        degree of the polynomials that are used for the mean, 0 if control variates do not help
+        there. `attrs` has the number of `gradients` that were evaluated, and `messages`: what
+        limits the estimates.
+
+        - `probability("beta[2]", 0.5)`: that of a value of at most 0.5, and its standard error.
+        - `covariance(["beta[1]", "beta[2]"])`: a matrix, and its standard errors.
+        - `add_to(fit)` adds the table to the fit, as a group that files keep.
+        - `weights`, shape (chain, draw), or None without `weights=True`.
 
     Raises
     ------
@@ -101,7 +114,7 @@ def expectations(
     >>> program = "parameters { real x; } model { x ~ normal(3, 2); }"
     >>> target = sa.Target(program, backend="stanli", show_progress=False)
     >>> fit = sa.sample(target, seed=1, show_progress=False)
-    >>> table = sa.expectations(fit, target).table
+    >>> table = sa.expectations(fit, target)
     >>> bool(abs(table.loc["x", "mean"] - 3) < 1e-6)
     True
     """
@@ -124,8 +137,10 @@ def expectations(
         if require_flag("weights", weights) and draws.usable and corrected is None:
             weight, remark = _weights(draws)
             remarks += remark
-    table.attrs[IN_FULL] = of is not None
-    return Expectations(table, draws, quantities, evaluated, [*doubts, *remarks], fit, weight)
+    messages = [*doubts, *remarks]
+    table.attrs |= {"gradients": evaluated, "messages": messages, IN_FULL: of is not None}
+    table._basis = Basis(draws, quantities, weight, draws_digest(fit))
+    return table
 
 
 def _weights_of_inexact(
@@ -364,7 +379,7 @@ def _require_same_density(target: Target, values: np.ndarray, log_density: np.nd
 
 def _table(
     draws: Draws, quantities: dict[str, np.ndarray], levels: Sequence[float]
-) -> pd.DataFrame:
+) -> Expectations:
     """Return the table of estimates; a constant has no errors, draws that fail are NaN."""
     columns, rows = column_names(levels), {}
     finite = {name: x for name, x in quantities.items() if np.isfinite(x).all()}
@@ -376,4 +391,5 @@ def _table(
         estimates = [*batch.means_and_sds(), *(batch.quantiles(p) for p in levels)]
         found = [part for one in estimates for part in (one.value, one.error, one.gain)]
         rows |= zip(names, np.stack([*found, estimates[0].order], axis=1).tolist(), strict=True)
-    return pd.DataFrame.from_dict(rows, "index", float, columns).reindex(list(quantities))
+    table = pd.DataFrame.from_dict(rows, "index", float, columns)
+    return Expectations(table.reindex(list(quantities)))

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Sequence
 from itertools import combinations_with_replacement
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,9 +12,9 @@ import xarray as xr
 from stanadapt import results
 from stanadapt.diagnostics import summary
 from stanadapt.diagnostics.control_variates.estimates import Draws, expectations_of
-from stanadapt.diagnostics.printed_tables import Printed, PrintedTable
+from stanadapt.diagnostics.printed_tables import Printed, PrintedFrame, PrintedTable
 from stanadapt.engine.one_blas_thread import one_blas_thread
-from stanadapt.errors import Message, StanadaptError, did_you_mean, is_real, require_names
+from stanadapt.errors import StanadaptError, did_you_mean, is_real, require_names
 
 LARGEST_SHOWN = 10_000  # a larger gain cannot be distinguished from its uncertainty
 FEWEST_BEYOND = 10  # draws on each side of a number, for the error of a probability
@@ -46,31 +46,35 @@ def draws_digest(fit: results.Fit) -> bytes:
     return digest.digest()
 
 
-class Expectations:
-    """Posterior expectations with control variates, printed with as many digits as are known.
+class Basis(NamedTuple):
+    """What further estimates need, beside the table."""
 
-    Parameters
-    ----------
-    table : pandas.DataFrame
-        A row for each element: `mean`, `mcse_mean` and `gain_mean`, the same for `sd` and each
-        quantile (`q5`, `median`), and `order`.
-    gradients : int
-        Gradients that were evaluated.
-    remarks : list of Message
-        What limits the estimates, each with a `code`.
-    weights : numpy.ndarray or None
-        With `weights=True`: a positive weight for each draw, with the sum 1, shape (chain, draw).
-        `(weights * x).sum()` estimates the mean of any x of this shape. Without known errors: the
-        table has more precise estimates, with errors.
+    draws: Draws
+    quantities: dict[str, np.ndarray]
+    weights: np.ndarray | None
+    digest: bytes
+
+
+class Expectations(PrintedFrame):
+    """Posterior expectations with control variates: a data frame, printed with the known digits.
+
+    It has a row for each element: `mean`, `mcse_mean` and `gain_mean`, the same for `sd` and each
+    quantile (`q5`, `median`), and `order`. `attrs` has the number of `gradients` that were
+    evaluated, and `messages`: what limits the estimates, each with a `code`.
     """
 
-    def __init__(
-        self, table: pd.DataFrame, draws: Draws, quantities: dict[str, np.ndarray],
-        gradients: int, remarks: list[Message], fit: results.Fit, weights: np.ndarray | None = None,
-    ) -> None:  # fmt: skip
-        self.table, self.gradients, self.remarks = table, gradients, remarks
-        self._draws, self._quantities, self.weights = draws, quantities, weights
-        self._fit = draws_digest(fit)
+    # as pandas asks of subclasses; not in attrs, which pandas copies with every part of a frame
+    _metadata: ClassVar[list[str]] = ["_basis"]
+    _basis: Basis
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        """With `weights=True`: a positive weight for each draw, sum 1, shape (chain, draw).
+
+        `(weights * x).sum()` estimates the mean of any x of this shape. Without known errors: the
+        table has more precise estimates, with errors.
+        """
+        return self._basis.weights
 
     def probability(self, name: str, at_most: float) -> tuple[float, float]:
         """Return the probability that an element is at most a number, and its standard error.
@@ -102,7 +106,7 @@ class Expectations:
         if min(share, 1.0 - share) * x.size < FEWEST_BEYOND:
             return share, np.nan
         with one_blas_thread(), np.errstate(all="ignore"):
-            ((_, batch),) = self._draws.batches({name: x})
+            ((_, batch),) = self._basis.draws.batches({name: x})
             found = batch.probabilities(np.array([float(at_most)]))
         return float(np.clip(found.mean[0], 0.0, 1.0)), float(np.sqrt(found.variance[0]))
 
@@ -120,26 +124,25 @@ class Expectations:
         columns = self._of(names)
         moving = [i for i, x in enumerate(columns) if np.isfinite(x).all() and np.ptp(x) > 0.0]
         pairs = list(combinations_with_replacement(moving, 2))
-        means = {i: float(self.table["mean"].get(names[i], columns[i].mean())) for i in moving}
+        means = {i: float(self["mean"].get(names[i], columns[i].mean())) for i in moving}
         products = {f"{i} {j}": (columns[i] - means[i]) * (columns[j] - means[j]) for i, j in pairs}
         values = pd.DataFrame(np.nan, index=names, columns=names)
         errors = values.copy()
         if pairs:
             with one_blas_thread(), np.errstate(all="ignore"):
-                found = expectations_of(self._draws, products)
+                found = expectations_of(self._basis.draws, products)
             for (i, j), value, error in zip(pairs, found.value, found.error, strict=True):
                 values.iloc[i, j] = values.iloc[j, i] = value
                 errors.iloc[i, j] = errors.iloc[j, i] = error
         return values, errors
 
     def _of(self, names: list[str]) -> list[np.ndarray]:
+        known = self._basis.quantities
         for name in names:
-            if name not in self._quantities:
-                raise StanadaptError(
-                    "unknown_variable",
-                    f"the table has no row {name!r}.{did_you_mean(name, self._quantities)}",
-                )
-        return [self._quantities[name] for name in names]
+            if name not in known:
+                text = f"the table has no row {name!r}.{did_you_mean(name, known)}"
+                raise StanadaptError("unknown_variable", text)
+        return [known[name] for name in names]
 
     def add_to(self, fit: results.Fit) -> None:
         """Add the table to a fit, as its group `expectations`, which files keep.
@@ -148,14 +151,14 @@ class Expectations:
         fit than the one of these expectations.
         """
         results.require_draws(fit, "fit")
-        if draws_digest(fit) != self._fit:
+        if draws_digest(fit) != self._basis.digest:
             raise StanadaptError(
                 "fit_of_another_target",
                 "the fit has other draws than the one from which these expectations were computed. "
                 "Give that fit, or call expectations for this one.",
             )
-        dims = {str(name): ("quantity", self.table[name].to_numpy(float)) for name in self.table}
-        data = xr.Dataset(dims, coords={"quantity": self.table.index.astype(str).to_numpy(object)})
+        dims = {str(name): ("quantity", self[name].to_numpy(float)) for name in self}
+        data = xr.Dataset(dims, coords={"quantity": self.index.astype(str).to_numpy(object)})
         results.add_groups(fit, {results.EXPECTATIONS: data})
         if self.weights is not None:
             kept = "sample_stats" in results.group_names(fit)
@@ -163,19 +166,16 @@ class Expectations:
             stats = stats.assign(stein_weight=(("chain", "draw"), self.weights))
             results.add_groups(fit, {"sample_stats": stats})
 
-    def __repr__(self) -> str:
-        return self.printed.as_text()
-
-    def _repr_html_(self) -> str:
-        return self.printed.as_html()
-
     @property
-    def printed(self) -> Printed:
-        """The estimates, long arrays in one row each, and the remarks."""
+    def _is_complete(self) -> bool:
+        return {*column_names([])} <= {*self.columns}
+
+    def _printed(self) -> Printed:
+        """The estimates, long arrays in one row each, and the messages."""
         shown: dict[str, list[str]] = {}
         names = []
-        estimates = [name for name in self.table if f"mcse_{name}" in self.table]
-        for name, part in summary.printed_rows(self.table):
+        estimates = [name for name in self if f"mcse_{name}" in self]
+        for name, part in summary.printed_rows(self):
             names.append(name)
             for kind in estimates:
                 errors = part[f"mcse_{kind}"]
@@ -193,16 +193,16 @@ class Expectations:
         return Printed([PrintedTable("", names, shown, ranks)], self._lines())
 
     def _lines(self) -> list[str]:
-        gains = self.table["gain_mean"].dropna()
+        gains = self["gain_mean"].dropna()
         lines = []
         if len(gains):
-            draws = self._draws.chains * self._draws.draws
+            draws = self._basis.draws.chains * self._basis.draws.draws
             lines.append(
                 f"gain: variance without control variates over that with them; of means at least "
                 f"{_gain(gains.min())}, median {_gain(gains.median())}. "
-                f"{self.gradients:,} gradients for {draws:,} draws."
+                f"{self.attrs['gradients']:,} gradients for {draws:,} draws."
             )
-        return [*lines, *map(str, self.remarks)]
+        return [*lines, *self.attrs["messages"]]
 
 
 def _title(kind: str) -> str:

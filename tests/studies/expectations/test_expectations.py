@@ -1,6 +1,9 @@
 """Expectations with control variates: exact cases, honest errors, gains, guards, the table."""
 
+import pickle
+
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import beta, expon, norm
 from threadpoolctl import threadpool_limits
@@ -81,7 +84,7 @@ def test_errors_over_seeds_are_those_that_are_claimed(target):
     z, gains = [], []
     for seed in range(10):
         fit = sa.sample(target, "nuts", iter_warmup=300, seed=seed)
-        table = sa.expectations(fit, target, "w").table
+        table = sa.expectations(fit, target, "w")
         for name, values in exact.items():
             z += list((table[name] - np.array(values)) / table[f"mcse_{name}"])
             gains += [] if name in ("mean", "sd") else list(table[f"gain_{name}"])
@@ -93,7 +96,7 @@ def test_errors_over_seeds_are_those_that_are_claimed(target):
 def test_estimates_agree_with_a_long_run(found, target):
     long = sa.sample(target, "nuts", iter_sampling=20_000, seed=2)
     other = sa.summary(long, ["mu", "s", "w", "ratio"])
-    table = found.table.loc[other.index]
+    table = found.loc[other.index]
     for name in ("mean", "sd"):
         error = np.hypot(table[f"mcse_{name}"], other[f"mcse_{name}"])
         assert (np.abs(table[name] - other[name]) < 4 * error).all()
@@ -103,27 +106,25 @@ def test_estimates_agree_with_a_long_run(found, target):
 
 
 def test_a_function_of_a_parameter_gains_as_the_parameter_does(found):
-    table = found.table
-    assert table.loc["twice", "mean"] == pytest.approx(2 * table.loc["w[1]", "mean"], rel=1e-9)
-    assert table.loc["twice", "q5"] == pytest.approx(2 * table.loc["w[1]", "q5"], rel=1e-9)
+    assert found.loc["twice", "mean"] == pytest.approx(2 * found.loc["w[1]", "mean"], rel=1e-9)
+    assert found.loc["twice", "q5"] == pytest.approx(2 * found.loc["w[1]", "q5"], rel=1e-9)
 
 
 def test_constants_discrete_quantities_and_random_ones(found, fit):
-    table = found.table
-    assert list(table.loc["fixed", ["mean", "sd"]]) == [3.0, 0.0]
-    assert table.loc["fixed"].drop(["mean", "sd"]).isna().all()
-    assert table.loc["sign", "q5"] in (0.0, 1.0)  # a quantile of integers is not moved
-    assert np.isnan(table.loc["sign", ["mcse_q5", "gain_q5"]].astype(float)).all()
+    assert list(found.loc["fixed", ["mean", "sd"]]) == [3.0, 0.0]
+    assert found.loc["fixed"].drop(["mean", "sd"]).isna().all()
+    assert found.loc["sign", "q5"] in (0.0, 1.0)  # a quantile of integers is not moved
+    assert np.isnan(found.loc["sign", ["mcse_q5", "gain_q5"]].astype(float)).all()
     # its own random numbers have a standard deviation of 1, that of mu is about 9
-    assert 10 < table.loc["noise", "gain_mean"] < 300
+    assert 10 < found.loc["noise", "gain_mean"] < 300
     crude = sa.summary(fit)
-    difference = table.loc["noise", "mean"] - crude.loc["noise", "mean"]
+    difference = found.loc["noise", "mean"] - crude.loc["noise", "mean"]
     assert abs(difference) < 4 * crude.loc["noise", "mcse_mean"]
 
 
 def test_functions_probabilities_and_covariances(fit, target, found):
     of = {"square": lambda draws: draws["w"] ** 2, "difference": lambda draws: draws["mu"] - 100}
-    table = sa.expectations(fit, target, of).table
+    table = sa.expectations(fit, target, of)
     assert list(table.index) == ["square[1]", "square[2]", "difference"]
     error = table.loc["square[2]", "mcse_mean"]
     assert table.loc["square[2]", "mean"] == pytest.approx(25.25, abs=5 * error)
@@ -137,8 +138,8 @@ def test_functions_probabilities_and_covariances(fit, target, found):
 
 def test_draws_of_a_random_walk_are_enough(target, found):
     fit = sa.sample(target, "am", iter_sampling=4000, seed=3)
-    table = sa.expectations(fit, target).table.loc[["mu", "s", "w[1]", "w[2]"]]
-    other = found.table.loc[table.index]
+    table = sa.expectations(fit, target).loc[["mu", "s", "w[1]", "w[2]"]]
+    other = found.loc[table.index]
     error = np.hypot(table["mcse_mean"], other["mcse_mean"])
     assert (np.abs(table["mean"] - other["mean"]) < 4.5 * error).all()
 
@@ -266,7 +267,7 @@ def test_a_foreign_fit_with_other_densities_is_refused(target, fit):
         "sample_stats": results.dataset(fit, "sample_stats")[["lp"]],
     }
     foreign = results.build({name: data.copy(deep=True) for name, data in groups.items()}, {})
-    assert sa.expectations(foreign, target, "mu").table.loc["mu", "order"] > 0
+    assert sa.expectations(foreign, target, "mu").loc["mu", "order"] > 0
     foreign["sample_stats"]["lp"].values[1, 7:] += 3.0
     with raises("fit_of_another_target", "constant"):
         sa.expectations(foreign, target, "mu")
@@ -279,11 +280,25 @@ def test_the_table_prints_digits_that_are_known(found):
     assert "<table>" in found._repr_html_()
 
 
+def test_the_table_is_a_data_frame_and_its_parts_are_ordinary_ones(found, fit, target):
+    again = pickle.loads(pickle.dumps(found))
+    assert repr(again) == repr(found)
+    assert again.probability("mu", 100.0) == found.probability("mu", 100.0)
+    pd.testing.assert_frame_equal(found.copy(), pd.DataFrame(found))
+    for part in (found.loc[["mu", "s"]], found[["mean", "sd"]], found.sort_values("gain_mean")):
+        assert type(part) is pd.DataFrame
+        assert "gradients" not in repr(part)
+    both = pd.concat({"a": found, "b": sa.expectations(fit, target, "mu", weights=True)})
+    assert both.loc[("a", "mu"), "mean"] == found.loc["mu", "mean"]
+    del again["gain_sd"]  # which the printed form needs
+    assert repr(again) == repr(pd.DataFrame(again))
+
+
 def test_files_keep_the_table(found, fit, tmp_path):
     found.add_to(fit)
     again = sa.load(sa.save(fit, tmp_path / "fit.nc"))
     kept = results.dataset(again, "expectations")
-    assert kept["mean"].sel(quantity="mu").item() == found.table.loc["mu", "mean"]
+    assert kept["mean"].sel(quantity="mu").item() == found.loc["mu", "mean"]
 
 
 def test_a_table_belongs_to_its_fit(found, fit, target, tmp_path):
@@ -305,9 +320,9 @@ def test_a_function_cannot_have_the_name_of_a_variable(fit, target):
 
 
 def test_of_elements_and_one_chain(fit, target):
-    assert list(sa.expectations(fit, target, "w[2]").table.index) == ["w[2]"]
+    assert list(sa.expectations(fit, target, "w[2]").index) == ["w[2]"]
     one = sa.sample(target, chains=1, seed=1, iter_sampling=300)
-    assert "one_chain" in [m.code for m in sa.expectations(one, target, "mu").remarks]
+    assert "one_chain" in [m.code for m in sa.expectations(one, target, "mu").attrs["messages"]]
 
 
 def test_the_asymptotic_variance_of_an_autoregression():
@@ -334,9 +349,9 @@ def test_edges_and_jumps_are_no_place_for_control_variates(model):
     fit = sa.sample(target, "nuts", seed=1)
     fit.attrs.pop("hard_edges", None)
     found = sa.expectations(fit, target)
-    assert found.table.loc["x", "order"] == 0
-    assert "no_control" in [remark.code for remark in found.remarks]
-    assert found.table.loc["x", "mean"] == pytest.approx(fit.posterior["x"].mean().item())
+    assert found.loc["x", "order"] == 0
+    assert "no_control" in [remark.code for remark in found.attrs["messages"]]
+    assert found.loc["x", "mean"] == pytest.approx(fit.posterior["x"].mean().item())
 
 
 def test_edges_that_the_run_found_are_refused():
@@ -358,7 +373,7 @@ def test_approximations_are_corrected():
         fit = sa.approximate(target, "laplace", seed=seed)
         if fit.attrs["pareto_k"] > 0.5:
             continue
-        table = sa.expectations(fit, target).table
+        table = sa.expectations(fit, target)
         assert "q5" not in table
         exact = {"mean": [10.0, 3.0], "sd": np.sqrt([5.0, 4.0])}
         for kind, values in exact.items():
@@ -380,9 +395,9 @@ def test_approximations_are_corrected():
 def test_the_bias_of_moves_without_a_test_is_removed(sampler, thin, target):
     fit = sa.sample(target, sampler, iter_sampling=3000 * thin, thin=thin, seed=1)
     found = sa.expectations(fit, target, "w")
-    assert "corrected_approximation" in [remark.code for remark in found.remarks]
-    assert (np.abs(found.table["mean"] - [1e-3, 5.0]) / [1e-3, 0.5]).max() < 1e-3
-    assert (np.abs(found.table["sd"] / [1e-3, 0.5] - 1)).max() < 5e-3  # of a bias of 0.01
+    assert "corrected_approximation" in [remark.code for remark in found.attrs["messages"]]
+    assert (np.abs(found["mean"] - [1e-3, 5.0]) / [1e-3, 0.5]).max() < 1e-3
+    assert (np.abs(found["sd"] / [1e-3, 0.5] - 1)).max() < 5e-3  # of a bias of 0.01
 
 
 @pytest.mark.parametrize("method", ["laplace", "pathfinder"])
@@ -408,7 +423,7 @@ def test_errors_of_quantiles_of_skewed_quantities():
     exact, z = {"e": expon(scale=0.5), "b": beta(2, 5), "x": norm(3, 2)}, []
     for seed in range(8):
         fit = sa.sample(target, seed=100 + seed)
-        table = sa.expectations(fit, target).table
+        table = sa.expectations(fit, target)
         for name, true in exact.items():
             for p, kind in zip(PROBABILITIES, ("q5", "median", "q95"), strict=True):
                 z.append((table.loc[name, kind] - true.ppf(p)) / table.loc[name, f"mcse_{kind}"])
@@ -428,8 +443,9 @@ def test_a_function_gets_a_copy_and_what_it_lacks_is_named(fit, target):
     lost = {"f": spoil, "lost": lambda draws: np.log(draws["mu"] - 100.0)}
     found = sa.expectations(fit, target, lost)
     assert np.array_equal(fit.posterior["mu"].values, before)
-    assert found.table.loc["lost"].isna().all()
-    assert [str(m) for m in found.remarks if m.code == "missing_quantities" and "lost (" in str(m)]
+    assert found.loc["lost"].isna().all()
+    (named,) = [m for m in found.attrs["messages"] if m.code == "missing_quantities"]
+    assert "lost (" in named
 
 
 def test_probabilities_and_covariances_that_are_unknown(found):
@@ -443,7 +459,7 @@ def test_probabilities_and_covariances_that_are_unknown(found):
     values, errors = found.covariance(["mu", "fixed"])
     assert np.isnan(values.loc["fixed", "mu"])
     # two estimates of one number
-    sd, error = found.table.loc["mu", ["sd", "mcse_sd"]]
+    sd, error = found.loc["mu", ["sd", "mcse_sd"]]
     allowed = 3.0 * np.hypot(errors.loc["mu", "mu"], 2.0 * sd * error)
     assert values.loc["mu", "mu"] == pytest.approx(sd**2, abs=allowed)
 
@@ -457,9 +473,9 @@ def test_gradients_that_the_fit_keeps_are_used(sampler, target, tmp_path):
     evaluated = sa.expectations(plain, target, "mu")
     for fit in (sa.load(sa.save(kept, tmp_path / "fit.nc")), sa.resume(tmp_path / "run")):
         found = sa.expectations(fit, target, "mu")
-        assert (found.gradients, evaluated.gradients) == (50, 500)
-        assert found.table.loc["mu"].to_numpy(float) == pytest.approx(
-            evaluated.table.loc["mu"].to_numpy(float), rel=1e-6
+        assert (found.attrs["gradients"], evaluated.attrs["gradients"]) == (50, 500)
+        assert found.loc["mu"].to_numpy(float) == pytest.approx(
+            evaluated.loc["mu"].to_numpy(float), rel=1e-6
         )
     results.dataset(kept, "unconstrained_posterior")["gradient"][0, :100] += 1.0
     with raises("fit_of_another_target", "gradients"):
