@@ -3,8 +3,9 @@
 import argparse
 import sys
 import time
+from collections.abc import Collection
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 from rich.console import Console
@@ -13,6 +14,7 @@ from rich.table import Table
 from workflows import record
 
 QUICK_NOTE = "quick run: too short for its numbers to mean anything."
+LEFT = ("method", "from")  # columns that are justified to the left
 
 
 def text_table(lines: list[dict[str, str]]) -> pd.DataFrame:
@@ -20,20 +22,24 @@ def text_table(lines: list[dict[str, str]]) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=list(max(lines, key=len))).fillna("")
 
 
-def markdown_table(text: pd.DataFrame) -> str:
-    """Write a table of text in Markdown."""
-    cells = [list(text.columns), ["---"] * text.shape[1], *text.to_numpy().tolist()]
+def markdown_table(text: pd.DataFrame, left: int | None = None) -> str:
+    """Write a table of text in Markdown; columns after the first `left` are justified right."""
+    count = text.shape[1]
+    marks = ["---"] * (count if left is None else left)
+    cells = [list(text.columns), [*marks, *["---:"] * (count - len(marks))], *text.to_numpy()]
     return "\n".join(f"| {' | '.join(row)} |" for row in cells)
 
 
-def show(title: str, text: pd.DataFrame) -> None:
-    """Print a table of text; rows that are not from here are dim."""
+def show(
+    title: str | None, text: pd.DataFrame, left: Collection[str] = LEFT, width: int = 180
+) -> None:
+    """Print a table of text, the columns `left` to the left; rows not from here are dim."""
     console = Console(file=sys.stdout)
     if not console.is_terminal:
-        console.width = 180  # a pipe has no width: long lines are better than broken words
+        console.width = width  # a pipe has no width: long lines are better than broken words
     shown = Table(title=title, box=None, header_style="bold")
     for heading in text:
-        shown.add_column(heading, justify="left" if heading in ("method", "from") else "right")
+        shown.add_column(heading, justify="left" if heading in left else "right")
     for _, line in text.iterrows():
         shown.add_row(*line, style=None if line.get("from", "here") == "here" else "dim")
     console.print(shown)
@@ -71,12 +77,16 @@ def conclude(
     pd.concat(results.parts, ignore_index=True).to_csv(paths[0], index=False)
     text = _markdown(name, results.sections, caption, notes)
     paths[1].write_text(text, encoding="utf-8")
-    settings = {
-        **vars(args), "caption": caption, "notes": notes,
-        "seconds_in_all": time.perf_counter() - began,
-    }  # fmt: skip
-    paths += [*results.figures, record.write_settings(folder / f"{stem}.json", settings)]
-    print("\n".join([caption, *notes, "Written:", *(f"  {path}" for path in paths)]))
+    settings = {**vars(args), "caption": caption, "notes": notes}
+    finish(folder / f"{stem}.json", settings, [*paths, *results.figures], began)
+
+
+def finish(record_file: Path, settings: dict[str, Any], paths: list[Path], began: float) -> None:
+    """Write settings and seconds; print the caption and notes among them, and all files."""
+    settings = {**settings, "seconds_in_all": time.perf_counter() - began}
+    lines = [settings["caption"], *settings.get("notes", ()), "Written:"]
+    paths = [*paths, record.write_settings(record_file, settings)]
+    print("\n".join([*lines, *(f"  {path}" for path in paths)]))
 
 
 def _markdown(name: str, sections: dict[str, pd.DataFrame], caption: str, notes: list[str]) -> str:

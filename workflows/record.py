@@ -10,6 +10,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from stanadapt import results
+
 RECORDED = (
     "stanadapt", "numpy", "numba", "scipy", "arviz", "bridgestan", "stanli", "cmdstanpy",
 )  # fmt: skip
@@ -53,6 +57,12 @@ def commit() -> str | None:
     except (OSError, subprocess.CalledProcessError):
         return None
     return found[0] + "+" * bool(found[1])
+
+
+def seconds_of(fit: Any) -> float:
+    """Return the seconds of warm-up and sampling, summed over chains."""
+    phases = ("warmup_seconds", "sampling_seconds")
+    return sum(float(np.sum(results.attribute(fit, phase))) for phase in phases)
 
 
 def finish(folder: Path, settings: dict[str, Any]) -> None:

@@ -37,6 +37,12 @@ def usual_parser(docstring: str, name: str, quick: str) -> argparse.ArgumentPars
     return new
 
 
+def add_repeats(parser: argparse.ArgumentParser, usual: int, quick: int) -> None:
+    """Add --repeats; `args.repeats` is None if it is not given."""
+    text = f"chains per method; default: {usual}, quick {quick}"
+    parser.add_argument("--repeats", type=positive, help=text)
+
+
 def large_data(quick: bool) -> str:
     """Return the data of `logistic` that a benchmark measures: Caravan; bundled ones with --quick.
 

@@ -6,15 +6,11 @@ so that a workflow and the page of reproductions draw alike.
 
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from workflows.gad.published import ENTROPY_WEIGHTS
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
+from workflows.pictures import plt, saved
 
 TARGET, LEARNED = "tab:green", "tab:blue"
 # columns of a grid of traces; side of a digit
@@ -25,12 +21,6 @@ COLORS = {
     "gadRWM": "tab:orange", "gadMALAf": "tab:blue", "AM, fixed scale": "0.3",
     "AM, tuned scale": "0.6",
 }  # fmt: skip
-
-
-def _saved(figure: Figure, path: Path) -> Path:
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-    return path
 
 
 def _factor(table: pd.DataFrame, run: str) -> np.ndarray:
@@ -68,7 +58,7 @@ def draw_figure_1(source: Path, folder: Path) -> list[Path]:
     ):
         figure.colorbar(axis.imshow(matrix, cmap="viridis"), ax=axis, shrink=0.8)
         axis.set(title=title)
-    path = _saved(figure, folder / "figure_1.png")
+    path = saved(figure, folder / "figure_1.png")
     figure, axis = plt.subplots(figsize=(7.5, 3.6), layout="constrained")
     for target, published in ENTROPY_WEIGHTS.items():
         lines = weights[weights["run"] == f"2-D gadRWM at {target}"]
@@ -76,7 +66,7 @@ def draw_figure_1(source: Path, folder: Path) -> list[Path]:
         axis.axhline(published, color=drawn.get_color(), ls="--", label=f"paper: {published}")
     axis.set(xlabel="iteration of warm-up", ylabel="entropy weight $\\beta$", yscale="log")
     axis.legend(fontsize=8, frameon=False, ncols=2)
-    return [path, _saved(figure, folder / "figure_1_weights.png")]
+    return [path, saved(figure, folder / "figure_1_weights.png")]
 
 
 def _circle() -> np.ndarray:
@@ -106,7 +96,7 @@ def draw_figure_2(traces: pd.DataFrame, factors: pd.DataFrame, folder: Path) -> 
         lower.set(xlabel="coordinate", ylim=(0, 1.6 * WIDEST))
     axes[0, 0].set_ylabel("$x_{100}$")
     axes[1, 0].legend(fontsize=7, frameon=False)
-    return [_saved(figure, folder / "figure_2.png")]
+    return [saved(figure, folder / "figure_2.png")]
 
 
 def draw_log_densities(traces: pd.DataFrame, title: str, path: Path, tail: float = 0.9) -> Path:
@@ -133,7 +123,7 @@ def draw_log_densities(traces: pd.DataFrame, title: str, path: Path, tail: float
     for axis in axes[:, 0]:
         axis.set_ylabel("log density", fontsize=8)
     figure.suptitle(title)
-    return _saved(figure, path)
+    return saved(figure, path)
 
 
 def draw_figure_7(factors: pd.DataFrame, path: Path) -> Path:
@@ -148,7 +138,7 @@ def draw_figure_7(factors: pd.DataFrame, path: Path) -> Path:
         figure.colorbar(axis.imshow(pixels, cmap="gray"), ax=axis, shrink=0.85)
         axis.set_title(method, fontsize=9)
         axis.set_axis_off()
-    return _saved(figure, path)
+    return saved(figure, path)
 
 
 def draw_rejections(source: Path, folder: Path) -> list[Path]:
@@ -164,4 +154,4 @@ def draw_rejections(source: Path, folder: Path) -> list[Path]:
     right.set(xlabel="iteration of warm-up", ylabel="proposals accepted so far")
     right.set_yscale("symlog", linthresh=1)
     left.legend(fontsize=8, frameon=False)
-    return [_saved(figure, folder / "rejections.png")]
+    return [saved(figure, folder / "rejections.png")]

@@ -10,25 +10,20 @@ Learning rates are those of the authors' programs, 5e-4 and 1e-3.
 """
 
 import json
-import sys
 import time
 import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
 
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.targets.stan import bundled
-from workflows import record, terminal
+from workflows import conclude, record, terminal
+from workflows.gad import figures
 from workflows.gad.published import ENTROPY_WEIGHTS
-
-mpl.use("Agg")
 
 NAME = "gad/gaussians"
 DRAWS, SMALL_WARMUP, LARGE_WARMUP, QUICK_WARMUP = 1_000, 20_000, 200_000, 20_000
@@ -78,10 +73,7 @@ def learn(data: str, sampler: str, warmup: int, seed: int, **settings: Any) -> L
         results.dataset(fit, "proposal_factor")["factor"].values[0],
         results.dataset(fit, "warmup_sample_stats")["entropy_weight"].values[0],
         float(results.dataset(fit, "sample_stats")["accepted"].mean()),
-        float(
-            np.sum(results.attribute(fit, "warmup_seconds"))
-            + np.sum(results.attribute(fit, "sampling_seconds"))
-        ),
+        record.seconds_of(fit),
     )
 
 
@@ -125,18 +117,14 @@ def numbers(small: dict[float, list[Learned]], large: list[Learned]) -> pd.DataF
 
 def show(table: pd.DataFrame) -> None:
     """Print the means over repeats."""
-    shown = Table(box=None, header_style="bold")
-    for column in ("run", "quantity", "ours", "sd", "expected", "which is"):
-        shown.add_column(column, justify="left" if column in ("run", "quantity") else "right")
+    rows = []
     for (run, quantity), lines in table.groupby(["run", "quantity"], sort=False):
         ours, first = lines["ours"], lines.iloc[0]
         spread = f"{ours.std():.2g}" if len(ours) > 1 else ""
         expected, kind = f"{first['expected']:.4g}", first["expected_is"]
-        shown.add_row(run, quantity, f"{ours.mean():.4g}", spread, expected, kind)
-    console = Console(file=sys.stdout)
-    if not console.is_terminal:
-        console.width = 120  # a pipe has no width
-    console.print(shown)
+        rows.append((run, quantity, f"{ours.mean():.4g}", spread, expected, kind))
+    columns = ["run", "quantity", "ours", "sd", "expected", "which is"]
+    conclude.show(None, pd.DataFrame(rows, columns=columns), ("run", "quantity"), 120)
 
 
 def write(
@@ -192,14 +180,9 @@ def main() -> None:
         **vars(options), "repeats": repeats, "caption": CAPTION, "draws": DRAWS,
         "small": {"iter_warmup": SMALL_WARMUP, "learning_rate": SMALL_RATE},
         "large": {"iter_warmup": warmup, "learning_rate": LARGE_RATE},
-        "seconds_in_all": time.perf_counter() - began,
     }  # fmt: skip
-    paths = write(folder, table, small, large)
-    paths.append(record.write_settings(folder / "gaussians.json", settings))
-    from workflows.gad import figures
-
-    paths += figures.draw_figure_1(folder, folder)
-    print("\n".join([CAPTION, "Written:", *(f"  {path}" for path in paths)]))
+    paths = [*write(folder, table, small, large), *figures.draw_figure_1(folder, folder)]
+    conclude.finish(folder / "gaussians.json", settings, paths, began)
 
 
 if __name__ == "__main__":

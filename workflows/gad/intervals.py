@@ -2,14 +2,11 @@
 
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
 from workflows.gad.published import PUBLISHED
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
+from workflows.pictures import plt, saved
 
 OURS, THEIRS = "tab:blue", "0.55"
 SHIFT = 0.17  # half the distance between our line and the published one, in rows
@@ -40,9 +37,7 @@ def draw(table: pd.DataFrame, data: str, title: str, path: Path) -> Path:
     handles, labels = left.get_legend_handles_labels()
     known = dict(zip(labels, handles, strict=True))
     figure.legend(known.values(), known.keys(), loc="outside lower center", ncols=2, frameon=False)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-    return path
+    return saved(figure, path, 150)
 
 
 def _label(method: str, line: pd.Series) -> str:

@@ -12,7 +12,6 @@ accepted. The shape is L[1,1] / L[100,100], which is 1 at the start and 0.01 if 
 
 import time
 import warnings
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from stanadapt import results
 from stanadapt.engine.points import RANDOM_WALK_SCALE
 from stanadapt.targets.stan import bundled
 from workflows import conclude, record, terminal
+from workflows.gad import figures
 
 NAME = "gad/rejections"
 WIDTH, DIM = 0.1, 100
@@ -77,14 +77,9 @@ def main() -> None:
     conclude.show("Adaptation while proposals are rejected", text)
     path = folder / "rejections.csv"
     table.to_csv(path, index=False, float_format="%.5g")
-    from workflows.gad import figures
-
-    settings = {**vars(options), "caption": CAPTION, "seconds_in_all": time.perf_counter() - began}
-    paths: list[Path] = [
-        path, record.write_settings(folder / "rejections.json", settings),
-        *figures.draw_rejections(folder, folder),
-    ]  # fmt: skip
-    print("\n".join([CAPTION, "Written:", *(f"  {path}" for path in paths)]))
+    settings = {**vars(options), "caption": CAPTION}
+    paths = [path, *figures.draw_rejections(folder, folder)]
+    conclude.finish(folder / "rejections.json", settings, paths, began)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import pandas as pd
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.results import arviz_module, columns
-from workflows import terminal
+from workflows import record, terminal
 from workflows.gad.methods import DEFAULT, Length, draw
 from workflows.gad.published import ess_of_chain
 from workflows.gad.traces import Trace, trace_of
@@ -143,7 +143,7 @@ def _measures(fit: Any) -> dict[str, float]:
     )
     bulk = _smallest_middle_largest([sum(_ess(x, _bulk) for x in chains) for chains in draws])
     warmup = float(np.sum(results.attribute(fit, "warmup_seconds")))
-    seconds = warmup + float(np.sum(results.attribute(fit, "sampling_seconds")))
+    seconds = record.seconds_of(fit)
     gradients = int(fit.attrs["n_gradients"])
     values = (
         float(fit["sample_stats"]["acceptance_rate"].mean()), *ours, *bulk,

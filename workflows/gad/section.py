@@ -118,11 +118,10 @@ def _table(rows: pd.DataFrame, data: str, title: str) -> TableOfResults:
         ])  # fmt: skip
         if kind == DIFFERS:
             sentences.append(f"{method}: {REASONS.get((data, method), 'no reason is known yet.')}")
-    parts = [markdown.table(HEADER, cells)]
-    parts += [f"- {sentence}" for sentence in sentences]
+    below = [f"- {sentence}" for sentence in sentences]
     if data not in PUBLISHED:
-        parts.append(REMARKS.get(data, NO_NUMBERS))
-    return TableOfResults(title, "\n\n".join(parts), classes)
+        below.append(REMARKS.get(data, NO_NUMBERS))
+    return TableOfResults.of(title, HEADER, cells, below=below, classes=classes)
 
 
 def _named(method: str, line: pd.Series) -> str:
@@ -171,8 +170,7 @@ def _claims(rows: pd.DataFrame) -> list[TableOfResults]:
             f"- {name}, above 1 on {len(of) - len(not_on)} of {len(of)} data: {where}."
         )
     title = "Claims: fast adaptation is better than exact, and gadMALAf better than NUTS per second"
-    text = markdown.table(header, cells)
-    return [TableOfResults(title, "\n\n".join([text, "\n".join(sentences)]), [])]
+    return [TableOfResults.of(title, header, cells, below=["\n".join(sentences)])]
 
 
 def allowed(found: Iterable[Comparison]) -> str:
@@ -212,8 +210,7 @@ def _weights(found: list[Run]) -> list[TableOfResults]:
             f"{first['expected']:.4g} ({first['expected_is']})", verdict,
         ])  # fmt: skip
     header = ("run", "number", "repeats", "ours", "expected", "row")
-    text = markdown.table(header, cells)
-    return [TableOfResults("Figure 1, numbers", text, classes)]
+    return [TableOfResults.of("Figure 1, numbers", header, cells, classes=classes)]
 
 
 def _figures(found: list[Run]) -> list[Drawing]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import stanadapt as sa
 from stanadapt.targets.stan import bundled
-from workflows import record, terminal
+from workflows import conclude, record, terminal
 from workflows.gad import intervals, repeats, tables, traces
 from workflows.gad.methods import NAMES, Length
 
@@ -18,25 +18,16 @@ REPEATS, QUICK_REPEATS = 10, 2
 
 def parser(docstring: str, methods: Sequence[str] = NAMES) -> argparse.ArgumentParser:
     """Options that every study has; `methods` are those to choose from."""
-    options = terminal.parser(docstring)
+    quick = f"{QUICK.warmup} + {QUICK.draws} iterations"
+    options = terminal.usual_parser(docstring, "PAPER/WORKFLOW", quick)
     options.add_argument(
         "--methods", nargs="+", choices=methods, default=methods, metavar="METHOD",
         help=f"one or more of: {'; '.join(methods)}; default: all",
     )  # fmt: skip
-    options.add_argument(
-        "--repeats",
-        type=terminal.positive,
-        help=f"chains per method; default: {REPEATS}, quick {QUICK_REPEATS}",
-    )
-    options.add_argument("--seed", type=int, default=1, help="of all repeats; default: 1")
+    terminal.add_repeats(options, REPEATS, QUICK_REPEATS)
     options.add_argument(
         "--engine", choices=["auto", "cmdstan", "stanli"], default="auto",
         help="of NUTS; auto: CmdStan if it is installed",
-    )  # fmt: skip
-    options.add_argument("--out", type=Path, help="folder; default: output/PAPER/WORKFLOW")
-    options.add_argument(
-        "--quick", action="store_true",
-        help=f"{QUICK.warmup} + {QUICK.draws} iterations: does it run?",
     )  # fmt: skip
     return options
 
@@ -78,16 +69,14 @@ def conduct(
         raise SystemExit("interrupted before the first chain was done: nothing to show.")
     notes += closing() if closing else []
     if options.quick:
-        notes.insert(0, "quick run: too short for its numbers to mean anything.")
+        notes.insert(0, conclude.QUICK_NOTE)
     stem = name.rpartition("/")[2]
     paths = _written(folder, stem, rows, caption, notes) + traces.write(folder, stem, followed)
     settings = {
         **vars(options), "repeats": 1 + jobs[-1].repeat, "caption": caption, "notes": notes,
         "iterations": {f"{job.data} {job.method}": job.length for job in jobs},
-        "seconds_in_all": time.perf_counter() - began,
     }  # fmt: skip
-    paths.append(record.write_settings(folder / f"{stem}.json", settings))
-    print("\n".join([caption, *notes, "Written:", *(f"  {path}" for path in paths)]))
+    conclude.finish(folder / f"{stem}.json", settings, paths, began)
 
 
 def _jobs(

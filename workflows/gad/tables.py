@@ -1,15 +1,13 @@
 """Tables of a study: our medians over repeats, and the published numbers."""
 
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
 
+from workflows import conclude
 from workflows.gad.published import MEASURED, PUBLISHED, Measured, Row
 
 NO_ROW, NO_MEASURED = Row(*[np.nan] * 7), Measured(*[np.nan] * 4)
@@ -123,12 +121,6 @@ def _block(table: pd.DataFrame, data: str, block: Block) -> pd.DataFrame:
     return text.loc[:, (text != "").any()]
 
 
-def _markdown_table(text: pd.DataFrame) -> str:
-    lines = [list(text.columns), ["---", "---", *["---:"] * (text.shape[1] - 2)]]
-    lines += text.to_numpy().tolist()
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
-
-
 def _repeats(lines: pd.DataFrame) -> str:
     fewest, most = lines["repeats"].min(), lines["repeats"].max()
     text = f"Repeats of each method: {fewest if fewest == most else f'{fewest} to {most}'}"
@@ -153,30 +145,26 @@ def markdown(title: str, table: pd.DataFrame, caption: str, notes: list[str]) ->
             f"{_repeats(table.loc[data])} Density by {_densities(table, data)}.",
         ]
         for block in BLOCKS:
-            parts += [f"### {data}: {block.title}", _markdown_table(_block(table, data, block))]
+            parts += [
+                f"### {data}: {block.title}",
+                conclude.markdown_table(_block(table, data, block), 2),
+            ]
     parts += ["## Notes", *(f"- {note}" for note in notes)] if notes else []
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def show(table: pd.DataFrame) -> None:
     """Print medians and the published numbers, one table per data set."""
-    console = Console(file=sys.stdout)
-    if not console.is_terminal:
-        console.width = 180  # a pipe has no width: long lines are better than broken words
     for data, group in table.groupby(level="data", sort=False):
-        shown = Table(title=data, box=None, header_style="bold")
-        for heading in PRINTED:
-            shown.add_column(heading, justify="left" if heading == "method" else "right")
-        for (_, method), line in group.iterrows():
-            shown.add_row(*_printed(data, method, line))
-        console.print(shown)
+        rows = [_printed(data, method, line) for (_, method), line in group.iterrows()]
+        conclude.show(data, pd.DataFrame(rows, columns=list(PRINTED)))
 
 
 def _printed(data: str, method: str, line: pd.Series) -> list[str]:
     paper = PUBLISHED.get(data, {}).get(method, NO_ROW)
     earlier = MEASURED.get(data, {}).get(method, NO_MEASURED)
     if line["repeats"] == 0:
-        return [method, _iterations(line), "failed"]
+        return [method, _iterations(line), "failed", *[""] * (len(PRINTED) - 3)]
     return [
         method,
         _iterations(line),

@@ -3,16 +3,13 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 
 import stanadapt as sa
 from stanadapt.samplers.kameleon import kameleon, kernel_proposal
 from stanadapt.samplers.kameleon.history import History, covariance, draw_columns
 from stanadapt.targets.stan import bundled
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
+from workflows.pictures import plt, saved
 
 ITERATIONS, QUICK_ITERATIONS = 40_000, 500  # of warm-up, and of sampling
 GRID, QUICK_GRID = 200, 50  # points along each axis
@@ -164,6 +161,4 @@ def draw(path: Path, seed: int, quick: bool) -> Path:
             learned = learn(target, settings, iterations, seed)
             _panel(axes, density, settings, scene, learned)
     figure.suptitle("One standard deviation of proposals: blue on the target, red far from it")
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
-    return path
+    return saved(figure, path, 130)

@@ -28,13 +28,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
 
 import stanadapt as sa
-from stanadapt import results
 from stanadapt.results import arviz_module
-from workflows import record, terminal
+from workflows import conclude, record, terminal
 from workflows.gad.methods import Length
 from workflows.kameleon import glass_curves, glass_noise
 
@@ -169,10 +166,7 @@ def by_method(fits: dict[str, Any], coordinates: pd.DataFrame) -> pd.DataFrame:
     for method, fit in fits.items():
         lines = coordinates[coordinates["method"] == method]
         ess = lines["bulk ESS"]
-        seconds = float(
-            np.sum(results.attribute(fit, "warmup_seconds"))
-            + np.sum(results.attribute(fit, "sampling_seconds"))
-        )
+        seconds = record.seconds_of(fit)
         stats = fit["sample_stats"]["acceptance_rate"].values
         rows.append({
             "method": method, "chains": len(stats),
@@ -203,36 +197,28 @@ def _text(value: Any) -> str:
     return f"{value:.3f}" if abs(value) < 10 else f"{value:,.0f}"
 
 
-def _cells(table: pd.DataFrame) -> list[list[str]]:
-    return [[_text(value) for value in row] for row in table.astype(object).to_numpy()]
+def as_text(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the numbers of a table as text, unknown ones as blanks."""
+    return table.astype(object).map(_text)
 
 
 def show(table: pd.DataFrame) -> None:
     """Print a table."""
-    shown = Table(box=None, header_style="bold")
-    for column in table:
-        shown.add_column(str(column), justify="left" if column == "method" else "right")
-    for row in _cells(table):
-        shown.add_row(*row)
-    console = Console(file=sys.stdout)
-    if not console.is_terminal:
-        console.width = 150  # a pipe has no width
-    console.print(shown)
+    conclude.show(None, as_text(table), width=150)
 
 
 def markdown(tables: dict[str, pd.DataFrame], notes: Iterable[str]) -> str:
     """Compose the whole Markdown file."""
     parts = [f"# {NAME}", CAPTION, glass_noise.NOTE, glass_curves.NOTE]
     for title, table in tables.items():
-        lines = [list(table.columns), ["---:"] * table.shape[1], *_cells(table)]
-        rows = "\n".join("| " + " | ".join(map(str, cells)) + " |" for cells in lines)
-        parts += [f"## {title}", rows]
+        parts += [f"## {title}", conclude.markdown_table(as_text(table), 0)]
     listed = [f"- {note}" for note in notes]
     return "\n\n".join([*parts, *(["## Notes", "\n".join(listed)] if listed else [])]) + "\n"
 
 
 def _options() -> argparse.Namespace:
-    parser, positive = terminal.parser(__doc__), terminal.positive
+    quick, positive = f"{QUICK.warmup} + {QUICK.draws} iterations", terminal.positive
+    parser = terminal.usual_parser(__doc__, f"{NAME}, or {NAME}_2", quick)
     parser.add_argument("--convention", type=int, choices=[1, 2], default=1, help="of theta")
     parser.add_argument(
         "--samples", type=positive, default=1, help="M, importance samples; default: 1"
@@ -244,11 +230,6 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--chains", type=positive, help=f"default: {CHAINS}, quick {QUICK_CHAINS}")
     parser.add_argument("--warmup", type=positive, help=f"default: {FULL.warmup}")
     parser.add_argument("--draws", type=positive, help=f"per chain; default: {FULL.draws}")
-    parser.add_argument("--seed", type=int, default=1, help="default: 1")
-    parser.add_argument("--out", type=Path, help=f"folder; default: output/{NAME}, or {NAME}_2")
-    parser.add_argument(
-        "--quick", action="store_true", help=f"{QUICK.warmup} + {QUICK.draws} iterations"
-    )
     options = parser.parse_args()
     length, chains = (QUICK, QUICK_CHAINS) if options.quick else (FULL, CHAINS)
     options.chains = options.chains or chains
@@ -280,7 +261,7 @@ def main() -> None:
         curves, error = tables["curves"], glass_curves.benchmark_error(coordinates)
         paths.append(glass_curves.draw(curves, title, options.warmup, error, folder / "glass.png"))
     if options.quick:
-        notes.insert(0, "quick run: too short for its numbers to mean anything.")
+        notes.insert(0, conclude.QUICK_NOTE)
     else:
         notes += too_far(coordinates)
     for table in list(tables.values())[2:]:

@@ -4,14 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
 from workflows.kameleon.discrepancy import Polynomial, mean_between, mean_within, norm_of_mean
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
+from workflows.pictures import plt, saved
 
 KERNEL = Polynomial(3, 1.0)  # (1 + <x, y>)^3: all mixed moments up to order 3
 TENTHS = 10
@@ -112,6 +109,4 @@ def draw(table: pd.DataFrame, title: str, warmup: int, error: float, path: Path)
     panels[1].axhline(0, color="k", lw=0.8)
     panels[0].legend(fontsize=8, frameon=False)
     figure.suptitle(title)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-    return path
+    return saved(figure, path, 150)

@@ -15,7 +15,6 @@ import json
 import time
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from scipy import linalg, special
@@ -25,9 +24,7 @@ from workflows import record, terminal
 from workflows.conclude import Results, conclude, text_table
 from workflows.kameleon.glass import EARLIER, FEATURES
 from workflows.kameleon.glass_noise import bound
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
+from workflows.pictures import plt, saved
 
 NAME = "kameleon/glass_slice"
 SHOWN = (1, 6)  # coordinates 2 and 7, as in the paper's figure
@@ -174,9 +171,7 @@ def draw(path: Path, table: pd.DataFrame) -> Path:
         filled = panel.contourf(grid.columns, grid.index, np.exp(grid), levels=12)
         figure.colorbar(filled, ax=panel, label="density / largest")
         panel.set(title=f"convention {convention}", xlabel="theta[2]", ylabel="theta[7]")
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-    return path
+    return saved(figure, path)
 
 
 def main() -> None:

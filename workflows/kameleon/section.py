@@ -4,13 +4,13 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
 from workflows.kameleon import discrepancy, glass_curves, glass_slice
 from workflows.kameleon.published import DRAFT
 from workflows.kameleon.tables import summary, verdicts
+from workflows.pictures import plt, saved
 from workflows.reproduction import markdown
 from workflows.reproduction.agreement import (
     DIFFERS,
@@ -21,9 +21,6 @@ from workflows.reproduction.agreement import (
 )
 from workflows.reproduction.recorded import Run, joined, runs
 from workflows.reproduction.section import Drawing, Section, TableOfResults, items
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
 
 TITLE = "Kernel Adaptive Metropolis-Hastings (Sejdinovic et al., 2014)"
 INTRODUCTION = (
@@ -134,9 +131,9 @@ def _table(rows: pd.DataFrame, target: str, notes: list[str]) -> TableOfResults:
         "method", "chains", "acceptance", "norm of the mean", "inside", "deviation",
         "µs / iteration", "allowed", "row",
     )  # fmt: skip
-    text = markdown.table(header, cells)
     sentences += [f"- {verdict}" for verdict in _own_limits(rows, target, notes)]
-    return TableOfResults(TARGETS[target], "\n\n".join([text, "\n".join(sentences)]), classes)
+    below = ["\n".join(sentences)]
+    return TableOfResults.of(TARGETS[target], header, cells, below=below, classes=classes)
 
 
 def _own_limits(rows: pd.DataFrame, target: str, notes: list[str]) -> list[str]:
@@ -200,7 +197,6 @@ def _claims(rows: pd.DataFrame) -> TableOfResults:
                 ])  # fmt: skip
     header = ("target", "measure", "against", "ours", "ours: KAMH-LS has", "draft",
               "draft: KAMH-LS has")  # fmt: skip
-    text = markdown.table(header, cells)
     note = (
         "KAMH-LS minus each of the others, ± one standard error, ours and of the draft; 'less' and "
         f"'more' are beyond {CLEAR:g} standard errors. The deviation is the mean distance of the "
@@ -208,7 +204,7 @@ def _claims(rows: pd.DataFrame) -> TableOfResults:
         f"{_cost(rows):.0f} times one of AM-LS on these cheap densities."
     )
     title = "Claim: KAMH-LS is better than adaptive and random-walk Metropolis on curved targets"
-    return TableOfResults(title, f"{note}\n\n{text}", [])
+    return TableOfResults.of(title, header, cells, note)
 
 
 def _sharpness(rows: pd.DataFrame) -> TableOfResults:
@@ -217,14 +213,14 @@ def _sharpness(rows: pd.DataFrame) -> TableOfResults:
          f"{part['ratio'].min():.2f} to {part['ratio'].max():.2f}"]
         for name, part in rows.groupby("feature", sort=False)
     ]  # fmt: skip
-    text = markdown.table(("feature", "draws", "median", "range"), cells)
+    header = ("feature", "draws", "median", "range")
     note = (
         "Standard deviation of a log squared length-scale given latent values and the other "
         "scales, over its standard deviation in the posterior of Glass. A Gibbs step can move so "
         f"far; over all features the median is {rows['ratio'].median():.2f}."
     )
     title = "Claim: Gibbs steps fail, since scales given latent functions are sharp"
-    return TableOfResults(title, f"{note}\n\n{text}", [])
+    return TableOfResults.of(title, header, cells, note)
 
 
 def _gibbs(rows: pd.DataFrame) -> TableOfResults:
@@ -240,14 +236,13 @@ def _gibbs(rows: pd.DataFrame) -> TableOfResults:
         "method", "chains", "draws", "scale", "accepted", "effective draws per 1,000, smallest",
         "median", "distance of the mean, sd",
     )  # fmt: skip
-    text = markdown.table(header, cells)
     note = (
         "The same random walk in theta, tuned to the same acceptance rate, on Glass: theta and f "
         "in turn, or together with an unbiased estimate of the likelihood. Scale: of the walk, in "
         "posterior standard deviations. Distance: the largest one of a mean from our earlier one."
     )
     title = "Claim: Gibbs steps fail, measured"
-    return TableOfResults(title, f"{note}\n\n{text}", [])
+    return TableOfResults.of(title, header, cells, note)
 
 
 def _approach(run: Run) -> TableOfResults:
@@ -275,7 +270,7 @@ def _approach(run: Run) -> TableOfResults:
         "importance sample per evaluation. The paper has curves and no numbers."
     )
     title = "Glass: approach to a long benchmark"
-    return TableOfResults(title, f"{note}\n\n{markdown.table(header, cells)}", [])
+    return TableOfResults.of(title, header, cells, note)
 
 
 def _curves(run: Run) -> Drawing:
@@ -348,9 +343,7 @@ def draw_bars(path: Path, rows: pd.DataFrame) -> Path:
         row[0].set_ylabel(title)
     for panel, target in zip(axes[0], TARGETS, strict=True):
         panel.set_title(target)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-    return path
+    return saved(figure, path)
 
 
 def draw_coverage(path: Path, rows: pd.DataFrame) -> Path:
@@ -367,6 +360,4 @@ def draw_coverage(path: Path, rows: pd.DataFrame) -> Path:
         panel.set(title=target, xlabel="probability of the region")
     axes[0].set_ylabel("share inside - probability")
     axes[-1].legend(frameon=False, fontsize=8)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-    return path
+    return saved(figure, path)

@@ -19,7 +19,6 @@ code. Finally `contours` draws the learned proposal.
 import argparse
 import time
 import warnings
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +30,7 @@ from stanadapt.engine.settings import as_chosen
 from stanadapt.samplers import find
 from stanadapt.targets.stan import bundled
 from workflows import record, terminal
+from workflows.conclude import finish
 from workflows.kameleon import contours, discrepancy, tables
 
 NAME = "kameleon/synthetic"
@@ -199,20 +199,13 @@ def _recorded(job: Job) -> dict[str, Any]:
 
 
 def _options() -> argparse.Namespace:
-    parser = terminal.parser(__doc__)
+    parser = terminal.usual_parser(__doc__, NAME, "tiny lengths")
     for name, known in (("targets", list(EXPERIMENTS)), ("methods", list(METHODS))):
         parser.add_argument(
             f"--{name}", nargs="+", choices=known, default=known, metavar=name[:-1].upper(),
             help=f"one or more of {', '.join(known)}; default: all",
         )  # fmt: skip
-    parser.add_argument(
-        "--repeats",
-        type=terminal.positive,
-        help=f"chains per method; default: {REPEATS}, quick {QUICK_REPEATS}",
-    )
-    parser.add_argument("--seed", type=int, default=1, help="of all chains; default: 1")
-    parser.add_argument("--out", type=Path, help=f"folder; default: output/{NAME}")
-    parser.add_argument("--quick", action="store_true", help="tiny lengths: does it run?")
+    terminal.add_repeats(parser, REPEATS, QUICK_REPEATS)
     return parser.parse_args()
 
 
@@ -249,10 +242,8 @@ def main() -> None:
             for job in jobs
         },
         "contours": contours.CAPTION,
-        "seconds_in_all": time.perf_counter() - began,
     }  # fmt: skip
-    paths.append(record.write_settings(folder / "synthetic.json", settings))
-    print("\n".join([CAPTION, *notes, "Written:", *(f"  {path}" for path in paths)]))
+    finish(folder / "synthetic.json", settings, paths, began)
 
 
 if __name__ == "__main__":

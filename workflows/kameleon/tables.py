@@ -1,15 +1,12 @@
 """Tables of the synthetic Kameleon study: our numbers, the published ones, and verdicts."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.table import Table
 
-from workflows.conclude import markdown_table
+from workflows import conclude
 from workflows.gad.tables import number
 from workflows.kameleon import discrepancy
 from workflows.kameleon.published import DRAFT, LIMITS, REDONE, Row
@@ -132,18 +129,9 @@ def _difference(
 
 def show(table: pd.DataFrame) -> None:
     """Print one table per target."""
-    console = Console(file=sys.stdout)
-    if not console.is_terminal:
-        console.width = 160  # a pipe has no width: long lines are better than broken words
     for target in table.index.unique("target"):
-        text = lines(table, target)
-        shown = Table(title=_title(target, table), box=None, header_style="bold")
-        for heading in text:
-            left = heading in ("method", "from", "settings")
-            shown.add_column(heading, justify="left" if left else "right")
-        for cells in text.to_numpy():
-            shown.add_row(*cells, style=None if cells[0] else "dim")
-        console.print(shown)
+        left = (*conclude.LEFT, "settings")
+        conclude.show(_title(target, table), lines(table, target), left, 160)
 
 
 def _title(target: str, table: pd.DataFrame) -> str:
@@ -155,7 +143,7 @@ def markdown(title: str, table: pd.DataFrame, caption: str, notes: list[str]) ->
     """Compose the whole Markdown file."""
     parts = [f"# {title}", caption]
     for target in table.index.unique("target"):
-        parts += [f"## {_title(target, table)}", markdown_table(lines(table, target))]
+        parts += [f"## {_title(target, table)}", conclude.markdown_table(lines(table, target))]
     parts += ["## Notes", "\n".join(f"- {note}" for note in notes)]
     return "\n\n".join(parts) + "\n"
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt import results
+from workflows import record
 
 NOT_COUNTED = "–"
 COSTS = (
@@ -35,6 +36,12 @@ NOTHING = Learning()
 def of_network(network: Any) -> Learning:
     """Return the cost of training a network."""
     return Learning(network.description["seconds"], network.description["n_density"])
+
+
+def of_fit(fit: Any) -> Learning:
+    """Return the cost of a fit from which something is learned."""
+    calls = int(fit.attrs["n_gradients"]) + int(fit.attrs["n_density"])
+    return Learning(record.seconds_of(fit), calls)
 
 
 def line(

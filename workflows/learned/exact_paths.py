@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
@@ -23,10 +22,8 @@ from stanadapt.targets.stan import bundled
 from workflows import record, terminal
 from workflows.conclude import Results, conclude, text_table
 from workflows.learned.integrators import METHODS, System, trajectory
+from workflows.pictures import plt, saved
 from workflows.tempering.runs import collected_warnings
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
 
 NAME = "learned/exact_paths"
 STEP, STEPS, QUICK_STEPS = 0.3, 40, 8
@@ -140,9 +137,7 @@ def draw(path: Path, rows: pd.DataFrame, walk: pd.DataFrame, covariance: np.ndar
             panel.plot(inside["position"], inside["momentum"], label=method, **style)
         panel.set(title=name, xlabel="position", ylabel="momentum")
         panel.legend(frameon=False, fontsize=8)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-    return path
+    return saved(figure, path)
 
 
 def main() -> None:

@@ -13,7 +13,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
@@ -21,9 +20,7 @@ import stanadapt as sa
 from stanadapt.targets.stan import bundled
 from workflows import record, terminal
 from workflows.conclude import Results, conclude
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
+from workflows.pictures import plt, saved
 
 NAME = "learned/hvi_bound"
 PROGRAM = "eight_schools_noncentered"
@@ -130,9 +127,7 @@ def draw(path: Path, rows: pd.DataFrame) -> Path:
             axis.axhline(LOG_EVIDENCE, color="k", lw=0.7)
         axis.set(title=name, xlabel="transitions", ylabel="log evidence")
         axis.legend(frameon=False, fontsize=8)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-    return path
+    return saved(figure, path, 120)
 
 
 def main() -> None:

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
@@ -22,9 +21,7 @@ import stanadapt as sa
 from stanadapt.targets.stan import bundled
 from workflows import record, terminal
 from workflows.conclude import Results, conclude, text_table
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
+from workflows.pictures import plt, saved
 
 NAME = "learned/integrators"
 PROGRAM = "eight_schools_noncentered"
@@ -211,9 +208,7 @@ def draw(path: Path, systems: list[System], rows: pd.DataFrame) -> Path:
         errors.set(xlabel="step size", ylabel="energy error")
         phase.legend(frameon=False, fontsize=8, loc="upper right")
         errors.legend(frameon=False, fontsize=8)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-    return path
+    return saved(figure, path, 120)
 
 
 def main() -> None:

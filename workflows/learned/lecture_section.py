@@ -82,8 +82,7 @@ def _paths(rows: pd.DataFrame) -> TableOfResults:
             [line.system, line.method, f"{line.error:.3g}", markdown.number(expected), kind]
         )
     header = ("system", "method", "largest distance", "closed form", "row")
-    text = markdown.table(header, cells)
-    return TableOfResults("Distance from the exact path", text, classes)
+    return TableOfResults.of("Distance from the exact path", header, cells, classes=classes)
 
 
 def integrator_class(order: float, volume: float, back: float, method: str) -> str:
@@ -114,7 +113,5 @@ def _integrators(rows: pd.DataFrame) -> TableOfResults:
             markdown.lines(f"{line['return']:.1e}", f"*{'0' if reversible else 'above 0'}*"), kind,
         ])  # fmt: skip
     header = ("system", "method", "order", "volume of a step", "return to the start", "row")
-    text = markdown.table(header, cells)
-    return TableOfResults(
-        "Integrators: order, volume, reversibility", f"In italics: closed forms.\n\n{text}", classes
-    )
+    title, note = "Integrators: order, volume, reversibility", "In italics: closed forms."
+    return TableOfResults.of(title, header, cells, note, classes=classes)

@@ -14,9 +14,9 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
+from matplotlib.animation import FuncAnimation, PillowWriter
 
 import stanadapt as sa
 from stanadapt import results
@@ -27,11 +27,8 @@ from workflows.conclude import Results, conclude, text_table
 from workflows.learned.costs import COSTS, MISTUNED, Learning, line, of_network, published
 from workflows.learned.known_moments_ess import ess_known_moments
 from workflows.learned.published import HMC_LEAPFROGS, HMC_PLANE_STEP, PLANE
+from workflows.pictures import plt, saved
 from workflows.tempering.runs import STAN, collected_warnings, own_seed
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
-from matplotlib.animation import FuncAnimation, PillowWriter
 
 NAME = "learned/nice_2d"
 SHOWN, FRAMES = ("nice as published", "Stan's NUTS"), 200
@@ -216,9 +213,7 @@ def picture(path: Path, shown: dict[str, dict[str, np.ndarray]]) -> Path:
             axes[row, column].plot(x[:, 0], x[:, 1], "-", lw=0.2, color="0.6")
             axes[row, column].plot(x[:, 0], x[:, 1], ".", ms=2)
             axes[row, column].set(title=f"{name}: {method}", aspect="equal")
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-    return path
+    return saved(figure, path, 120)
 
 
 def animation(path: Path, shown: dict[str, dict[str, np.ndarray]]) -> Path:

@@ -31,7 +31,7 @@ from workflows import record, terminal
 from workflows.conclude import Results, conclude, text_table
 from workflows.gad import own_data
 from workflows.learned import costs
-from workflows.learned.costs import COSTS, MISTUNED, Learning, line, of_network, published
+from workflows.learned.costs import COSTS, MISTUNED, Learning, line, of_fit, of_network, published
 from workflows.learned.known_moments_ess import ess_known_moments
 from workflows.learned.published import HMC_LEAPFROGS, HMC_STEPS, REGRESSIONS
 from workflows.tempering.runs import STAN, collected_warnings, own_seed
@@ -96,13 +96,7 @@ def trained(
             target, "whitened_hmc", chains=CHAINS, iter_sampling=100 if args.quick else 500,
             seed=own_seed(args.seed, number, 98), show_progress=False,
         )  # fmt: skip
-    before = Learning(
-        float(
-            np.sum(results.attribute(first, "warmup_seconds"))
-            + np.sum(results.attribute(first, "sampling_seconds"))
-        ),
-        int(first.attrs["n_gradients"]) + int(first.attrs["n_density"]),
-    )
+    before = of_fit(first)
     if path.exists() and not args.train:
         network = Network.load(path)
     else:

@@ -2,18 +2,16 @@
 
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
 from workflows.learned import reinforce
 from workflows.learned.published import PAPER_SIZES, PLANE, REGRESSIONS
+from workflows.pictures import legend_outside, plt, saved
 from workflows.reproduction import markdown
+from workflows.reproduction.agreement import NOT_JUDGED
 from workflows.reproduction.recorded import Run, joined, runs
 from workflows.reproduction.section import Drawing, Section, TableOfResults, items
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
 
 TITLE = "A-NICE-MC (Song, Zhao and Ermon, 2017)"
 INTRODUCTION = (
@@ -97,10 +95,8 @@ def _crossings(rows: pd.DataFrame) -> TableOfResults:
         "method", "accepted", "mean squared jump", "crossings per 1,000",
         "effective draws per 1,000",
     )  # fmt: skip
-    text = markdown.table(header, cells)
-    return TableOfResults(
-        "Two modes: normal proposals of a network, trained by REINFORCE", text, []
-    )
+    title = "Two modes: normal proposals of a network, trained by REINFORCE"
+    return TableOfResults.of(title, header, cells)
 
 
 def ratio(line: pd.Series, data: str) -> float:
@@ -126,7 +122,6 @@ def _plane(rows: pd.DataFrame) -> TableOfResults:
         "target", "method", "effective draws per 1,000", "ours / paper",
         "effective draws per second", "regions", "error of shares",
     )  # fmt: skip
-    text = markdown.table(header, cells)
     note = (
         "Networks of 2,000 steps of training, where the paper has up to 100,000; theirs are means "
         "of five runs. Regions: modes, or rings, that each of four chains visited. Error of "
@@ -135,7 +130,7 @@ def _plane(rows: pd.DataFrame) -> TableOfResults:
         "draws here, of 1,000 in the paper."
     )
     title = "Table 1, targets in the plane"
-    return TableOfResults(title, f"{note}\n\n{text}", ["not judged"] * len(cells))
+    return TableOfResults.of(title, header, cells, note, classes=[NOT_JUDGED] * len(cells))
 
 
 def _table(rows: pd.DataFrame, data: str) -> TableOfResults:
@@ -155,8 +150,7 @@ def _table(rows: pd.DataFrame, data: str) -> TableOfResults:
         "method", "effective draws per 1,000", "ours / paper", "bulk ESS per 1,000", "R-hat",
         "accepted", "effective draws per second", "seconds of learning",
     )  # fmt: skip
-    text = markdown.table(header, cells)
-    return TableOfResults(DATA[data], text, ["not judged"] * len(cells))
+    return TableOfResults.of(DATA[data], header, cells, classes=[NOT_JUDGED] * len(cells))
 
 
 def _claim(rows: pd.DataFrame) -> TableOfResults:
@@ -175,7 +169,7 @@ def _claim(rows: pd.DataFrame) -> TableOfResults:
         "definition; then with the seconds of warm-up and training."
     )
     title = "Claim: more effective draws per second than HMC"
-    return TableOfResults(title, f"{note}\n\n{markdown.table(header, cells)}", [])
+    return TableOfResults.of(title, header, cells, note)
 
 
 def draw_training(path: Path, rehearsals: pd.DataFrame) -> Path:
@@ -191,9 +185,7 @@ def draw_training(path: Path, rehearsals: pd.DataFrame) -> Path:
     left.set(xlabel="steps of training", ylabel="accepted moves of the network", ylim=(0, 1))
     right.set(xlabel="steps of training", ylabel="effective draws per 1,000", ylim=(0, None))
     right.legend(frameon=False)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-    return path
+    return saved(figure, path)
 
 
 def _two(ours: float, theirs: float) -> str:
@@ -213,8 +205,8 @@ def _sizes(found: list[Run]) -> TableOfResults:
         for run in found
         for name in SIZES
     )
-    text = markdown.table(("option", "here", "paper"), list(map(list, cells)))
-    return TableOfResults("Sizes of networks and of their training", text, [])
+    header = ("option", "here", "paper")
+    return TableOfResults.of("Sizes of networks and of their training", header, cells)
 
 
 def draw(path: Path, rows: pd.DataFrame, present: list[str]) -> Path:
@@ -238,8 +230,5 @@ def draw(path: Path, rows: pd.DataFrame, present: list[str]) -> Path:
         )  # fmt: skip
         panel.tick_params(which="minor", labelbottom=False, labelleft=False)
     axes[0, 0].set_ylabel("effective draws per second")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=8)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-    return path
+    legend_outside(figure, axes[0, 0])
+    return saved(figure, path)

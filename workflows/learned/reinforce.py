@@ -15,7 +15,6 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from scipy.special import logsumexp
@@ -23,9 +22,7 @@ from scipy.special import logsumexp
 from workflows import record, terminal
 from workflows.conclude import Results, conclude, text_table
 from workflows.learned.known_moments_ess import ess_known_moments
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
+from workflows.pictures import plt, saved
 
 NAME = "learned/reinforce"
 CAPTION = (
@@ -213,9 +210,7 @@ def draw(path: Path, rows: pd.DataFrame, curves: pd.DataFrame) -> Path:
         axes[1].plot(np.full(len(part), place), part["crossings"], "o", alpha=0.6)
     axes[1].set_xticks(range(rows["method"].nunique()), list(rows["method"].unique()))
     axes[1].set(ylabel="crossings per 1,000 iterations", ylim=(-0.5, None))
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-    return path
+    return saved(figure, path)
 
 
 def main() -> None:

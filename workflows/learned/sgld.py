@@ -13,7 +13,6 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
@@ -21,9 +20,7 @@ import stanadapt as sa
 from stanadapt.samplers.langevin import Minibatches
 from workflows import record, terminal
 from workflows.conclude import Results, conclude
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
+from workflows.pictures import plt, saved
 
 NAME = "learned/sgld"
 NORMAL = """
@@ -131,9 +128,7 @@ def draw(path: Path, rows: pd.DataFrame) -> Path:
         axis.loglog(mine["step"], mine["measured"] - 1.0, "o", color=line.get_color(), label=kind)
     axis.set(xlabel="step e", ylabel="variance / exact - 1", title="lines: closed form")
     axis.legend(frameon=False, fontsize=8)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-    return path
+    return saved(figure, path, 120)
 
 
 def main() -> None:

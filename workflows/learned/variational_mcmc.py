@@ -20,7 +20,7 @@ from stanadapt.diagnostics.mixing import efficiency
 from stanadapt.targets.stan import bundled
 from workflows import terminal
 from workflows.conclude import Results, conclude, text_table
-from workflows.learned.costs import COSTS, NOTHING, Learning, line, number
+from workflows.learned.costs import COSTS, NOTHING, Learning, line, number, of_fit
 from workflows.tempering.runs import STAN, collected_warnings, own_seed
 
 NAME = "learned/variational_mcmc"
@@ -67,14 +67,7 @@ def draw(
     if method != PATHFINDER:
         return sa.sample(target, sampler, **plan, **settings), NOTHING
     rough = sa.approximate(target, draws=2000, seed=seed, show_progress=False)
-    spent = Learning(
-        float(
-            sum(results.attribute(rough, "warmup_seconds"))
-            + sum(results.attribute(rough, "sampling_seconds"))
-        ),
-        int(rough.attrs["n_gradients"]) + int(rough.attrs["n_density"]),
-    )
-    return sa.sample(target, sampler, warm_start=rough, **plan, **settings), spent
+    return sa.sample(target, sampler, warm_start=rough, **plan, **settings), of_fit(rough)
 
 
 def compared(

@@ -4,10 +4,11 @@ A paper's folder has a module `section` with a function `section()`; `page.PAPER
 """
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from workflows.reproduction import markdown
 from workflows.reproduction.recorded import Run
 
 # of an item of a source: it works; a part of it is missing; it is missing; it is only mentioned
@@ -30,6 +31,15 @@ class TableOfResults(NamedTuple):
     title: str
     text: str
     classes: list[str]
+
+    @classmethod
+    def of(
+        cls, title: str, header: Sequence[str], rows: Iterable[Sequence[str]],
+        note: str = "", below: Sequence[str] = (), classes: Sequence[str] = (),
+    ) -> "TableOfResults":  # fmt: skip
+        """Make a table of cells, with texts above and below it."""
+        texts = [*filter(None, [note]), markdown.table(header, rows), *below]
+        return cls(title, "\n\n".join(texts), list(classes))
 
 
 class Drawing(NamedTuple):

@@ -2,17 +2,14 @@
 
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
+from workflows.pictures import legend_outside, plt, saved
 from workflows.tempering import cost_figures
 from workflows.tempering.published import BOLTZMANN_FIXED
 from workflows.tempering.runs import Chain
 from workflows.tempering.scatter import save, scatter
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
 
 FIXED = "NUTS, b = "
 GIVEN = ", widths given"
@@ -37,11 +34,8 @@ def fixed_temperatures(path: Path, rows: pd.DataFrame, with_published: bool) -> 
             panel.axhline(median[name], **style, lw=1.2, label=f"here: {name}")
         panel.set(yscale="log", xlabel="fixed inverse temperature b", title=title)
     axes[0].set_ylabel("RMSE over coordinates, median over repeats")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=7)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-    return path
+    legend_outside(figure, axes[0], 7)
+    return saved(figure, path)
 
 
 def is_fixed(method: str) -> bool:

@@ -7,12 +7,10 @@ if it is long: an error that halves at four times the cost leaves it as it was.
 import re
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
-mpl.use("Agg")
-import matplotlib.pyplot as plt
+from workflows.pictures import legend_outside, plt, saved
 
 COSTS = {"gradients": "gradients", "seconds": "seconds"}
 _COUNTED = re.compile(r"(?P<family>.+), N = (?P<count>\d+)$")
@@ -66,12 +64,9 @@ def draw(path: Path, rows: pd.DataFrame, orders: tuple[str, ...], title: str) ->
                 panel.minorticks_off()
     for panel in axes[-1]:
         panel.set_xlabel("pseudo-samples N")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=8)
+    legend_outside(figure, axes[0, 0])
     figure.suptitle(title)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-    return path
+    return saved(figure, path)
 
 
 def _line(panel, family: str, lines: pd.DataFrame, color: str) -> None:

@@ -5,14 +5,11 @@ The CSV files hold what is drawn: quantiles, and histograms over all repeats of 
 
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
+from workflows.pictures import legend_outside, plt, saved
 from workflows.tempering.runs import Chain
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 COEFFICIENTS, BINS = 6, 40  # coefficients at random, bins of their histograms
@@ -76,9 +73,7 @@ def draw_predictive(path: Path, table: pd.DataFrame) -> Path:
     axes.set_yticks(range(len(table)), list(table["method"]))
     axes.invert_yaxis()
     axes.set_xlabel("log predictive density of the test rows at a draw: median, 50 %, 90 %")
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-    return path
+    return saved(figure, path, 120)
 
 
 def draw_marginals(path: Path, table: pd.DataFrame) -> Path:
@@ -95,8 +90,5 @@ def draw_marginals(path: Path, table: pd.DataFrame) -> Path:
         panel.set(title=name, yscale="log")
     for panel in axes.flat[len(names) :]:
         panel.axis("off")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right center", frameon=False, fontsize=7)
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
-    return path
+    legend_outside(figure, axes[0, 0], 7)
+    return saved(figure, path)

@@ -6,12 +6,10 @@ The CSV files hold what is drawn, so that the page of reproductions draws the sa
 from collections.abc import Callable
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
-mpl.use("Agg")
-import matplotlib.pyplot as plt
+from workflows.pictures import plt, saved
 
 SHOWN, BINS = 3.0, 100  # half width of the figures; bins of the histograms
 CONTOUR_POINTS = 80  # at most, along each axis
@@ -63,9 +61,7 @@ def draw_figure_1(path: Path, joint: pd.DataFrame, marginals: pd.DataFrame) -> P
     right.plot(marginals["x"], marginals["marginal"], label="marginal of a pseudo-sample")
     right.set(xlabel="x", ylabel="density")
     right.legend(frameon=False)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-    return path
+    return saved(figure, path, 120)
 
 
 def draw_figure_2(path: Path, histograms: pd.DataFrame) -> Path:
@@ -78,6 +74,4 @@ def draw_figure_2(path: Path, histograms: pd.DataFrame) -> Path:
         panel.set(title=name, xlabel="x")
     axes[0].set_ylabel("density")
     axes[0].legend(frameon=False)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-    return path
+    return saved(figure, path, 120)

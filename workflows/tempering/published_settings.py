@@ -137,10 +137,7 @@ def main() -> None:
     """Run all, print, write."""
     began = time.perf_counter()
     parser = terminal.usual_parser(__doc__, NAME, "tiny lengths")
-    parser.add_argument(
-        "--repeats", type=terminal.positive,
-        help=f"chains per method; default: {REPEATS}, quick {QUICK_REPEATS}",
-    )  # fmt: skip
+    terminal.add_repeats(parser, REPEATS, QUICK_REPEATS)
     args = parser.parse_args()
     args.repeats = args.repeats or (QUICK_REPEATS if args.quick else REPEATS)
     results = Results({}, [], [], [])

@@ -3,12 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 
-mpl.use("Agg")
-import matplotlib.pyplot as plt
+from workflows.pictures import plt, saved
 
 ACROSS = 4  # panels
 SAVED, DECIMALS = 250, 3  # points of a panel in a file
@@ -45,9 +43,7 @@ def scatter(
     figure.suptitle(title, fontsize=10)
     figure.supxlabel("x[1]")
     figure.supylabel("x[2]")
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-    return path
+    return saved(figure, path, 120)
 
 
 def save(path: Path, points: dict[str, np.ndarray], in_a_row: bool = False) -> Path:

@@ -89,9 +89,8 @@ def table_1(rows: pd.DataFrame, scenario: str) -> TableOfResults:
         if kind == DIFFERS:
             sentences.append(f"- {method}: {REASONS.get((scenario, method), NO_REASON)}")
     header = ("method", "repeats", "draws", *MOMENTS, "sd, ours / paper", "allowed", "row")
-    text = markdown.table(header, cells)
     title = f"Table 1, {SCENARIOS[scenario]}"
-    return TableOfResults(title, "\n\n".join([text, *sentences]), classes)
+    return TableOfResults.of(title, header, cells, below=sentences, classes=classes)
 
 
 def few_pseudo_samples(rows: pd.DataFrame) -> TableOfResults:
@@ -115,7 +114,6 @@ def few_pseudo_samples(rows: pd.DataFrame) -> TableOfResults:
                 ),
             ])  # fmt: skip
     counts = [f"N = {count}" for count in sorted(int(name[2:]) for name in RIVALS if "PE" in name)]
-    text = markdown.table(("scenario", "moments", "cost", *counts), cells)
     note = (
         "Squared error times cost of the paper's recipe, over that of the best N, ± one standard "
         "error over repeats. The paper has its minimum between 2 and 5, and little loss above 5 "
@@ -123,7 +121,8 @@ def few_pseudo_samples(rows: pd.DataFrame) -> TableOfResults:
         "gradient took from 2 to 12 microseconds, so seconds of different N compare only roughly."
     )
     title = "Claim: between 2 and 5 pseudo-samples are best"
-    return TableOfResults(title, f"{note}\n\n{text}", [])
+    header = ("scenario", "moments", "cost", *counts)
+    return TableOfResults.of(title, header, cells, note)
 
 
 def moments(lines: pd.DataFrame, known: Row | None, exact: np.ndarray) -> list[Comparison]:
@@ -199,7 +198,6 @@ def machine(rows: pd.DataFrame) -> TableOfResults:
         "method", "repeats", "RMSE of means", "paper", "RMSE of products", "log Z", "gradients",
         "factor", "row",
     )  # fmt: skip
-    text = markdown.table(header, cells)
     note = (
         "Each repeat, from small to large; of the products x_i x_j, the median and the range. The "
         "paper's are medians of ten repeats of 10,000 iterations, at any cost, read off the "
@@ -209,9 +207,8 @@ def machine(rows: pd.DataFrame) -> TableOfResults:
         f"The exact log Z is {log_evidence('system_10'):.2f}."
     )
     sentences = [f"- {', '.join(methods)}: {reason}" for reason, methods in reasons.items()]
-    return TableOfResults(
-        "Figures 4, 5 and 8, Boltzmann machine 10", "\n\n".join([note, text, *sentences]), classes
-    )
+    title = "Figures 4, 5 and 8, Boltzmann machine 10"
+    return TableOfResults.of(title, header, cells, note, sentences, classes)
 
 
 def spread_of_logarithms(rows: pd.DataFrame) -> Spread:
@@ -244,13 +241,12 @@ def horseshoe(rows: pd.DataFrame) -> TableOfResults:
         "results", "method", "repeats", "log predictive density", "mean over draws",
         "ESS / 1e5 gradients", "barrier", "gradients",
     )  # fmt: skip
-    text = markdown.table(header, cells)
     note = (
         "The paper's three data sets are in no package registry that we searched; these are the "
         "200 most variable genes of Golub's leukaemia data, so that no row can be judged. The log "
         "predictive density of 8 test rows: of their mean probability over draws, and its mean."
     )
-    return TableOfResults("Figure 6, horseshoe regression", f"{note}\n\n{text}", [])
+    return TableOfResults.of("Figure 6, horseshoe regression", header, cells, note)
 
 
 def line(rows: pd.DataFrame) -> TableOfResults:
@@ -281,4 +277,4 @@ def _exact(rows: pd.DataFrame, exact: dict[str, float], title: str, digits: int)
             f"{lines['gradients'].mean():,.0f}",
         ])  # fmt: skip
     header = ("method", "repeats", *map(markdown.plain, exact), "gradients")
-    return TableOfResults(title, markdown.table(header, cells), [])
+    return TableOfResults.of(title, header, cells)

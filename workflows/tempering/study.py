@@ -2,7 +2,6 @@
 
 import argparse
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -38,15 +37,12 @@ def options(
     one_of
         Options that take one value; default: the first.
     """
-    parser = terminal.parser(docstring)
+    parser = terminal.usual_parser(docstring, "tempering/WORKFLOW", "tiny lengths")
     parser.add_argument(
         "--gradients", type=terminal.positive,
         help=f"per chain, after warm-up; default: {gradients:,}, quick {quick[0]:,}",
     )  # fmt: skip
-    parser.add_argument(
-        "--repeats", type=terminal.positive,
-        help=f"chains per method; default: {repeats}, quick {quick[1]}",
-    )  # fmt: skip
+    terminal.add_repeats(parser, repeats, quick[1])
     for name, known in (choices or {}).items():
         parser.add_argument(
             f"--{name}", nargs="+", choices=known, metavar=name[:-1].upper(),
@@ -54,9 +50,6 @@ def options(
         )  # fmt: skip
     for name, known in (one_of or {}).items():
         parser.add_argument(f"--{name}", choices=known, default=known[0], help="default: the first")
-    parser.add_argument("--seed", type=int, default=1, help="of all chains; default: 1")
-    parser.add_argument("--out", type=Path, help="folder; default: output/tempering/WORKFLOW")
-    parser.add_argument("--quick", action="store_true", help="tiny lengths: does it run?")
     if add is not None:
         add(parser)
     args = parser.parse_args()
