@@ -220,22 +220,22 @@ def _candidates(rows: Rows, now: _Regression) -> list[Function]:
     # 1 may have been dropped, since it is the prior of a few coordinates alone
     begun = dict.fromkeys([*now.functions, ()])
     for hub in dict.fromkeys([*hubs_of(now.functions), *declared, *others]):
-        for factor in _factors(rows.hints.get(hub), hub):
+        for factor in factors(rows.hints.get(hub), hub):
             for function in begun:
-                product = _times(function, factor)
+                product = times(function, factor)
                 if product is not None and product not in now.functions:
                     tried[product] = None
     return list(tried)
 
 
-def _factors(bounds: tuple[float, float, float] | None, hub: int) -> list[Factor]:
+def factors(bounds: tuple[float, float, float] | None, hub: int) -> list[Factor]:
     if bounds is None:
         return [(hub, True, exponent) for exponent in EXPONENTS]
     positive = bounds[LOWER] > -SMALLEST_SHARE * bounds[WIDTH]
     return [(hub, False, power) for power in (SCALES if positive else CORRELATIONS)]
 
 
-def _times(function: Function, factor: Factor) -> Function | None:
+def times(function: Function, factor: Factor) -> Function | None:
     """Return a function times a factor; None for exponents beyond 2, and powers of powers."""
     hub, exponential, number = factor
     there = {other: (kind, value) for other, kind, value in function}
@@ -267,7 +267,7 @@ def _with_common_factor(rows: Rows, now: _Regression) -> _Regression:
     """
     tried = [now]
     for hub, bounds in rows.hints.items():
-        for factor in _factors(bounds, hub):
+        for factor in factors(bounds, hub):
             others = [[x for x in function if x[0] != hub] for function in now.functions]
             functions = dict.fromkeys([(), *(tuple(sorted([*f, factor])) for f in others)])
             tried.append(_Regression(rows, list(functions)))

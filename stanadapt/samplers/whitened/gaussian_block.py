@@ -259,7 +259,7 @@ def in_block(
     try:
         hints = hints_of(progress.bounds)
         if scales is not None and scales.are_factors:
-            block = find_nearly_block(rows, hints)
+            block = find_nearly_block(rows, hints, scales.by)
         elif scales is not None:
             block = find_scaled_block(rows, hints, scales)
             rows = rows[: len(rows) // 2]  # in the others, a scale is nearly zero

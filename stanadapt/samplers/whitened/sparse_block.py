@@ -42,6 +42,11 @@ from stanadapt.samplers.whitened.block_terms import (
     hubs_of,
     search_functions,
 )
+from stanadapt.samplers.whitened.hub_functions import (
+    MANY_HUBS,
+    functions_of_hubs,
+    moves_of_hubs,
+)
 from stanadapt.samplers.whitened.sparse_precision import (
     LEAST_SHARE,
     MOST_IN_A_ROW,
@@ -95,9 +100,13 @@ def pairs_of_places(
     the draws `x`. Those that bounded ones multiply, `by`, are divided by the moves of these. Those
     that are `still` do not move.
     """
-    dim = x.shape[1]
-    middle, moves, _ = moves_of_sets(x, bounded, _pairs_needed(dim, bounded))
+    dim, count = x.shape[1], len(bounded)
+    first, second, third = _pairs_needed(dim, bounded, by)
+    middle, moves, rng = moves_of_sets(x, bounded, (first, second, third))
     others = np.setdiff1d(np.arange(dim), bounded)
+    if _has_many_hubs(bounded, by):
+        moves[first : first + second] = moves[-1]
+        moves[first : first + second, bounded] = moves_of_hubs(count, rng)
     middle[others] = x[:, others].mean(axis=0)
     moves[:, still] = 0.0
     around, little = middle + np.zeros_like(moves), LITTLE * moves
@@ -112,10 +121,17 @@ def pairs_of_places(
     return rows
 
 
-def _pairs_needed(dim: int, bounded: np.ndarray) -> tuple[int, int, int]:
-    """Return how many pairs of each set show a structure of up to six functions."""
-    sliced = len(_slice(dim, bounded)) - len(bounded)
-    return min(128, PLACES // 2 + 2 * dim), 12 * (sliced + 1), min(128, 64 + 2 * dim)
+def _has_many_hubs(bounded: np.ndarray, by: np.ndarray | None) -> bool:
+    """Whether functions are read from moves of hubs alone, in place of a slice."""
+    return len(bounded) >= MANY_HUBS and (by is None or not by.any())
+
+
+def _pairs_needed(dim: int, bounded: np.ndarray, by: np.ndarray | None) -> tuple[int, int, int]:
+    """Return how many pairs of each set show a structure of up to six functions, or of many."""
+    second = 12 * (len(_slice(dim, bounded)) - len(bounded) + 1)
+    if _has_many_hubs(bounded, by):
+        second = len(moves_of_hubs(len(bounded), np.random.default_rng(0)))
+    return min(128, PLACES // 2 + 2 * dim), second, min(128, 64 + 2 * dim)
 
 
 def moves_of_sets(
@@ -142,7 +158,9 @@ def _slice(dim: int, bounded: np.ndarray) -> np.ndarray:
     return np.union1d(others[np.union1d(spots, spots + 1)], bounded)
 
 
-def find_nearly_block(pairs: np.ndarray, hints: Hints) -> GaussianBlock | None:
+def find_nearly_block(
+    pairs: np.ndarray, hints: Hints, by: np.ndarray | None = None
+) -> GaussianBlock | None:
     """Return the block of a posterior that is Gaussian but for functions of the other coordinates.
 
     The gradients of a pair follow a line through its middle, on which they are linear. So rows at
@@ -155,10 +173,13 @@ def find_nearly_block(pairs: np.ndarray, hints: Hints) -> GaussianBlock | None:
         Places and their gradients, shape (row, 2, dim), in the order of `pairs_of_places`.
     hints
         Coordinates that are declared with bounds; see `block_terms`.
+    by
+        Which others these multiply, if any, as for `pairs_of_places`.
 
     """
-    rows = ends(pairs)
-    return find_sparse_block(rows, hints, _pairs_needed(rows.shape[2], np.array(sorted(hints))))
+    rows, bounded = ends(pairs), np.array(sorted(hints))
+    counts = _pairs_needed(rows.shape[2], bounded, by)
+    return find_sparse_block(rows, hints, counts, _has_many_hubs(bounded, by))
 
 
 def ends(pairs: np.ndarray) -> np.ndarray:
@@ -169,7 +190,10 @@ def ends(pairs: np.ndarray) -> np.ndarray:
 
 
 def find_sparse_block(
-    rows: np.ndarray, hints: Hints, counts: tuple[int, int, int] = (FIRST, SECOND, THIRD)
+    rows: np.ndarray,
+    hints: Hints,
+    counts: tuple[int, int, int] = (FIRST, SECOND, THIRD),
+    many_hubs: bool = False,
 ) -> GaussianBlock | None:
     """Return the exact block of a posterior of many parameters, if it has one.
 
@@ -181,27 +205,44 @@ def find_sparse_block(
         Coordinates that are declared with bounds; see `block_terms`.
     counts
         How many rows each set has.
+    many_hubs
+        Whether in the second, hubs move as in `moves_of_hubs`.
 
     """
-    dim, bounded = rows.shape[2], np.array(sorted(hints))
-    members, chosen = np.setdiff1d(np.arange(dim), bounded), _slice(dim, bounded)
+    bounded = np.array(sorted(hints))
+    members = np.setdiff1d(np.arange(rows.shape[2]), bounded)
     first, second, third = np.split(rows, np.cumsum(counts[:2]))
-    second, third = (part[np.isfinite(part).all(axis=(1, 2))] for part in (second, third))
+    third = third[np.isfinite(third).all(axis=(1, 2))]
     with one_blas_thread(), np.errstate(all="ignore"):
         pattern = pattern_of(first[:, :, members])
-        if pattern is None or min(len(second), len(third)) < counts[2] // 2:
+        if pattern is None or len(third) < counts[2] // 2:
             return None
-        known = {row: hints[j] for row, j in enumerate(chosen.tolist()) if j in hints}
-        sliced = Rows.standardize(second[:, 0, chosen], second[:, 1, chosen], known)
-        functions: list[Function] = [
-            tuple((int(chosen[hub]), kind, number) for hub, kind, number in function)
-            for function in search_functions(sliced)
-        ]
+        functions = _functions(second, hints, many_hubs)
         if functions == [()] or not np.isin(hubs_of(functions), bounded).all():
             return None
         whole = Rows.standardize(third[:, 0], third[:, 1], hints)
         fitted = _fit(whole, functions, members, pattern)
         return block_of(whole, functions, fitted, third[:, 0])
+
+
+def _functions(rows: np.ndarray, hints: Hints, many_hubs: bool) -> list[Function]:
+    """Return the functions that the second set of places shows; [()] if none do."""
+    bounded = np.array(sorted(hints))
+    chosen = bounded if many_hubs else _slice(rows.shape[2], bounded)
+    known = {row: hints[j] for row, j in enumerate(chosen.tolist()) if j in hints}
+    if many_hubs:
+        slopes = np.delete(rows[:, 1], bounded, axis=1)
+        found = functions_of_hubs(rows[:, 0, bounded], slopes, known)
+    else:
+        usable = np.isfinite(rows).all(axis=(1, 2))
+        if usable.mean() < 0.5:
+            return [()]
+        sliced = Rows.standardize(rows[usable, 0][:, chosen], rows[usable, 1][:, chosen], known)
+        found = search_functions(sliced)
+    return [
+        tuple((int(chosen[hub]), kind, number) for hub, kind, number in function)
+        for function in found
+    ]
 
 
 def pattern_of(rows: np.ndarray) -> sparse.csr_array | None:
