@@ -54,16 +54,25 @@ def test_simulated_data_have_the_moments_of_the_prior():
     tau = np.abs(rng.normal(size=100_000))
     mean = np.mean(1 / (1 + np.exp(1 - logit - tau * rng.normal(size=100_000))))
     assert shares.mean(axis=0) == pytest.approx(mean, abs=4 * 0.5 / np.sqrt(count))
+    level = np.array([data["y"] for _, data in map(hierarchies.simulate_level, [rng] * count)])
+    # variances: of the first state, of the steps to the last, and of the error
+    assert level[:, 0].var() == pytest.approx(4 + 1, rel=0.15)
+    assert level[:, -1].var() == pytest.approx(4 + (hierarchies.STATES - 1) + 1, rel=0.25)
+    slopes = np.array([data["y"] for _, data in map(hierarchies.simulate_slopes, [rng] * count)])
+    expected = 9 + 1 + (9 + 1) * hierarchies.TIMES**2 + 4
+    assert slopes.var(axis=0) == pytest.approx(expected, rel=0.25)
 
 
 def test_the_table_has_the_shares_of_failures():
     rows = pd.DataFrame({
         "model": "normal", "sampler": "auto", "gradients": [1, 2, 3, 4],
         "divergences": [0, 2, 0, 0], "verdict": ["fine", "do not use", "too short", "fine"],
+        "codes": ["note", "r_hat low_ess", "low_ess", ""],
         "rank mu": [1, 2, 3, 4], "rank tau": [1, 2, 3, 4],
     })  # fmt: skip
     (row,) = hierarchies.summary(rows).to_dict("records")
     assert (row["with divergences"], row["not fine"]) == ("25.0%", "50.0%")
+    assert row["codes"] == "low_ess 2, r_hat 1"
     assert row["gradients"] == 2.5
     assert row["p-values of ranks"] == "mu nan, tau nan"
 

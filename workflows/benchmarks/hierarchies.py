@@ -5,11 +5,12 @@
     python -m workflows.benchmarks.hierarchies --quick                # does it run?
 
 Parameters are drawn from the prior of a model, and data from the parameters: a hierarchical normal
-and a hierarchical binomial model, units within groups, and a regression whose coefficients have
-scales of their own. Each data set is fitted with the centered program, whose posterior is a funnel
-if the data say little. Groups differ in how much they say: standard errors from 1 to 20, and 2 to
-200 trials; 1 to 4 units. The table has the share of fits with divergences, and of those with a
-verdict other than "fine". The verdict of Stan's NUTS is ours on its fit.
+and a hierarchical binomial model, units within groups, a regression whose coefficients have scales
+of their own, the local level of a time series, and groups with a level and a slope that are
+correlated. Each data set is fitted with the centered program, whose posterior is a funnel if the
+data say little. Groups differ in how much they say: standard errors from 1 to 20, and 2 to 200
+trials; 1 to 4 units. The table has the share of fits with divergences, and of those with a verdict
+other than "fine", with the codes of their reasons. The verdict of Stan's NUTS is ours on its fit.
 
 The ranks of the true hyperparameters among draws of the posterior are uniform if the sampler is
 right (Talts et al., 2018, Validating Bayesian inference algorithms with simulation-based
@@ -33,6 +34,8 @@ from workflows.benchmarks.samplers import show
 ERRORS = np.array([1.0, 2.0, 4.0, 6.0, 10.0, 12.0, 16.0, 20.0])
 TRIALS = np.array([2, 3, 5, 8, 12, 20, 40, 80, 120, 200])
 GROUP = np.repeat(np.arange(5), [1, 2, 3, 2, 4])
+STATES, GROUPS, ROWS = 25, 12, 6
+TIMES = np.random.default_rng(2).normal(size=GROUPS * ROWS)
 # columns in units of their own
 DESIGN = np.random.default_rng(1).normal(size=(25, 6)) * [1.0, 0.01, 50.0, 1.0, 3.0, 0.2]
 NORMAL = """
@@ -77,6 +80,32 @@ model {
   y ~ normal(x * b, 1);
 }
 """
+LEVEL = """
+data { int<lower=1> N; vector[N] y; }
+parameters { vector[N] u; real<lower=0> s_u; real<lower=0> s_y; }
+model {
+  s_u ~ normal(0, 1);
+  s_y ~ normal(0, 1);
+  u[1] ~ normal(0, 2);
+  u[2:N] ~ normal(u[1:N - 1], s_u);
+  y ~ normal(u, s_y);
+}
+"""
+SLOPES = """
+data { int<lower=1> G; int<lower=1> N; array[N] int group; vector[N] x; vector[N] y; }
+parameters {
+  vector[2] mu; vector<lower=0>[2] tau; cholesky_factor_corr[2] L; array[G] vector[2] b;
+  real<lower=0> s;
+}
+model {
+  mu ~ normal(0, 3);
+  tau ~ normal(0, 1);
+  L ~ lkj_corr_cholesky(2);
+  b ~ multi_normal_cholesky(mu, diag_pre_multiply(tau, L));
+  s ~ normal(0, 2);
+  for (n in 1:N) y[n] ~ normal(b[group[n], 1] + b[group[n], 2] * x[n], s);
+}
+"""
 DRAWS = 99  # so that there are 100 ranks
 BINS = (20, 10, 5, 4, 2)  # each divides 100
 EXPECTED = 5  # smallest expected number in a bin of the chi-square test
@@ -117,10 +146,32 @@ def simulate_local(rng):
     return {"tau": tau}, {"N": n, "K": k, "x": DESIGN, "unit": unit, "y": y}
 
 
+def simulate_level(rng):
+    """Draw the scales of a random walk and of what is observed of it."""
+    s_u, s_y = np.abs(rng.normal(size=2))
+    u = np.cumsum(np.append(2.0, np.full(STATES - 1, s_u)) * rng.normal(size=STATES))
+    y = u + s_y * rng.normal(size=STATES)
+    return {"s_u": s_u, "s_y": s_y, "u[25]": u[-1]}, {"N": STATES, "y": y}
+
+
+def simulate_slopes(rng):
+    """Draw groups, each with a level and a slope."""
+    mu, tau, s = 3.0 * rng.normal(size=2), np.abs(rng.normal(size=2)), 2.0 * abs(rng.normal())
+    rho = 2.0 * rng.beta(2, 2) - 1.0
+    factor = tau[:, None] * np.array([[1.0, 0.0], [rho, np.sqrt(1.0 - rho**2)]])
+    level, slope = mu[:, None] + factor @ rng.normal(size=(2, GROUPS))
+    group = np.repeat(np.arange(GROUPS), ROWS)
+    y = level[group] + slope[group] * TIMES + s * rng.normal(size=len(TIMES))
+    truth = {"mu[1]": mu[0], "mu[2]": mu[1], "tau[1]": tau[0], "tau[2]": tau[1], "s": s}
+    data = {"G": GROUPS, "N": len(y), "group": group + 1, "x": TIMES, "y": y}
+    return {**truth, "L[2,1]": rho}, data
+
+
 # programs, and what draws their hyperparameters and data
 MODELS = {
     "normal": (NORMAL, simulate_normal), "binomial": (BINOMIAL, simulate_binomial),
     "nested": (NESTED, simulate_nested), "local": (LOCAL, simulate_local),
+    "level": (LEVEL, simulate_level), "slopes": (SLOPES, simulate_slopes),
 }  # fmt: skip
 
 
@@ -143,11 +194,12 @@ def uniformity(ranks):
 def row_of(target, truth, sampler, seed, lengths):
     """Fit one data set: verdict, divergences, and ranks of the true hyperparameters."""
     fit, seconds = fit_and_time(target, sampler, seed, "auto", lengths)
-    drawn = results.dataset(fit, "posterior")
+    drawn = results.columns(fit, wanted=results.parameters(fit))
     return {
         "sampler": sampler,
         "seed": seed,
         "verdict": results.attribute(fit, "verdict"),
+        "codes": " ".join(results.from_json(fit, "verdict_codes", [])),
         "divergences": divergences(fit),
         "gradients": int(results.attribute(fit, "n_gradients", 0)),
         "seconds": seconds,
@@ -179,6 +231,8 @@ def summary(rows):
         row = {"model": model, "sampler": sampler, "data sets": len(part)}
         row["with divergences"] = f"{(part['divergences'] > 0).mean():.1%}"
         row["not fine"] = f"{(part['verdict'] != 'fine').mean():.1%}"
+        codes = part.loc[part["verdict"] != "fine", "codes"].str.split().explode()
+        row["codes"] = ", ".join(f"{code} {n}" for code, n in codes.value_counts().items())
         row["gradients"] = part["gradients"].median()
         ranks = part.filter(like="rank ").dropna(axis="columns")
         row["p-values of ranks"] = ", ".join(
