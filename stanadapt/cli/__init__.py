@@ -65,7 +65,7 @@ def _flushed(app: Any) -> int:
         except BrokenPipeError:  # without a reader: Python would try again at exit, and complain
             _discard_output()
         code = end.code
-        if isinstance(code, str):  # an experiment of a paper says why it ends
+        if isinstance(code, str):  # an experiment of a paper ends with a reason
             print(code, file=sys.stderr)
         return code if isinstance(code, int) else int(bool(code))
     return 0

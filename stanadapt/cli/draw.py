@@ -109,7 +109,7 @@ def finish(
 
 
 def _sample_of(fit: Any, size: int = QUICKLY_JUDGED) -> Any:
-    """Return a fit of every k-th draw, which is judged in a moment; say so."""
+    """Return a fit of every k-th draw, which is judged in a moment; print this."""
     posterior = results.dataset(fit, "posterior")
     step = -(-sum(x.size for x in posterior.data_vars.values()) // size)
     if step > 1:

@@ -138,7 +138,7 @@ def optimize(
 def _write(
     table: pd.DataFrame, path: Path, as_json: bool, labels: Any, to_program: bool = False
 ) -> None:
-    """Write a table, as JSON if asked for or if its name says so, and say where it is."""
+    """Write a table, as JSON if asked for or if its name ends in .json, and print its path."""
     if path.suffix == ".json" or (as_json and path.suffix != ".csv"):
         write_text(path, _as_json(table) + "\n")
     else:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 CODE = 130  # as shells have it: 128 + SIGINT
-PATIENCE = 0.7  # seconds until a command that continues says so
+PATIENCE = 0.7  # seconds until a command that continues reports it
 
 NOTHING_WRITTEN = "interrupted; nothing was written"
 STOPPING = "stopping, and keeping the draws so far: press Ctrl-C again to leave at once"
@@ -64,7 +64,7 @@ def run(command: Callable[[], int]) -> int:
         code = CODE
     if _pressed.is_set() and code == CODE:
         report()
-    if code == CODE or (_pressed.is_set() and code != 0):  # then the command has said why
+    if code == CODE or (_pressed.is_set() and code != 0):  # then the command has printed the reason
         _end()
     return code
 

@@ -71,7 +71,7 @@ def samplers(
 
 
 def _as_plain(sampler: Any) -> dict[str, Any]:
-    """Return what the list says of a sampler, as plain values."""
+    """Return the entries of a sampler in the list, as plain values."""
     chosen = as_chosen(sampler.settings())
     return {
         "about": " ".join(sampler.documentation.split("\n\n")[0].split()),

@@ -32,11 +32,11 @@ LONGEST_STAY = 0.5  # share of its length for which a chain may repeat one draw
 # as rejections at the chain's own rate explain
 REMARKABLE_STAY, TIMES_EXPLAINED = 100, 5.0
 FIXED_PARAM = "fixed_param"  # of fits without chains, CmdStan's and ours: draws are independent
-# a run may be advised to be so many times as long; chains that need more hardly move between
-# regions, for whatever reason
+# a run may be advised to be this many times as long; chains that need more hardly move between
+# regions, for any reason
 MOST_TIMES = 5
-# draws per chain that tell chains that hardly move from short ones; fewer do if chains far apart
-# have effective draws of their own. A length with which a run shows which it is
+# draws per chain that distinguish chains that hardly move from short ones; fewer do if chains far
+# apart have effective draws of their own. A length with which a run shows which it is
 TELLING, FEWEST_TELLING, TELLING_LENGTH = 400, 100, 1000
 FAR_APART, OWN_ESS = 1.2, 25  # R-hat, and effective draws around the mean of each chain
 LEAST_P = 1e-3  # of all quantities, below which chains differ after control variates
@@ -101,7 +101,7 @@ class Drawn(reasons.Judged):
 
     @property
     def may_be_improper(self) -> bool:
-        """Whether the run itself says so."""
+        """Whether the run itself reports it."""
         return not IMPROPER.isdisjoint(results.from_json(self.fit, "note_codes", []))
 
     @cached_property

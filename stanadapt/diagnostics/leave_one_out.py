@@ -1,6 +1,6 @@
 """Leave-one-out cross-validation of fits, by ArviZ.
 
-A file of its own, since it compares programs, where `compare` compares fits of one.
+A file of its own, since it compares programs, and `compare` fits of one.
 """
 
 import json

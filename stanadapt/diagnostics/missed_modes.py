@@ -144,7 +144,7 @@ def is_stationary(columns: Columns, largest_r_hat: float) -> bool:
 
 
 class _Described:
-    """Finite columns of a fit or a chain; what is computed of each is kept for all comparisons."""
+    """Finite columns of a fit or a chain; results for each are kept for all comparisons."""
 
     def __init__(self, columns: Columns) -> None:
         self.columns = {name: x for name, x in columns.items() if np.isfinite(x).all()}

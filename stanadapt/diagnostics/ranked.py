@@ -28,7 +28,7 @@ SHORTEST = 8  # draws per chain: ArviZ refuses to estimate from halves of fewer 
 MANY_CHAINS, FEW_DRAWS, SUPERCHAINS = 32, 100, 16
 LONE = 8.0  # distance of a chain from the others, in robust sds of their means, that is no chance
 NO_SPREAD = 1e-15  # a range of draws below which ArviZ takes them for equal
-CHANCE = 4.5  # sds of a correlation of chains' beginnings and ends that is none, in all columns
+CHANCE = 4.5  # sds of a correlation of independent beginnings and ends, in all columns
 
 
 class Ranked:
@@ -135,7 +135,7 @@ def nested_r_hat(halves: np.ndarray) -> float:
     Compared are superchains, of the chains with the same start, and the two halves of all chains,
     in which a common drift shows. One chain far from all others would hardly change the mean of a
     superchain: it is compared with them. Chains from the same start may also end apart, each in a
-    mode or with a width of its own.
+    mode or with a different width.
     """
     chains = len(halves) // 2
     whole = np.hstack([halves[:chains], halves[chains:]])

@@ -175,7 +175,7 @@ def _rejected_trajectories(fit: _Sampled) -> Found:
 
 def _rate_off_target(fit: _Sampled) -> Found:
     target, low, high = _expected_rate(fit)
-    # a trajectory that ends at an edge is rejected, whatever the step size
+    # a trajectory that ends at an edge is rejected for any step size
     if not target or fit.hard_edges:
         return {}
     far = ~((low <= fit.rates) & (fit.rates <= high))
@@ -284,7 +284,7 @@ REPEATED = (
 )
 WARMUP = (
     reasons.Check(
-        "warmup_not_settled",  # the sampler itself says so
+        "warmup_not_settled",  # the sampler itself reports it
         lambda fit: {"value": bool(fit.unsettled), "text": fit.unsettled},
         _if_cut_short, "{text}",
     ),

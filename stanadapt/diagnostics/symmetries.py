@@ -21,7 +21,7 @@ NO_REMEDY = "a longer run is no remedy. Declare"
 
 
 def advise_on_symmetry(columns: Mapping[str, np.ndarray], worst: str) -> str:
-    """Return how chains differ by a symmetry, and what to declare; "" if they do not.
+    """Return how chains differ by a symmetry, and the bound to declare; "" if they do not.
 
     Parameters
     ----------

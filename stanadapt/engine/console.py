@@ -109,7 +109,7 @@ def report_if_slow(report: Report, text: Callable[[], str], after: float = SLOW)
 
 @contextlib.contextmanager
 def meanwhile(work: Callable[[threading.Event], None]) -> Iterator[None]:
-    """Work in a thread until the body is over, which an event says; then wait for its end."""
+    """Work in a thread until an event reports the end of the body; then wait for its end."""
     over = threading.Event()
     thread = threading.Thread(target=work, args=(over,), daemon=True)
     thread.start()

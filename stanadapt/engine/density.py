@@ -240,7 +240,7 @@ def gradients_at_rows(density, positions, values, gradients):
 
 @jit
 def unconstrain(address, handle, rows, out):
-    """Write the positions of rows of constrained parameters: NaN where Stan throws."""
+    """Write the positions of rows of constrained parameters: NaN if Stan throws."""
     for i in range(rows.shape[0]):
         if _call_unconstrain(address, handle, rows[i], out[i]) != 0:
             out[i, :] = np.nan

@@ -55,7 +55,7 @@ def register(sampler: Sampler | str, **options: Any) -> None:
     if isinstance(sampler, str):
         names = vars(sys.modules[sampler])
         found = {part: names[name] for part, name in PARTS.items() if name in names}
-        if not isinstance(found.get("warmup"), Warmup):  # a module of that name, say
+        if not isinstance(found.get("warmup"), Warmup):  # such as a module of that name
             found.pop("warmup", None)
         sampler = Sampler(**{**found, **options})
     if not str(getattr(sampler.settings, "__module__", "")).startswith(f"{SAMPLERS}."):

@@ -133,13 +133,13 @@ def make_chains(start: Start, design: ChainDesign, sources: list[Randomness]) ->
 
 
 NUMBER = 8  # bytes
-# a run says so if it takes more than this share of the free memory, or more bytes than this
+# a run reports it if it takes more than this share of the free memory, or more bytes than this
 MUCH, LARGE = 0.5, 1e9
 COPIES = 1.4  # of the draws, while a result is built and judged: measured
 
 
 def require_memory(design: ChainDesign, dim: int, on_disk: bool = False) -> None:
-    """Refuse a run that does not fit into memory, and say so if one takes much of it or of a disk.
+    """Refuse a run that does not fit into memory, and warn if one takes much of it or of a disk.
 
     `dim` is the number of parameters on the unconstrained scale. Draws that go to a run folder
     (`on_disk`) take no memory before the end: it allocates the space for them itself.

@@ -174,7 +174,7 @@ class Choice(NamedTuple):
 
 
 def choose_sampler(target: Samplable, asked: Any = AUTO, seed: int = CHECK_SEED) -> Choice:
-    """Return what was asked for; for "auto", what suits, with a warning if not the default."""
+    """Return the named sampler; for "auto", one that suits, with a warning if not the default."""
     if not (isinstance(asked, str) and asked == AUTO):
         return Choice(asked, "asked for")
     choice = _suitable(target, seed)

@@ -1,4 +1,4 @@
-"""The coordinates in which chains run, and where they start.
+"""The coordinates in which chains run, and their starting positions.
 
 A pre-run learns location and scales: chains of a sampler that learns them together
 (`Warmup.for_scales`) run from the initial values until they are known. The sampler itself
@@ -39,7 +39,7 @@ from stanadapt.targets.standardized import Standardized
 from stanadapt.targets.target import Samplable, Target
 
 FULL, DIAGONAL, NO, STRAIGHTEN = "full", "diagonal", "no", "straighten"
-# the sampler that learns, with gradients and without, and its settings by what it is to learn
+# the sampler that learns, with gradients and without, and its settings by the coordinates to learn
 WITH_GRADIENTS, WITHOUT = "whitened_hmc", "pooled_am"
 LEARNERS: dict[tuple[str, str], dict[str, Any]] = {
     (WITH_GRADIENTS, FULL): {"straighten": False},

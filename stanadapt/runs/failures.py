@@ -66,7 +66,7 @@ def _edges(view: RunView) -> list[Edge]:
     """Return the hard edges at which trajectories ended.
 
     They are sought only if trajectories diverged, and neither with tempering nor with
-    pseudo-samples, which do not tell failures at other temperatures apart.
+    pseudo-samples, which do not distinguish failures at other temperatures.
     """
     program, stats = view.target.target, view.sample_stats
     hot = view.chains[0].sampler.tempering is not None or view.target.has_pseudo_samples
@@ -172,10 +172,10 @@ def _stan_message(target: Samplable, chain: Chain) -> str:
 
 
 def _point(target: Samplable, chain: int, position: np.ndarray) -> str:
-    """Parameters where the density of a chain failed last, on their own scale if they have one."""
+    """Parameters at which the density of a chain failed last, on their own scale if possible."""
     program = target.target
     if position.size != program.dim:
-        return ""  # of several pseudo-samples: their message says which one
+        return ""  # of several pseudo-samples: their message names one
     position = target.original(position)
     values: dict[str, Any] = dict(zip(program.coordinate_names, position, strict=True))
     with contextlib.suppress(RuntimeError):  # transformed parameters may throw here

@@ -96,7 +96,7 @@ class RunFolder:
         return cls(path, manifest)
 
     def _advice(self) -> str:
-        """How the run in the folder differs from this one, and what to do about it."""
+        """How the run in the folder differs from this one, and the remedy."""
         try:
             there = json.loads((self.path / MANIFEST).read_text(encoding="utf-8"))
             held = {**there["attributes"], "sampler": there["sampler"]}

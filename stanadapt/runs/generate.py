@@ -183,7 +183,7 @@ def on_backend_of(fit: Fit, make: Callable[..., Target]) -> Target:
 
 
 def _target_for(fit: Fit, target: Any, data: Data, show_progress: bool) -> Target:
-    """Return the target whose quantities are computed, which the fit may belong to."""
+    """Return the target that computes the quantities, to which the fit may belong."""
     if target is None:
         return on_backend_of(
             fit, partial(Target.of_fit, fit, None, data, show_progress=show_progress)

@@ -55,7 +55,7 @@ def find_edges(target: Target, positions: np.ndarray) -> list[Edge]:
             places: list[float] = []
             for row, here in zip(probed, values, strict=True):
                 place = _edge(target, row, here, i, beyond)
-                if np.isnan(place):  # most coordinates have no edge: one draw tells
+                if np.isnan(place):  # most coordinates have no edge: one draw is enough
                     break
                 places.append(place)
             else:
@@ -82,7 +82,7 @@ def _without_bounds(target: Target, positions: np.ndarray) -> list[int]:
 
 
 def _edge(target: Target, position: np.ndarray, here: float, i: int, beyond: float) -> float:
-    """Return where the density ends between a draw and a place beyond all draws; NaN if nowhere.
+    """Return the end of the density between a draw and a place beyond all draws; NaN if none.
 
     `here` is the log density at the draw.
     """

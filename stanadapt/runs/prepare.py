@@ -47,10 +47,10 @@ class Setup(NamedTuple):
     standardized_settings: Any  # of the sampler in standardized coordinates
     coordinates: CoordinateChoice  # in which chains are to run
     begin: ChainInit  # how the state of a chain begins
-    inits: Any  # where chains begin
+    inits: Any  # starting positions
     save: SavedGroups  # extra groups of the result
     attributes: dict[str, Any]  # of the result
-    folder: Path | None  # where draws and states are kept
+    folder: Path | None  # of draws and states
     executor: Any  # its workers run the chains; None: threads of this process
     watch: Watch  # ends the run
     # what advances chains in threads of this process, and what keeps those of a folder
@@ -79,7 +79,7 @@ def prepare(
 ) -> Setup:
     """Check the arguments of `sample`, and resolve names, defaults and files.
 
-    `asked` has its keyword arguments, and `keeps_result` says whether an ArviZ object will be made.
+    `asked` has its keyword arguments, and `keeps_result` is whether an ArviZ object will be made.
     Raises StanadaptError if an argument is wrong; nothing has been sampled.
     """
     program, until_mcse = require_samplable(target).target, asked.until_mcse
@@ -139,7 +139,7 @@ def require_arguments(asked: SimpleNamespace, threads_per_chain: Any = 1) -> Non
     require_kind(asked.standardize)
     require_inits(asked.inits)
     if isinstance(asked.warm_start, str | PathLike) and not as_path(asked.warm_start).exists():
-        load(asked.warm_start)  # which says what is missing
+        load(asked.warm_start)  # which names a missing file
     if asked.run is not None:
         require_empty(as_path(asked.run))
 

@@ -41,7 +41,7 @@ class Computed(NamedTuple):
 
 
 def streams(seed: int, purpose: int, chains: int) -> list[int]:
-    """Return a seed of Stan's generator for each chain; `purpose` tells kinds of draws apart."""
+    """Return a seed of Stan's generator for each chain; `purpose` distinguishes kinds of draws."""
     sources = np.random.SeedSequence([seed, purpose]).spawn(chains)
     return [int(source.generate_state(1)[0]) % LARGEST_SEED for source in sources]
 

@@ -123,8 +123,8 @@ def _report_map(view: RunView) -> Findings:
 def common_length(lengths: list[int], every: bool = False) -> tuple[list[int], int]:
     """Choose the chains and the length to keep, all chains equally long.
 
-    The largest product of draws and chains: draws alone would keep one fast chain of two, whose
-    R-hat says nothing. Or `every` chain that has draws, and the length of the shortest.
+    The largest product of draws and chains: draws alone would keep one fast chain of two, of which
+    R-hat knows nothing. Or `every` chain that has draws, and the length of the shortest.
     """
     if every:
         length = min((length for length in lengths if length), default=0)
@@ -321,7 +321,7 @@ def _fits(name: Any, taken: Collection[str], groups: Mapping, attributes: Mappin
         if name not in taken:
             rehearse(dict(groups), attributes)
             return True
-    except Exception:  # of whatever the author put there: the draws are done
+    except Exception:  # of any kind, from the author's function: the draws are done
         pass
     return False
 

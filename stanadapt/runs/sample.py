@@ -172,7 +172,7 @@ def sample(
 def parameter_draws(target: Target, sampler: Any, **options: Any) -> dict[str, np.ndarray]:
     """Return the draws that `sample` returns with these options, by parameter, not judged.
 
-    For studies of many fits, none of which is kept: shape (chain, draw) of each element.
+    For studies of many fits that are not kept: shape (chain, draw) of each element.
     """
     setup = prepare(target, sampler, *_split(options), keeps_result=False)
     return Run.begin(setup).parameter_draws()

@@ -36,7 +36,7 @@ from stanadapt.targets.target import Samplable, StandardCoordinates, Target
 
 # files of a run folder with the texts of a description
 TEXTS = {"code": "program.stan", "data": "data.json", "prior_data": "prior_data.json"}
-START = "start.npz"  # what is found before the first iteration
+START = "start.npz"  # learned before the first iteration
 # parts of a sampler that `find` returns as they hold under its settings
 BY_SETTINGS = ("uses_gradient", "adapts_forever", "standardize", "exact")
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -33,7 +33,7 @@ from stanadapt.targets.target import Target
 LEAST_GROWTH, MOST_GROWTH, MARGIN = 1.2, 3.0, 1.1
 # the most iterations of a run of default length, in units of that length
 MOST_BY_DEFAULT = 4
-# a run comes no closer to its target if after so many extensions it still lacks more than this
+# a run comes no closer to its target if after this many extensions it still lacks more than this
 # share of the draws that it lacked before them
 STALLED_AFTER, LEFT = 3, 0.9
 # iterations with which a run with `until_mcse` begins, unless a number is given

@@ -1,7 +1,7 @@
 """States of chains as text and arrays: nested tuples, numbers and arrays.
 
 An array that a state holds twice is written once, and is one array again when it is read: compiled
-code may rely on it. Other arrays have memory of their own, without gaps. No code is run from a
+code may rely on it. Other arrays own their memory, without gaps. No code is run from a
 file: classes are only looked up among the named tuples and enumerations of loaded modules.
 Densities are addresses within a process, so a file holds a placeholder, which the reader's density
 replaces.

@@ -1,4 +1,4 @@
-"""How chains begin: from random positions, an earlier fit, or what a family of samplers takes."""
+"""How chains begin: from random positions, an earlier fit, or an argument of a family."""
 
 from collections.abc import Mapping
 from os import PathLike
@@ -75,7 +75,7 @@ def read_start(
 def choose_chain_init(
     target: Samplable, sampler: Sampler, settings: Any, plan: Plan, given: GivenStart
 ) -> ChainInit:
-    """Return how chains begin; StanadaptError if the sampler does not use what was given."""
+    """Return how chains begin; StanadaptError for an argument that the sampler does not use."""
     begun = _with_draws(sampler, given.draws)
     fit = given.warm_start if results.is_fit(given.warm_start) else None
     # approximations, and draws that are not exact, are no more than starts anyway
@@ -124,7 +124,7 @@ def _with_draws(sampler: Sampler, draws: np.ndarray | None) -> ChainInit:
 def starting_values(inits: Any, sampler: Sampler, given: GivenStart) -> Any:
     """Return the starting values: by default, draws of the fit in `warm_start`.
 
-    Samplers that learn from these draws start elsewhere, unless they say otherwise.
+    Samplers that learn from these draws start elsewhere, unless a flag of theirs is set.
     """
     learns = sampler.init_from_draws is not None and not sampler.starts_at_draws
     return inits if inits is not None or learns else given.warm_start

@@ -148,7 +148,7 @@ def _rows(recording: Any, first: int) -> dict[str, np.ndarray]:
 
 
 def follow(chain: Chain, done: Slice, prior_handle: int) -> None:
-    """Bring a chain to where a worker has taken it."""
+    """Put a chain into the state to which a worker has taken it."""
     for phase, kinds in done.rows.items():
         recording = getattr(chain, phase)
         for kind, rows in kinds.items():
@@ -214,7 +214,7 @@ class RunOnWorkers:
     ) -> None:
         require_sendable(target, spec)
         self._executor, self._slices = as_executor(executor), slices
-        # by which a worker finds what it has made for this run
+        # by which a worker finds the objects that it made for this run
         self._key, self._spec = secrets.token_hex(8), spec
         # in this process, if it is the program under other data
         self._reference = Reference(target.target, spec.prior_data)
@@ -276,7 +276,7 @@ class RunOnWorkers:
     def _taken(self, number: int, future: Future) -> bool:
         """Move a chain to where its worker has taken it; return False if no worker can.
 
-        A chain whose worker was lost stays where it was.
+        A chain of a lost worker keeps its state.
         """
         try:
             done = future.result()

@@ -269,7 +269,7 @@ def position_of(
         if not _has_position(target, alone, finite=True):
             text = f"{label} = {number} is on a bound, where the density has no position"
             raise _refused(target, name, text)
-    for name, value in values.items():  # a simplex, say: its elements depend on each other
+    for name, value in values.items():  # such as a simplex: its elements depend on each other
         if not _has_position(target, {**inside, name: value}, finite=True):
             text = f"{name} = {_short(value)} is on a bound, where the density has no position"
             raise _refused(target, name, text)

@@ -4,7 +4,7 @@ The group `proposal_factor` has the variable `factor`, of shape (chain, coordina
 that steps have the covariance L L^T, in the program's unconstrained coordinates, also if the
 sampler ran in standardized ones. A diagonal L that stays diagonal there has shape
 (chain, coordinate). In coordinates that a map has straightened, no single matrix describes the
-steps; L is then given in those, and the attribute `coordinates` of the group says so.
+steps; L is then given in those, as the attribute `coordinates` of the group records.
 """
 
 from collections.abc import Callable
@@ -53,5 +53,5 @@ def _square(factor: np.ndarray, dim: int) -> np.ndarray:
 
 
 def whole(factor: np.ndarray) -> np.ndarray:
-    """Return L without what lies above the diagonal of a triangle, where nothing reads."""
+    """Return L without what lies above the diagonal of a triangle, which nothing reads."""
     return np.tril(factor) if len(factor) > 1 else factor

@@ -150,7 +150,7 @@ def _factor(found: Straightened, members: list[int]) -> float:
 class _Process(NamedTuple):
     factor: float  # of the standard deviation of residuals
     coefficient: float  # rho
-    first: str  # what the first residual is: one of `_FIRST`
+    first: str  # kind of the first residual: one of `_FIRST`
     location: int | None  # number of l among the members
 
 

@@ -31,7 +31,7 @@ LARGEST_CURVED = 1000  # parameters; with more, a Hessian of differences takes t
 # step must find the same standard deviations, up to a share
 CHECKED_STEP, TOLERATED = 0.02, 0.03
 DELTA_STEP = 0.01  # of a standard deviation
-FARTHEST = 1e15  # of a position, from where a climb does not return
+FARTHEST = 1e15  # of a position from which a climb does not return
 AT_BOUND, LEVEL = 10.0, 1e-6  # least size of a coordinate at a bound, and largest slope there
 REPEATS = 50  # of quantities: those that differ are random
 RANDOM = re.compile(r"(\w+)\s*(?:\[[^;=]*\])?\s*=(?!=)[^;]*_rng\s*\(")  # the name that gets a draw
@@ -101,7 +101,7 @@ def optimize(
     jacobian : bool
         Whether to add the logarithm of the Jacobian determinant.
     starts : int
-        Number of climbs. The highest end is the result, and a note says if others differ.
+        Number of climbs. The highest end is the result, and a note reports whether others differ.
     seed : int, optional
         Seed of random starts.
     inits : optional
@@ -118,8 +118,8 @@ def optimize(
         transformed parameters and generated quantities. `sd` is the standard deviation that the
         curvature at the mode implies, by the delta method; NaN where that is not known, and where
         the curvature depends on the distance in which it is measured, as at a corner. Of random
-        quantities, both are NaN. Messages say whether starts disagree, and whether there is a mode
-        at all.
+        quantities, both are NaN. Messages report whether starts disagree, and whether there is
+        a mode at all.
 
     Raises
     ------
@@ -211,7 +211,7 @@ class _TooFar(Exception):
 
 
 class _Climb:
-    """The end of a climb, and what is known of the curvature there."""
+    """The end of a climb, and the curvature there, as far as it is known."""
 
     def __init__(self, evaluate: Evaluate, start: np.ndarray, steps: int) -> None:
         self.evaluate, self.dim, self.cure, self.lost = evaluate, start.size, RISES, False

@@ -5,7 +5,7 @@ enter. Gradients at its draws still show that the posterior is a funnel. From th
 `samplers.whitened` is learned, after which the coordinates are nearly independent. The marginal
 density of a scale is then the average of its conditional densities, given what the draws have in
 the other coordinates (Gelfand and Smith, 1990, Journal of the American Statistical Association 85),
-and that average also has mass where the fit has no draws.
+and that average also has mass in regions without draws of the fit.
 """
 
 from typing import NamedTuple

@@ -31,7 +31,7 @@ def project(declared: Sequence[Declaration], values: Mapping[str, Any]) -> dict[
 
     Simplexes, stochastic matrices and vectors of sum zero are corrected in their sum, unit vectors
     and the rows of Cholesky factors of correlations in their length, matrices in their symmetry,
-    diagonal and smallest eigenvalue, and ordered vectors where two elements are equal. A violation
+    diagonal and smallest eigenvalue, and ordered vectors with two equal elements. A violation
     above `TOLERANCE` raises Violation with variable, constraint and violation.
     """
     projected = dict(values)
@@ -134,7 +134,7 @@ NEAREST: dict[str, tuple[Callable[[np.ndarray], np.ndarray], int]] = {
 
 
 def shapes_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return shapes by name; of a value without one, a text that says why."""
+    """Return shapes by name; of a value without one, the reason."""
     return {name: _shape(value) for name, value in values.items()}
 
 

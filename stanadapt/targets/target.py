@@ -449,7 +449,7 @@ def require_target(target: Any, empty: bool = False) -> Target:
 def require_samplable(target: Any, empty: bool = False) -> Samplable:
     """Return target; StanadaptError if `sample` cannot draw from it.
 
-    It may be `empty`, without parameters, where the argument says so.
+    It may be `empty`, without parameters, if the argument allows it.
     """
     if not isinstance(target, Samplable):
         raise StanadaptError(

@@ -28,7 +28,7 @@ GRID = np.linspace(-9.0, 9.0, 1801)
 SPACING = float(GRID[1] - GRID[0])
 DENSITY = np.exp(-0.5 * GRID**2) / np.sqrt(2.0 * np.pi)
 FAR = np.abs(GRID) >= 6.0
-BINS, LINEAR_UP_TO = 60, 5.0  # of h, and where its linear continuation ends
+BINS, LINEAR_UP_TO = 60, 5.0  # of h, and the end of its linear continuation
 FARTHEST = 12.0  # y beyond which psi hardly changes, and exp(y^2 / 2) soon overflows
 PROBES = 40  # draws by which coordinates that a quantity does not follow are ruled out
 
@@ -114,7 +114,7 @@ def power_columns(at: Along) -> list[np.ndarray]:
 
 
 class StepParts(NamedTuple):
-    """What columns of indicators are made of, whatever their thresholds: two values of each draw.
+    """The parts of columns of indicators, for all thresholds: two values of each draw.
 
     psi = sqrt(2 pi) exp(y^2 / 2) Phi(min(y, t)) Phi(-max(y, t)) for the threshold t, of which only
     one factor depends on t. FARTHEST keeps the other from overflow.

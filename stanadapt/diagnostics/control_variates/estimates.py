@@ -140,7 +140,7 @@ class Batch:
         self._draws, self.x = draws, x
         self._order = np.argsort(x, axis=0, kind="stable")
         self._sorted = np.take_along_axis(x, self._order, axis=0)
-        # a quantity that has no value twice, but for chains that stay where they are
+        # a quantity that has no value twice, but for chains that do not move
         moved = (np.diff(x, axis=0) != 0.0).sum(axis=0) + 1
         self._continuous = (np.diff(self._sorted, axis=0) > 0.0).sum(axis=0) + 1 > 0.9 * moved
         self._folds: list[_Fold] = []

@@ -1,7 +1,7 @@
 """Columns with posterior mean zero that all quantities of a fit share: polynomials of the draws.
 
 For a function phi of the position, and the gradient g of the log density, L phi = laplacian(phi) +
-grad(phi) . g has mean zero under the posterior (Stein's identity), whatever sampler made the draws.
+grad(phi) . g has mean zero under the posterior (Stein's identity), for the draws of any sampler.
 With phi a polynomial, L phi removes the variance of polynomials of the same degree exactly if the
 posterior is Gaussian. Coordinates are whitened first: z = R^(-1/2) (x - mean) / sd. The symmetric
 root leaves each z close to one coordinate, so that squares and pairs keep their meaning.

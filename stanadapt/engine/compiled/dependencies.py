@@ -247,7 +247,7 @@ def _closure(function: Callable) -> Iterator[tuple[str, Any]]:
 
 
 def _overloads(function: Callable) -> Iterator[Callable]:
-    """Yield the functions that say, by `overload`, what compiled code runs in place of another."""
+    """Yield the functions that declare, by `overload`, replacements in compiled code."""
     with contextlib.suppress(Exception):  # none, or Numba keeps them in another place
         cpu_target.typing_context.refresh()
         for template in cpu_target.typing_context.resolve_value_type(function).templates:

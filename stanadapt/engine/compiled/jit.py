@@ -16,7 +16,7 @@ from stanadapt.errors import Message, warn
 
 try:
     from stanadapt.engine.compiled import callees
-except (ImportError, AttributeError) as error:  # parts of Numba are not where they were
+except (ImportError, AttributeError) as error:  # parts of Numba have moved
     callees = None  # type: ignore[assignment]
     give_up(error)
 

@@ -80,7 +80,7 @@ class MachineCode:
                 if content is None:
                     return None
                 made = self._rebuild(target_context, *pickle.loads(content))
-        except Exception:  # such as a class that is not where it was
+        except Exception:  # such as a class that has moved
             return None
         arguments, _ = normalize_signature(signature)
         return made if tuple(made.signature.args) == tuple(arguments) else None

@@ -1,7 +1,7 @@
 """Whether functions are compiled in our way (`callees`), or, more slowly, in Numba's.
 
 Our way changes parts of Numba that are not public. In a newer release one of them may be missing,
-or do something else: then Numba's way is taken, and a warning says so.
+or do something else: then Numba's way is taken, with a warning.
 """
 
 from collections.abc import Callable

@@ -155,7 +155,7 @@ def measure(settings, subsample, position, local):
     points, n, dim = subsample.points, subsample.count, subsample.points.shape[0]
     columns, weights = subsample.columns, subsample.weights
     size = _fill_weights(settings, subsample, position, local)
-    # size is zero where even the nearest point is so far that its weight underflows
+    # size is zero if even the nearest point is so far that its weight underflows
     share = 1.0 / size if size > 0.0 else 0.0
     for i in range(dim):
         point, column = points[i], columns[i]

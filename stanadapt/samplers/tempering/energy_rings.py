@@ -38,7 +38,7 @@ class EnergyRings(NamedTuple):
     # values of l between one ring and the next, increasing; inf before they are learned, when all
     # states lie in the first ring; shape (rings - 1,)
     boundaries: np.ndarray
-    # values of l in the last round of warm-up, without some sweeps; NaN where there is none
+    # values of l in the last round of warm-up, without some sweeps; NaN if a row has no value
     seen: np.ndarray
     # for the latest sweep: the RING of each level's state, and the number of hotter levels in the
     # same ring (PARTNERS), shape (2, room); without room if there are no rings

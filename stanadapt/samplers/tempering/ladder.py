@@ -97,7 +97,7 @@ def place(old: Ladder, new: Ladder, inverse_temperatures: Sequence[float] | np.n
 
 
 def _interpolate(old: Ladder, coordinate: int, position: float, new: Ladder, k: int) -> None:
-    """Write into level k of `new` the point of `old` where a column has the value `position`."""
+    """Write into level k of `new` the point of `old` at which a column has the value `position`."""
     values = old.levels[: old.size[0], coordinate]
     j = min(max(int(np.searchsorted(values, position)) - 1, 0), old.size[0] - 2)
     share = min(max((position - values[j]) / (values[j + 1] - values[j]), 0.0), 1.0)

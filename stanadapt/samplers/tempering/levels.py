@@ -93,7 +93,7 @@ def no_walkers(
 
 
 def place(walkers: Walkers, tempering: Tempering) -> None:
-    """Put the first row at the target, where the coldest chain is, and others from hot to cold."""
+    """Put the first row at the target, that of the coldest chain, and others from hot to cold."""
     rows, count = tempering.ladder.size[0], walkers.where.shape[1]
     taken = [tempering.order[0, rows - 1 if j == 0 else (j - 1) % rows] for j in range(count)]
     for part, of in zip(walkers.replicas, tempering.replicas, strict=True):

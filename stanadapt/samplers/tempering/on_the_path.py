@@ -122,7 +122,7 @@ def freeze(settings: Any, state: State) -> State:
 
 
 def _leave(settings: Any, state: State) -> State:
-    """End the path; the rows begin where the coldest chain is, which is the latest draw."""
+    """End the path; the rows begin at the coldest chain, which is the latest draw."""
     if state.phase == ON_THE_PATH:
         PARTS[type(settings)].place(settings, state)
     return state._replace(phase=LEARNING)

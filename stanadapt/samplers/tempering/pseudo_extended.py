@@ -54,7 +54,7 @@ def make(path: Any, options: Any, settings: Settings, tempering: Any) -> levels.
 
 
 def place(settings: Settings, state: on_the_path.State) -> None:
-    """Put the pseudo-samples where the chains are, on a finer ladder."""
+    """Put the pseudo-samples at the positions of the chains, on a finer ladder."""
     barrier = rounds.conclude(state.tempering, state.design)
     rounds.set_finer_ladder(state.tempering, barrier, settings.levels, state.engine.ladder)
     levels.place(state.engine, state.tempering)

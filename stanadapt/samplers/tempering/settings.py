@@ -189,7 +189,7 @@ def check_ladder(settings: Any, **replaced: float) -> None:
 
 
 def _problem_of_ladder(given: Sequence[float]) -> str:
-    """Return the first requirement that a ladder fails; "" if there is none."""
+    """Return the first requirement that a ladder fails; "" if it meets all."""
     if given[0] != 1.0:
         return "start at 1, which is the target"
     if len(given) == 1:

@@ -50,7 +50,7 @@ FIRST_LEVELS, FEWEST_LEVELS, ROOM = 10, 4, 64
 # radius of random starts, as in Stan, and the number of attempts
 RADIUS, ATTEMPTS = 2.0, 100
 PRIOR_DRAWS = 5.0
-# precision of a hot level over that of the target, where the hottest is unknown: of a prior
+# precision of a hot level over that of the target, if the hottest is unknown: of a prior
 LEAST_PRECISION = 1e-4
 # read-only, like the inverse temperatures that a user gives
 NO_LEVELS = np.empty(0)

@@ -91,7 +91,7 @@ def negative_hessian(
 
 
 def falls(evaluate: Evaluate, position: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Return minus central differences of the gradient, a row for each step; NaN where it fails.
+    """Return minus central differences of the gradient, a row for each step; NaN if it fails.
 
     They are minus the Hessian, but for errors that make it a little asymmetric.
     """

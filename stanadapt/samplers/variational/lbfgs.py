@@ -23,8 +23,8 @@ from stanadapt.engine.inverse_hessian import LARGEST, inner_product
 SUFFICIENT, CURVATURE, TRIES = 1e-4, 0.9, 60
 # the climb ends if a quadratic predicts a smaller rise in log density
 PROMISED = 1e-9
-# unless a step so many times as long still finds the slope: the quadratic then has scales that are
-# far too small, of coordinates that hardly matter before the others have arrived
+# unless a step this many times as long still finds the slope: the quadratic then has scales that
+# are far too small, of coordinates that hardly matter before the others have arrived
 FAR = 16.0
 # (density, position, gradient to fill) -> log density; -inf if it fails
 Evaluate = Callable[[Any, np.ndarray, np.ndarray], float]

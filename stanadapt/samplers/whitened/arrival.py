@@ -63,7 +63,7 @@ class Newton(NamedTuple):
 
 
 class Arrival(NamedTuple):
-    """Which chains are near the typical set, and where the others are."""
+    """Which chains are near the typical set, and the places of the others."""
 
     # near, behind, lost: Shape (chain,): near the typical set; far below those near; at the end of
     # a climb, but with far less mass around. Any other chain continues to climb on its own.

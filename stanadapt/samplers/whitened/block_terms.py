@@ -259,7 +259,7 @@ def _without_needless(now: _Regression) -> _Regression:
 
 
 def _with_common_factor(rows: Rows, now: _Regression) -> _Regression:
-    """Give all functions but the constant the same factor of a hub: a variance of the data, say.
+    """Give all functions but the constant the same factor of a hub: such as a variance of the data.
 
     Where the likelihood determines the block, its precision and its shift nearly cancel at each
     row: the factor of either alone would explain little. And of a hub that hardly varies, the right

@@ -127,7 +127,7 @@ def _of_many(former: FisherMetric, chains: Sequence[Draws], handicap: float) -> 
 
 
 def draws_of(window: Window, left_out: np.ndarray | None = None) -> list[Draws]:
-    """Return the draws of each chain that moved and is not left out; of all if there is none."""
+    """Return the draws of each chain that moved and is not left out; of all if no chain did."""
     which = window.moved if left_out is None else window.moved & ~left_out
     if not which.any():
         which = np.ones(len(which), bool)

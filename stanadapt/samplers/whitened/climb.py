@@ -55,7 +55,7 @@ class Climb(NamedTuple):
     """
 
     gradients: int  # largest number of gradients; 0 if the chain does not climb
-    # position to which it returns before, shape (n,); empty if it climbs from where it is
+    # position to which it returns before, shape (n,); empty if it climbs from its own
     begin: np.ndarray
     # enough, level: rise, and log density, at which the climb ends; one below a finite level has
     # not arrived
@@ -72,7 +72,7 @@ class Climb(NamedTuple):
 
 
 def no_climb() -> Climb:
-    """Return a Climb of a chain that stays where it is."""
+    """Return a Climb of a chain that does not move."""
     return Climb(
         gradients=0, begin=np.empty(0), enough=0.0, level=np.inf, highest=np.inf, newton=False,
         sides=0, curvature=np.empty((0, 0)), force=np.empty(0), rise=np.inf,
@@ -205,7 +205,7 @@ def _search(
     density: Density, metric: metric_factor.Products, here: Place, direction: np.ndarray,
     rise: float, plan: Climb, most: int,
 ) -> Found:  # fmt: skip
-    """Return a place along a direction, found with so many gradients at most.
+    """Return a place along a direction, found with at most this many gradients.
 
     The direction is one of the metric's coordinates; rise is the slope along it.
     """

@@ -31,7 +31,7 @@ NONE = -1
 ABSENT = -700.0
 LARGEST_EXPONENT = 60.0
 ITERATIONS, CHUNK = 30, 128
-# a fit ends when it has not improved by this share for so many iterations; those that have ended
+# a fit ends when it has not improved by this share for this many iterations; those that have ended
 # are left out of the arrays when fewer than this share of them continue
 LEAST_GAIN, PATIENCE, SHARE_LEFT = 1e-4, 7, 0.7
 # of the logarithms a and c and the slopes b and s in one iteration

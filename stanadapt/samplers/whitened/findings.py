@@ -29,7 +29,7 @@ NONE_THROWN = Sampled()
 LISTED, MOST_PHRASES = 5, 3
 # draws of half a chain, at least, that show whether it drifts
 FEWEST = 50
-# the attribute that says of which kind a block is, and how either is said
+# the attribute with the kind of a block, and the words for either
 BLOCK = "gaussian_block"
 EXACT, NEARLY = "exact", "nearly"
 SAID = {EXACT: "Gaussian, straightened exactly", NEARLY: "nearly Gaussian, straightened"}

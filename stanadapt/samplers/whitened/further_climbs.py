@@ -83,7 +83,7 @@ def ask_for_climbs(settings: Any, progress: Progress, states: States) -> Result:
     low, high = starts.min(axis=0), starts.max(axis=0)
     if count < 2 or not (high > low).any():
         return progress, states
-    # by the expected range of so many uniform points
+    # by the expected range of this many uniform points
     middle, half = 0.5 * (low + high), 0.5 * (high - low) * (count + 1) / (count - 1)
     rng = np.random.default_rng(starts.ravel().view(np.uint64))  # of these starts, not of moves
     strata = rng.permuted(np.tile(np.arange(CLIMBS), (starts.shape[1], 1)), axis=1).T
@@ -93,7 +93,7 @@ def ask_for_climbs(settings: Any, progress: Progress, states: States) -> Result:
 
 
 def climb_further_if_due(density: Density, state: Any) -> Any:
-    """Let a chain climb from the starts that it was given, if any, and stay where it is."""
+    """Let a chain climb from the starts that it was given, if any, and keep its position."""
     positions, n, factor = state.further.starts, density.dim, state.leapfrog.factor
     if not len(positions):
         return state

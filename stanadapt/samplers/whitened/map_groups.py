@@ -130,7 +130,7 @@ class Offer(NamedTuple):
     coordinate: int
     prior: Prior
     clear: bool  # whether its term is clearly in the coordinate's gradient
-    known: bool  # whether its coefficient there is also known well enough to say so in words
+    known: bool  # whether its coefficient there is also known well enough to state it
 
 
 # --- groups ---------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ LEAST_FOR_TWO = 3
 # iterations after which the best of several beginnings is chosen, and fits of each coordinate that
 # are then finished
 BEGINNING, MOST_FINISHED = 8, 6
-# where the search begins: the logs of both precisions, below that of a single one
+# start of the search: the logs of both precisions, below that of a single one
 START = 0.7
 # share of the divergence that may remain, and what a location driver must gain; and what all must
 # gain over a line

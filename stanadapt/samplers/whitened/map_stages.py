@@ -22,7 +22,7 @@ STRAIGHTEN_WINDOWS, JUDGE_LENGTH = (60, 100), 60
 # share of its trajectories that may diverge while NUTS still tries steps that are too long: on a
 # Gaussian some do, too. If a map cuts off a neck, many do, and some in the pilot.
 ADAPTING_SHARE = 0.01
-# if a map is confirmed by a window with so many draws per dimension, the last one follows
+# if a map is confirmed by a window with this many draws per dimension, the last one follows
 DRAWS_PER_DIMENSION = 10
 # distances from a Gaussian below which no map is searched for: after METRIC, since fixed
 # trajectories often suit such a posterior as it is; and later, if the pilot decided against them

@@ -79,7 +79,7 @@ def ask_for_precision(settings: Any, progress: Progress, states: States) -> Stat
 
 
 def ask_again(settings: Any, progress: Progress, states: States) -> States:
-    """Give chains places around the present mean, if the metric depends on where they are."""
+    """Give chains places around the present mean, if the metric depends on their positions."""
     known = progress.learned.metric.kind == "sparse" and len(progress.bounds)
     if known and progress.then in (parts.TRAVEL, parts.FIND_STEP, parts.NUTS_METRIC):
         return ask_for_precision(settings, progress, states)

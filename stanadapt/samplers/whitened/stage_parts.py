@@ -179,7 +179,7 @@ class Chains(NamedTuple):
     """What is known of each chain; arrays with a row for each."""
 
     starts: np.ndarray  # shape (chain, dim)
-    # where a chain was when it returned to its start, and the log mass around; nan and -inf if it
+    # position of a chain when it returned to its start, and the log mass around; nan and -inf if it
     # did not
     abandoned: np.ndarray
     abandoned_mass: np.ndarray
@@ -271,7 +271,7 @@ def bytes_of_pool(settings: Any, dim: int, chains: int) -> int:
 
 
 def may_span(dim: int) -> bool:
-    """Whether a dense metric of this many parameters needs a window of its own."""
+    """Whether a dense metric of this many parameters needs a separate window."""
     return MANY < dim <= LARGEST_DENSE
 
 

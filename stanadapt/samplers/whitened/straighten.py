@@ -98,7 +98,7 @@ class Straightened(NamedTuple):
         return len(self.straightening.block) > 0
 
     def mean_distance(self, dim: int) -> float:
-        """Return the mean of D over all of so many coordinates."""
+        """Return the mean of D over all coordinates of this number."""
         return self.distance * (1.0 - self._members / dim)
 
     @property
@@ -348,7 +348,7 @@ def _exact_candidates(found: Search, first: Draws, second: Draws) -> Candidates:
     candidates = [(fits, groups)]
     more = groups
     for _ in range(LEVELS):
-        # coordinates with a prior of their own are the end of a chain: there may be many levels
+        # coordinates with their own prior are the end of a chain: there may be many levels
         if max((len(group.members) for group in more), default=0) < LEAST_MEMBERS:
             break
         candidates.append((exact, groups))

@@ -6,7 +6,7 @@ with scales alone. A metric of a few draws is crude, and trees on it deep as wel
 capped; the cap rises if chains travel long.
 
 Chains far below the others carry no information about the typical set. They are left out when the
-metric is learned, and continue with scales of their own, or scales of 1 in turn, until they are no
+metric is learned, and continue with separate scales, or scales of 1 in turn, until they are no
 longer far below. A chain that stays on a lower level than others for several windows may be in a
 local mode, into which it has climbed: once, it returns to its own start and goes from there with
 NUTS, on the metric of all. So it does if others leave such a mode only later
@@ -22,7 +22,7 @@ typical set wait for the others with NUTS.
 A chain far below those near pursues them: it climbs to their level in the coordinates of their mean
 curvature, or, in every second round, in the scales of these. In its own coordinates it would follow
 a canyon for long. A chain that ended high up with little mass around first returns to its start. If
-there is even less around where it then ends, in a local mode, it goes back to where it had been.
+there is even less around where it then ends, in a local mode, it returns to its earlier position.
 
 The schedule, its lengths and bounds are ours; measured on regressions in raw units, hierarchical
 models, funnels and separate modes.

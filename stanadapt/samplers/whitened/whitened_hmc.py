@@ -2,7 +2,7 @@
 
 All chains together learn location, scales and correlations from draws and gradients, in a few
 hundred iterations. On the whitened posterior one trajectory of fixed length, two gradients per
-draw, or four where it is curved moderately, is as good as one of NUTS with seven or more. If a
+draw, or four if it is curved moderately, is as good as one of NUTS with seven or more. If a
 pilot run shows that such trajectories do not suit the posterior, NUTS runs with the learned metric.
 Funnels, curved valleys and Gaussian blocks are straightened. The result records the choice and the
 reason for it.

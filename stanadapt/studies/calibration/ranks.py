@@ -35,7 +35,7 @@ class Uniformity(NamedTuple):
     # If none of those simulated is, an upper bound of this probability, which may be below one over
     # the number of simulations: tests of many quantities need smaller p-values.
     p_value: float
-    shape: str  # what the ranks imply about the posteriors; "" if they look uniform
+    shape: str  # what the ranks imply for the posteriors; "" if they look uniform
 
 
 class RankBands:

@@ -75,7 +75,7 @@ def expectations(
         Whether to find one positive weight for each draw as well (`Expectations.weights`), for
         means of functions that are not in the table.
     show_progress
-        Whether to say what takes long.
+        Show the steps of a computation that takes more than some seconds.
 
     Returns
     -------
@@ -271,9 +271,9 @@ def _missing(quantities: dict[str, np.ndarray]) -> list[Message]:
 
 
 def _elements(name: str, function: Any, posterior: xr.Dataset) -> dict[str, np.ndarray]:
-    """Return the elements of what a function returns, by name, shape (chain, draw) each."""
+    """Return the elements of the value of a function, by name, shape (chain, draw) each."""
     sizes = posterior.sizes["chain"], posterior.sizes["draw"]
-    try:  # of a copy: a function may write into what it is given
+    try:  # of a copy: a function may write into its argument
         value = function(posterior.copy(deep=True))
         if isinstance(value, xr.DataArray):
             value = value.transpose("chain", "draw", ..., missing_dims="ignore")
@@ -301,7 +301,7 @@ def _gradients(
 ) -> tuple[np.ndarray, int]:
     """Return gradients at positions, and how many were evaluated: none of those that are kept.
 
-    A few are compared with what is kept: log densities, up to a constant, and gradients.
+    A few are compared with those of the fit: log densities, up to a constant, and gradients.
     """
     kept = _kept(fit, results.UNCONSTRAINED, results.GRADIENT, positions.shape)
     rows = np.arange(len(positions))
@@ -324,7 +324,7 @@ def _gradients(
 
 
 def _kept(fit: results.Fit, group: str, name: str, shape: tuple[int, ...]) -> np.ndarray | None:
-    """Return a variable of a fit with a row for each draw; None if there is none."""
+    """Return a variable of a fit with a row for each draw; None if it has no such variable."""
     if group not in results.group_names(fit):
         return None
     found = results.dataset(fit, group).get(name)

@@ -230,7 +230,7 @@ def _require_references(given: Any, targets: dict[str, Target]) -> dict[str, Any
         if name not in targets:
             raise StanadaptError(
                 "different_targets",
-                f"reference has draws of {name!r}, which is none of the targets: "
+                f"reference has draws of {name!r}, which is not among the targets: "
                 f"{', '.join(targets)}.",
             )
         results.require_draws(fit, f"the reference of {name}")

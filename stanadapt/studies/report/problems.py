@@ -9,7 +9,7 @@ from stanadapt.errors import Message
 from stanadapt.studies.report.assessment import Assessment, largest_z
 from stanadapt.studies.report.fits import ReportedFit
 
-# mean acceptance rate below which the steps of a chain are too large, whatever its target is
+# mean acceptance rate below which the steps of a chain are too large, for any target
 SMALLEST_RATE = 0.05
 MOST_MEANS = 12  # chains with a mean in a message
 

@@ -1,4 +1,4 @@
-"""Expressions of Stan: their trees, and their values where data and literals determine them.
+"""Expressions of Stan: their trees, and their values if data and literals determine them.
 
 The trees are walked; no code is executed. Whatever is outside the part of Stan that is read here
 has no value: Stan checks it.

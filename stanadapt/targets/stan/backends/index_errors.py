@@ -1,4 +1,4 @@
-"""An index out of range, as the backends report it: what it is, and where it comes from.
+"""An index out of range, as the backends report it: its value, and its place in the program.
 
 A file of its own, since every backend needs it.
 """

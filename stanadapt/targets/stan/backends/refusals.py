@@ -52,7 +52,7 @@ def _installed(program: Program) -> Installed | None:
 
 
 def elsewhere(program: Program) -> str:
-    """Return a sentence, without its full stop, on where the program can run instead."""
+    """Return a sentence, without its full stop, on the backend that can run the program instead."""
     installed = _installed(program)
     if installed is None:
         problem = toolchain.cmdstan_problem()
