@@ -48,9 +48,27 @@ def cases():
     return [(program.name, data) for program in programs for data in program.data]
 
 
-def is_wanted(case, wanted):
-    """Whether a program or one of its data sets is named; if none is, all are wanted."""
-    return not wanted or not wanted.isdisjoint({case[0], "/".join(case)})
+def case_parser(docstring, seeds):
+    """Return a parser with the options of comparisons on bundled programs."""
+    parser = terminal.parser(docstring)
+    parser.add_argument("--samplers", default="auto", help="ours: names, separated by commas")
+    parser.add_argument("--seeds", type=terminal.positive, default=seeds)
+    parser.add_argument(
+        "--programs", default="", help="NAME or NAME/DATA, separated by commas; default: all"
+    )
+    parser.add_argument("--engine", default="auto", help="of Stan's NUTS: auto, cmdstan or stanli")
+    parser.add_argument("--quick", action="store_true", help="two programs, short chains")
+    return parser
+
+
+def chosen_cases(parser, args):
+    """Return the programs and data that are asked for; an unknown name ends the command."""
+    wanted = set(filter(None, args.programs.split(",")))
+    known = dict.fromkeys(name for case in cases() for name in (case[0], "/".join(case)))
+    if unknown := wanted - set(known):
+        parser.error(f"no program {sorted(unknown)[0]!r} among {', '.join(known)}")
+    named = [case for case in cases() if not wanted.isdisjoint({case[0], "/".join(case)})]
+    return QUICK if args.quick else named or cases()
 
 
 def columns_of(fit, names=None):
@@ -186,21 +204,10 @@ def with_overall(table):
 
 def main(words=None):
     """Measure, print and write."""
-    parser = terminal.parser(__doc__)
-    parser.add_argument("--samplers", default="auto", help="names, separated by commas")
-    parser.add_argument("--seeds", type=terminal.positive, default=5)
-    parser.add_argument(
-        "--programs", default="", help="NAME or NAME/DATA, separated by commas; default: all"
-    )
-    parser.add_argument("--engine", default="auto", help="of NUTS: auto, cmdstan or stanli")
+    parser = case_parser(__doc__, 5)
     parser.add_argument("--out", type=Path, help="folder; default: output/benchmarks/against_nuts")
-    parser.add_argument("--quick", action="store_true", help="two programs, short chains")
     args = parser.parse_args(words)
-    wanted = set(filter(None, args.programs.split(",")))
-    known = dict.fromkeys(name for case in cases() for name in (case[0], "/".join(case)))
-    if unknown := wanted - set(known):
-        parser.error(f"no program {sorted(unknown)[0]!r} among {', '.join(known)}")
-    listed = QUICK if args.quick else [c for c in cases() if is_wanted(c, wanted)]
+    listed = chosen_cases(parser, args)
     seeds, samplers = 1 if args.quick else args.seeds, args.samplers.split(",")
     folder, rows = record.folder("benchmarks/against_nuts", args.out), []
     for case in terminal.each(listed, "/".join):

@@ -32,10 +32,9 @@ from workflows.benchmarks.against_nuts import (
     LENGTHS,
     MEASURES,
     NUTS,
-    QUICK,
-    cases,
+    case_parser,
+    chosen_cases,
     fit_and_time,
-    is_wanted,
     mean_of,
     measured,
     processor_seconds,
@@ -188,26 +187,16 @@ def report(folder, runs, ours, left_out):
 
 def main(words=None):
     """Measure, print and write."""
-    parser = terminal.parser(__doc__)
-    parser.add_argument("--samplers", default="auto", help="ours: names, separated by commas")
+    parser = case_parser(__doc__, 3)
     parser.add_argument(
         "--peers", default=",".join(peers.PEERS), help=f"some of {', '.join(peers.PEERS)}"
     )
-    parser.add_argument("--seeds", type=terminal.positive, default=3)
-    parser.add_argument(
-        "--programs", default="", help="NAME or NAME/DATA, separated by commas; default: all"
-    )
-    parser.add_argument("--engine", default="auto", help="of Stan's NUTS: auto, cmdstan or stanli")
-    parser.add_argument("--quick", action="store_true", help="two programs, short chains")
     args = parser.parse_args(words)
-    wanted = set(filter(None, args.programs.split(",")))
-    listed = QUICK if args.quick else [c for c in cases() if is_wanted(c, wanted)]
+    listed = chosen_cases(parser, args)
     ours, others = args.samplers.split(","), list(filter(None, args.peers.split(",")))
     unknown = [name for name in others if name not in peers.PEERS]
     if unknown:
         parser.error(f"--peers: {', '.join(unknown)}: choose from {', '.join(peers.PEERS)}")
-    if not listed:
-        parser.error(f"--programs: no bundled program is named {args.programs}")
     seeds, lengths = (1, SHORT) if args.quick else (args.seeds, FULL)
     folder, rows, left_out = record.folder("benchmarks/against_peers"), [], {}
     for case in terminal.each(listed, "/".join):

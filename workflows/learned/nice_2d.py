@@ -26,7 +26,7 @@ from workflows import record, terminal
 from workflows.conclude import Results, conclude, text_table
 from workflows.learned.costs import COSTS, MISTUNED, Learning, line, of_network, published
 from workflows.learned.known_moments_ess import ess_known_moments
-from workflows.learned.published import HMC_LEAPFROGS, HMC_PLANE_STEP, PLANE
+from workflows.learned.published import HMC, HMC_PLANE_STEP, PLANE
 from workflows.pictures import plt, saved
 from workflows.tempering.runs import STAN, collected_warnings, own_seed
 
@@ -114,16 +114,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "nice, untrained": ("nice", {}),
     "parallel_tempering": ("parallel_tempering", {}),
     "Stan's NUTS": (STAN, {}),
-    "HMC as published": (
-        "hmc",
-        {
-            "leapfrogs": HMC_LEAPFROGS,
-            "step_size": HMC_PLANE_STEP * np.sqrt(2),
-            "target_accept": 0.999,
-            "learning_rate": 1e-9,
-            "standardize": False,
-        },
-    ),
+    "HMC as published": ("hmc", {**HMC, "step_size": HMC_PLANE_STEP * np.sqrt(2)}),
 }
 
 

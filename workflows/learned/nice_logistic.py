@@ -33,7 +33,7 @@ from workflows.gad import own_data
 from workflows.learned import costs
 from workflows.learned.costs import COSTS, MISTUNED, Learning, line, of_fit, of_network, published
 from workflows.learned.known_moments_ess import ess_known_moments
-from workflows.learned.published import HMC_LEAPFROGS, HMC_STEPS, REGRESSIONS
+from workflows.learned.published import HMC, HMC_STEPS, REGRESSIONS
 from workflows.tempering.runs import STAN, collected_warnings, own_seed
 
 NAME = "learned/nice_logistic"
@@ -47,15 +47,7 @@ QUICK_TRAINING = {
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "nice": ("nice", {}),
     "nice as published": ("nice", {"preset": "song2017"}),
-    "HMC as published": (
-        "hmc",
-        {
-            "leapfrogs": HMC_LEAPFROGS,
-            "target_accept": 0.999,
-            "learning_rate": 1e-9,
-            "standardize": False,
-        },
-    ),
+    "HMC as published": ("hmc", HMC),
     "hmc, tuned": ("hmc", {}),
     "variational_mcmc": ("variational_mcmc", {"kernel": "independence"}),
     "whitened_hmc": ("whitened_hmc", {}),

@@ -18,6 +18,10 @@ REGRESSIONS = {
 }
 # Their HMC: 40 + 1 leapfrogs with unit mass, of these steps, which were tuned by hand for each.
 HMC_LEAPFROGS = 41
+# the same by our `hmc`, whose warm-up must tune nothing
+HMC = {
+    "leapfrogs": HMC_LEAPFROGS, "target_accept": 0.999, "learning_rate": 1e-9, "standardize": False,
+}  # fmt: skip
 HMC_PLANE_STEP = 0.1
 HMC_STEPS = {"german": 0.005, "heart": 0.01, "australian": 0.0115}
 # Sizes of their networks, critics and runs for regressions, the same for all data. A coupling of

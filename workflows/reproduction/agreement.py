@@ -88,11 +88,7 @@ def compare(
     >>> compare([198.0, 201.0, 204.0], 100.0, 10).verdict
     'better'
     """
-    values = np.asarray(list(ours), dtype=float)
-    values = values[np.isfinite(values)]
-    n = len(values)
-    mean = float(values.mean()) if n else np.nan
-    sd = float(values.std(ddof=1)) if n > 1 else np.nan
+    mean, sd, n = _summarized(ours)
     if not np.isfinite(published) or n < FEWEST:
         return Comparison(mean, sd, n, published, np.nan, np.nan, NOT_JUDGED)
     spread = Spread(sd, n - 1) if pooled is None else pooled
@@ -132,11 +128,7 @@ def compare_with_spread(
     >>> compare_with_spread([98.0, 101.0, 104.0], Published(100.0, 2.0, 20)).verdict
     'agrees'
     """
-    values = np.asarray(list(ours), dtype=float)
-    values = values[np.isfinite(values)]
-    n, m = len(values), published.repeats
-    mean = float(values.mean()) if n else np.nan
-    sd = float(values.std(ddof=1)) if n > 1 else np.nan
+    (mean, sd, n), m = _summarized(ours), published.repeats
     if not np.isfinite(published.mean) or n < FEWEST:
         return Comparison(mean, sd, n, published.mean, np.nan, np.nan, NOT_JUDGED)
     parts = sd**2 / n, published.sd**2 / m
@@ -170,6 +162,14 @@ def compare_spreads(ratio: float, repeats: int, published_repeats: int) -> str:
     if min(law.sf(ratio**2), law.cdf(ratio**2)) >= stats.norm.sf(LIMIT):
         return AGREES
     return "wider" if ratio > 1.0 else "narrower"
+
+
+def _summarized(repeats: Iterable[float]) -> tuple[float, float, int]:
+    """Return mean, standard deviation and number of the repeats that are finite."""
+    values = np.asarray(list(repeats), dtype=float)
+    values = values[np.isfinite(values)]
+    mean = float(values.mean()) if len(values) else np.nan
+    return mean, float(values.std(ddof=1)) if len(values) > 1 else np.nan, len(values)
 
 
 def limit(repeats: int) -> float:

@@ -121,7 +121,7 @@ def ours(name: str, rows: pd.DataFrame) -> dict[str, str]:
 
 def table(system: Known, rows: pd.DataFrame, with_published: bool) -> pd.DataFrame:
     """Our rows above the published ones, which exist for system 10 only."""
-    lines = [{"method": "truth", "from": "exact", "log Z": f"{system.log_evidence:.3f}"}]
+    lines = [study.truth({"log Z": system.log_evidence}, 3)]
     lines += [ours(name, group) for name, group in rows.groupby("method", sort=False)]
     if with_published:
         medians = BOLTZMANN | {f"PE, b = {b}": value for b, value in BOLTZMANN_FIXED.items()}
@@ -139,9 +139,7 @@ def main() -> None:
         __doc__, 400_000, 10, (1_000, 2), one_of={"system": ["system_10", "system_1"]}
     )
     folder, system = record.folder(NAME, args.out), known(args.system, args.seed)
-    every = methods(np.sqrt(np.diag(system.covariance)))
-    if args.quick:
-        every = {name: every[name] for name in QUICK_METHODS}
+    every = study.chosen(args, methods(np.sqrt(np.diag(system.covariance))), QUICK_METHODS)
     budget = study.budget_of(args, quick_warmup=400)
     chains, notes = study.run_all(system.target, every, budget, args.seed)
     rows = study.rows(chains, lambda chain: measured(system, chain))

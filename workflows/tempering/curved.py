@@ -81,7 +81,7 @@ def error(curved: Curved, rows: pd.DataFrame) -> float:
 def table(curved: Curved, rows: pd.DataFrame) -> pd.DataFrame:
     """The exact moments above our estimates."""
     exact = CURVED[curved.program]
-    lines = [{"method": "truth", "from": "exact"} | {k: f"{v:.2f}" for k, v in exact.items()}]
+    lines = [study.truth(exact, 2)]
     for name, group in rows.groupby("method", sort=False):
         lines.append(
             {
@@ -100,9 +100,8 @@ def main() -> None:
     folder, results = record.folder(NAME, args.out), Results({}, [], [], [])
     budget = study.budget_of(args, quick_warmup=400)
     for number, curved in enumerate(TARGETS):
-        target, every = sa.Target(*bundled.find(curved.program, "two_dim")), methods(curved)
-        if args.quick:
-            every = {name: every[name] for name in QUICK_METHODS}
+        target = sa.Target(*bundled.find(curved.program, "two_dim"))
+        every = study.chosen(args, methods(curved), QUICK_METHODS)
         chains, notes = study.run_all(target, every, budget, args.seed, number)
         results.notes.extend(f"{curved.program}: {note}" for note in notes)
         if chains:

@@ -112,8 +112,7 @@ def main() -> None:
     args = study.options(__doc__, 200_000, 4, (2_000, 1), choices, add=own_data.add_options)
     folder, (program, data) = record.folder(NAME, args.out), bundled.find("horseshoe", "golub")
     content = json.loads(data.read_text()) if args.data_file is None else own(args)
-    every = methods(two_rows(content))
-    every = {name: every[name] for name in study.names(args, every, QUICK_METHODS)}
+    every = study.chosen(args, methods(two_rows(content)), QUICK_METHODS)
     budget, target = study.budget_of(args, quick_warmup=100), sa.Target(program, content)
     chains, notes = study.run_all(target, every, budget, args.seed, keep=KEPT)
     rows = study.rows(chains, measured)

@@ -129,8 +129,7 @@ def published(name: str, source: str, row: Row) -> dict[str, str]:
 
 def table(scenario: str, known: Known, rows: pd.DataFrame) -> pd.DataFrame:
     """The truth, our rows, and the published rows."""
-    exact = [f"{value:.3f}" for value in known.moments]
-    lines = [{"method": "truth", "from": "exact", **dict(zip(MOMENTS, exact, strict=True))}]
+    lines = [study.truth(dict(zip(MOMENTS, known.moments, strict=True)), 3)]
     groups = rows.groupby("method", sort=False)
     lines += [ours(known, name, group) for name, group in groups]
     for name, row in TABLE[scenario].items():
@@ -147,7 +146,7 @@ def one_scenario(
 ) -> tuple[pd.DataFrame, pd.DataFrame, list[str], list[Path]]:
     """Run all methods on a scenario; returns rows, the table, notes and figures."""
     known, number = Known(scenario), list(SCENARIOS).index(scenario)
-    methods = {name: METHODS[name] for name in study.names(args, METHODS, QUICK_METHODS)}
+    methods = study.chosen(args, METHODS, QUICK_METHODS)
     budget = study.budget_of(args, quick_warmup=400)
     chains, notes = study.run_all(known.target, methods, budget, args.seed, number)
     rows = study.rows(chains, lambda chain: {"scenario": scenario, **measured(known, chain)})

@@ -159,7 +159,7 @@ def measured(chain: Chain) -> dict[str, float]:
 
 def methods_table(rows: pd.DataFrame) -> pd.DataFrame:
     """The truth, then all methods."""
-    lines = [{"method": "truth", "from": "exact"} | {k: f"{v:.4f}" for k, v in ONE_DIM.items()}]
+    lines = [study.truth(ONE_DIM, 4)]
     for name, group in rows.groupby("method", sort=False):
         lines.append(
             {
@@ -204,7 +204,7 @@ def main() -> None:
     target = sa.Target(*bundled.find("mixture", "one_dim"))
     axis, density, grid = on_grid(target, QUICK_POINTS if args.quick else POINTS)
     fit, free, messages = sampled(target, args)
-    every = {k: m for k, m in METHODS.items() if not args.quick or k in QUICK_METHODS}
+    every = study.chosen(args, METHODS, QUICK_METHODS)
     budget = study.budget_of(args, quick_warmup=400)
     chains, notes = study.run_all(target, every, budget, args.seed)
     rows = study.rows(chains, measured)

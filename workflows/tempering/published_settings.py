@@ -96,8 +96,7 @@ def _on_mixture(
             "modes": study.spread(rows["modes"], 1), **study.shown_costs(rows),
         })  # fmt: skip
         lines.append(mixture.published(name, "paper", TABLE[scenario][name]))
-    exact = [f"{value:.3f}" for value in known.moments]
-    truth = {"method": "truth", "from": "exact", **dict(zip(MOMENTS, exact, strict=True))}
+    truth = study.truth(dict(zip(MOMENTS, known.moments, strict=True)), 3)
     return pd.concat(parts, ignore_index=True), text_table([truth, *lines]), notes
 
 

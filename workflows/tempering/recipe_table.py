@@ -67,8 +67,7 @@ def run_all(args: argparse.Namespace) -> tuple[pd.DataFrame, list[str]]:
 
 def table(scenario: str, rows: pd.DataFrame) -> pd.DataFrame:
     """Return the truth, our rows, and the paper's."""
-    exact = [f"{value:.3f}" for value in Known(scenario).moments]
-    lines = [{"method": "truth", "from": "exact", **dict(zip(MOMENTS, exact, strict=True))}]
+    lines = [study.truth(dict(zip(MOMENTS, Known(scenario).moments, strict=True)), 3)]
     for count, group in rows.groupby("pseudo_samples"):
         lines.append(
             {

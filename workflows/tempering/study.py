@@ -59,11 +59,12 @@ def options(
     return args
 
 
-def names(
+def chosen(
     args: argparse.Namespace, every: Mapping[str, Method], quick: tuple[str, ...]
-) -> list[str]:
+) -> dict[str, Method]:
     """Methods to run: those named in the options, otherwise all, or a few in a quick run."""
-    return list(args.methods or (quick if args.quick else every))
+    named = getattr(args, "methods", None)
+    return {name: every[name] for name in named or (quick if args.quick else every)}
 
 
 def budget_of(args: argparse.Namespace, quick_warmup: int | None = None) -> Budget:
@@ -115,6 +116,11 @@ def rows(
             for number, chain in enumerate(repeats, 1)
         ]
     )  # fmt: skip
+
+
+def truth(exact: Mapping[str, float], digits: int) -> dict[str, str]:
+    """The row of exact values, above those of methods."""
+    return {"method": "truth", "from": "exact"} | {k: f"{v:.{digits}f}" for k, v in exact.items()}
 
 
 def shown_costs(table: pd.DataFrame) -> dict[str, str]:
