@@ -26,9 +26,10 @@ from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.warmup import Progress
 from stanadapt.samplers.whitened.choose_metric import LARGEST_COMPOSED, dense_metric
 from stanadapt.samplers.whitened.fisher_metric import FisherMetric, Metric
+from stanadapt.samplers.whitened.window import sd_of_level, unit_of_levels
 
-# Bounds in units of 3 sd + 2, sd being the standard deviation of the log density of a Gaussian: a
-# chain is behind if its log density is lower by FAR, and lost if its log mass is by LEAST_MASS.
+# Bounds in the unit of `unit_of_levels`: a chain is behind if its log density is lower by FAR, and
+# lost if its log mass is by LEAST_MASS.
 FAR, LEAST_MASS = 10.0, 3.0
 # up to this number of parameters differences are central, with two gradients each
 MOST_CENTRAL = 5
@@ -38,7 +39,7 @@ LEAST_CURVATURE = 1e-12
 
 def differences_are_made(settings: Any, progress: Progress) -> bool:
     """Whether the curvature at the end of a climb is computed."""
-    few = len(progress.learned.location) <= LARGEST_COMPOSED
+    few = progress.learned.dim <= LARGEST_COMPOSED
     return few and settings.metric == Metric.automatic
 
 
@@ -77,22 +78,22 @@ class Arrival(NamedTuple):
 
 def judge(known: Sequence[Newton | None], means: np.ndarray, dim: int) -> Arrival:
     """Judge chains by their curvature, if known, and their mean log densities, shape (chain,)."""
-    sd = np.sqrt(dim / 2)  # standard deviation of the log density of a Gaussian
-    small = np.array([own is not None and own.rise <= 10.0 * (sd + 1.0) for own in known])
+    unit, rise = unit_of_levels(dim), 10.0 * (sd_of_level(dim) + 1.0)
+    small = np.array([own is not None and own.rise <= rise for own in known])
     if not small.any():
         return Arrival(small, small, small, np.inf, np.full(len(known), -np.inf))
     volumes = np.array([own.log_volume if own else -np.inf for own in known])
     mass = np.where(small, means + volumes, -np.inf)
-    near = mass >= mass.max() - LEAST_MASS * (3.0 * sd + 2.0)
+    near = mass >= mass.max() - LEAST_MASS * unit
     level = float(means[near].mean())
-    behind = means < level - FAR * (3.0 * sd + 2.0)
+    behind = means < level - FAR * unit
     near &= ~behind
     return Arrival(near, behind, small & ~near & ~behind, level, mass)
 
 
 def highest_allowed(level: float, dim: int) -> float:
     """Return a log density that chains at this level hardly exceed: well above their mode."""
-    return level + max(dim, 4) / 2 + 3.0 * np.sqrt(dim / 2) + 2.0
+    return level + max(dim, 4) / 2 + 3.0 * sd_of_level(dim) + 2.0
 
 
 def newton_of(state: Any) -> Newton | None:

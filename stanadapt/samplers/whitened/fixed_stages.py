@@ -88,7 +88,7 @@ def learn_from_fixed(settings: Any, progress: Progress, states: States) -> Resul
     step_size = min(_pooled_step(states), settings.trajectory_length)
     windows, done = fixed.windows, fixed.done + 1
     extra = len(windows) - len(parts.METRIC_WINDOWS)
-    dim, short = window.positions.shape[2], step_size < GOOD_STEP
+    dim, short = window.dim, step_size < GOOD_STEP
     longer = (*windows, 2 * windows[-1])
     if dim > MANY:
         step_size = min(step_size, settings.trajectory_length / fixed.n_steps)
@@ -129,7 +129,7 @@ def learn_step(settings: Any, progress: Progress, states: States) -> Result:
     half, length = TUNE_BLOCKS // 2, settings.trajectory_length
     step_size = _adjusted(settings, progress, states)
     fixed = fixed._replace(step_size=step_size)
-    dim = len(progress.learned.location)
+    dim = progress.learned.dim
     most = choose_trajectory.most_steps(dim, length)
     if done == half and _steps(settings, step_size) > 1:
         # several steps, if fixed trajectories are requested; otherwise one, with a lower target,
@@ -166,7 +166,7 @@ def _after_one_step(settings: Any, progress: Progress, reason: str) -> Progress:
     """
     learned, shortest = progress.learned, settings.trajectory_length / 2
     hopeless = learned.divergences or not learned.settled or learned.fixed.n_steps > 1
-    hopeless = hopeless or learned.straightened.curvature(len(learned.location)) > STRAIGHT_FOR_TWO
+    hopeless = hopeless or learned.straightened.curvature(learned.dim) > STRAIGHT_FOR_TWO
     if hopeless or learned.fixed.step_size < shortest:
         return to_nuts(progress, reason)
     target = settings.target_accept
@@ -202,15 +202,15 @@ def learn_from_pilot(settings: Any, progress: Progress, states: States) -> Resul
     )
     acceptance = np.append(fixed.piloted, window.acceptance)
     divergences, continued = learned.divergences + window.divergences, fixed.piloted.size > 0
-    far = learned.straightened.curvature(len(learned.location))
+    far = learned.straightened.curvature(learned.dim)
     bent = fixed.n_steps == 2 and far > DOUBTFUL_FOR_TWO
     bent &= learned.earlier is None  # earlier draws were in a neck, if there is one
-    many = fixed.n_steps > 1 and window.positions.shape[2] > MANY
+    many = fixed.n_steps > 1 and window.dim > MANY
     progress = progress.learning(divergences=divergences)
     choice = choose_trajectory.choose(
         settled=learned.settled, divergences=divergences, step_size=fixed.step_size,
         n_steps=fixed.n_steps, acceptance=acceptance, continued=continued,
-        most=choose_trajectory.most_steps(window.positions.shape[2], settings.trajectory_length),
+        most=choose_trajectory.most_steps(window.dim, settings.trajectory_length),
         scale=largest_misfit(learned.metric, *window.pooled) if many else 1.0,
     )  # fmt: skip
     if settings.trajectory == Trajectory.fixed:

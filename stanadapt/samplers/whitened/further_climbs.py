@@ -34,7 +34,7 @@ from stanadapt.samplers.whitened.arrival import (
 )
 from stanadapt.samplers.whitened.climb import climb, evaluate, no_climb
 from stanadapt.samplers.whitened.probes import NO_PROBES
-from stanadapt.samplers.whitened.window import make_window
+from stanadapt.samplers.whitened.window import make_window, unit_of_levels
 
 # climbs of all chains together
 CLIMBS = 16
@@ -46,7 +46,7 @@ TOO_FAR = 1e6
 # distance of an end from its chain, in standard deviations of a coordinate, that is elsewhere
 ELSEWHERE = 6.0
 # how much lower than its chain an end may be for the volume around it to matter, how much higher it
-# is if chains go there, and with how much more mass; in the units of `arrival`
+# is if chains go there, and with how much more mass; in units of `unit_of_levels`
 LOWER, HIGHER, MORE_MASS = 3.0, 1.0, 2.0
 # largest difference of log masses of the same mode
 ALIKE = 2.0
@@ -64,11 +64,6 @@ class Further(NamedTuple):
 
 
 NO_FURTHER = Further(*(np.empty((0, *[0] * rank)) for rank in (1, 1, 0, 2, 1)))
-
-
-def bound(dim: int) -> float:
-    """Return the unit of bounds in `arrival`."""
-    return float(3.0 * np.sqrt(dim / 2) + 2.0)
 
 
 def ask_for_climbs(settings: Any, progress: Progress, states: States) -> Result:
@@ -112,7 +107,7 @@ def climb_further_if_due(density: Density, state: Any) -> Any:
         if left <= 0 or not starts[row].log_density > here.log_density - TOO_FAR:
             break
         end, _ = climb(density, starts[row], factor, plan._replace(gradients=left))
-        if not end.log_density > here.log_density - LOWER * bound(n):
+        if not end.log_density > here.log_density - LOWER * unit_of_levels(n):
             continue
         found.ends[row], found.log_density[row] = end.position, end.log_density
         if (np.abs(end.position - here.position) > ELSEWHERE * scales).any():
@@ -141,11 +136,11 @@ def follow_climbs_first(learn: Change, settings: Any, progress: Progress, states
 
 def _move(settings: Any, progress: Progress, states: States) -> Progress | None:
     """Return a warm-up that begins again, with chains at ends in far more mass, if any."""
-    dim, level = len(progress.learned.location), make_window(states).log_density.mean(axis=1)
+    dim, level = progress.learned.dim, make_window(states).log_density.mean(axis=1)
     masses = level + [
         np.log(np.abs(metric_factor.diagonal(state.leapfrog.factor, dim))).sum() for state in states
     ]
-    unit, ends = bound(dim), []
+    unit, ends = unit_of_levels(dim), []
     higher, more = HIGHER * unit, MORE_MASS * unit
     for state in states:
         found, former = state.further, metric_factor.written_out(state.leapfrog.factor, dim)

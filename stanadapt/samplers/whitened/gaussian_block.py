@@ -105,7 +105,7 @@ def _is_far(distance: float, part: float) -> bool:
 def ask_if_wanted(settings: Any, progress: Progress, states: States) -> Result:
     """Give each chain places at which to compute gradients, if a block is to be looked for."""
     learned = progress.learned
-    found, dim = learned.straightened, len(learned.location)
+    found, dim = learned.straightened, learned.dim
     known = np.isfinite(found.distance_before)
     far = known and _is_far(found.distance_before, found.part)
     far = far and not (dim > MOST_COORDINATES and has_good_map(progress))
@@ -159,7 +159,7 @@ def _finite(x: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _judge(settings: Any, progress: Progress, states: States, probes: list[np.ndarray]) -> Result:
     """Take the block that rows of all chains show, if any, and begin again in its coordinates."""
     learned = progress.learned
-    dim, exact = len(learned.location), not learned.block_sought
+    dim, exact = learned.dim, not learned.block_sought
     before, part = learned.straightened.distance_before, learned.straightened.part
     if not np.isfinite(before):
         before, part = distance_of(*_finite(*make_window(states).pooled))
@@ -200,7 +200,7 @@ def _is_one_chain(found: Progress) -> bool:
 def _scales(progress: Progress) -> np.ndarray:
     """Return the bounded coordinates on which a block that is nearly Gaussian may depend."""
     bounded = progress.bounds[:, 0].astype(int)
-    many = len(bounded) > min(MOST_BOUNDED, len(progress.learned.location) - FEWEST_SCALED)
+    many = len(bounded) > min(MOST_BOUNDED, progress.learned.dim - FEWEST_SCALED)
     return bounded[:0] if many else bounded
 
 

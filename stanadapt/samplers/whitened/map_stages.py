@@ -67,7 +67,7 @@ def fits_all_chains(straightening: TriangularMap, window: Window) -> bool:
     hide that the posterior is improper.
     """
     straight = in_coordinates_of(straightening, window)
-    return not straight.levels_differ(window.positions.shape[2]) and not len(unbounded(straight))
+    return not straight.levels_differ() and not len(unbounded(straight))
 
 
 def with_metric_of_map(settings: Any, progress: Progress, states: States) -> Progress:
@@ -143,8 +143,7 @@ def much_remains(settings: Any, progress: Progress) -> bool:
 
 
 def _straight_enough(progress: Progress) -> float:
-    aside = progress.learned.straightened.members_aside(len(progress.learned.location))
-    return STRAIGHT_AROUND if len(aside) else STRAIGHT_ENOUGH
+    return STRAIGHT_AROUND if len(progress.learned.members_aside) else STRAIGHT_ENOUGH
 
 
 def to_nuts_on_map(progress: Progress) -> Progress:

@@ -76,7 +76,7 @@ def learn_from_nuts(settings: Any, progress: Progress, states: States) -> Result
     known = agree or earlier is not None
     if not known and used + 2 * last + NUTS_LAST <= NUTS_CEILING:
         return _more_nuts(progress, nuts, 2 * last), states
-    apart = not agree and window.levels_differ(window.positions.shape[2])
+    apart = not agree and window.levels_differ()
     if apart and progress.used + last + NUTS_LAST <= progress.ceiling:
         common = progress.learned.metric.scales[None]
         own = parts.own_scales(states, window, [common] * len(states))

@@ -213,9 +213,9 @@ def set_up_sweeps(settings: Settings, progress: Progress, states: States) -> Res
 
 def learn_scales(settings: Settings, progress: Progress, states: States) -> Result:
     """Pool the scales of single moves, until the log density has settled."""
-    window, dim = make_window(states), len(progress.learned.location)
+    window = make_window(states)
     scales = np.exp(np.mean([np.log(state.scales) for state in states], axis=0))
-    settled = window.settled(progress.chains.level, dim)
+    settled = window.settled(progress.chains.level)
     progress = progress.to(
         WALK if settled else SWEEPS, metric=scales_alone(scales / SINGLE_OVER_SD),
         location=window.pooled[0].mean(axis=0), left=progress.left, settled=settled,

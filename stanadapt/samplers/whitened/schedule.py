@@ -99,7 +99,7 @@ STAGES = {
         MOVING, unshortened(moving.SURVEY_LENGTH), nuts(moving.TRAVEL_DEPTH), maps.learn_survey
     ),
     parts.SPAN: Stage(
-        LEARNING, fit(lambda now: round(parts.SPAN_SHARE * len(now.learned.location))),
+        LEARNING, fit(lambda now: round(parts.SPAN_SHARE * now.learned.dim)),
         parts.set_up_span, parts.learn_span,
     ),
     parts.FIRST_METRIC: Stage(
@@ -181,7 +181,7 @@ def for_scales(settings: Any, before: Progress, progress: Progress, states: Stat
     may be on different levels.
     """
     window = parts.window_of(before, states)
-    apart = settings.metric == Metric.automatic and window.levels_differ(window.positions.shape[2])
+    apart = settings.metric == Metric.automatic and window.levels_differ()
     if progress.then == parts.TUNE_STEP and apart:
         return transitions.to_nuts(progress, UNDECIDED.reason)
     if len(states[0].probes.rows):  # the next stage shows if there is a block

@@ -159,6 +159,16 @@ class Learned(NamedTuple):
     unbounded: np.ndarray = np.empty(0, int)  # coordinates that drifted in the last NUTS_METRIC
     alone: tuple[Alone | None, ...] = ()  # by chain, until the next block is set up
 
+    @property
+    def dim(self) -> int:
+        """Number of parameters."""
+        return len(self.location)
+
+    @property
+    def members_aside(self) -> np.ndarray:
+        """Members of a Gaussian block of which nothing more is learned."""
+        return self.straightened.members_aside(self.dim)
+
 
 def anew(settings: Any, learned: Learned, **changes: Any) -> Learned:
     """Return the memory for a warm-up that begins again, in the coordinates of the same block.
@@ -209,7 +219,7 @@ def learn_metric(
     """
     window = whole.within_modes
     former, chains = progress.learned.metric, draws_of(window, left_out)
-    members = progress.learned.straightened.members_aside(window.positions.shape[2])
+    members = progress.learned.members_aside
     if settings.metric == Metric.automatic and not len(members):
         metric = choose_metric(former, chains, handicap)
     else:
@@ -278,7 +288,7 @@ def may_span(dim: int) -> bool:
 def is_to_span(settings: Any, progress: Progress, window: Window) -> bool:
     """Whether SPAN is due: the metric with which a window was drawn does not fit, by far."""
     learned = progress.learned
-    if not may_span(len(learned.location)) or learned.travel.spanned:
+    if not may_span(learned.dim) or learned.travel.spanned:
         return False
     aside = learned.straightened.block_is_used or learned.metric.kind == "sparse"
     if aside or settings.metric != Metric.automatic:
@@ -420,12 +430,12 @@ def _around_mean(learned: Learned, state: Any) -> Any:
 
     The energy errors of all parameters add up, and those of a Gaussian are most of them.
     """
-    position, dim = state.current.position, len(learned.location)
-    found = learned.straightened
-    if len(found.members_aside(dim)):
+    position, dim = state.current.position, learned.dim
+    straightening = learned.straightened.straightening
+    if len(learned.members_aside):
         rows = position[None], state.current.gradient[None]
-        position = apply_map(found.straightening, *rows)[0][0]
-    elif dim <= MANY or as_python(is_used)(found.straightening):
+        position = apply_map(straightening, *rows)[0][0]
+    elif dim <= MANY or as_python(is_used)(straightening):
         return state
     here = metric_factor.inverse_times_rows(
         learned.metric.factor, (position[:dim] - learned.location)[None]
@@ -440,7 +450,7 @@ def rest_of(learned: Learned, window: Window) -> float:
     Infinite up to MANY parameters, where trajectories do not move around it.
     """
     positions, gradients = window.pooled
-    if len(learned.location) <= MANY:
+    if learned.dim <= MANY:
         return np.inf
     with one_blas_thread(), np.errstate(all="ignore"):
         force = learned.metric.slopes(gradients)

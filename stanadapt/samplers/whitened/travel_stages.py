@@ -94,9 +94,9 @@ LEAST_SCALE, MOST_SCALE = 1e-4, 1e2
 def learn_first_window(settings: Any, progress: Progress, states: States) -> Result:
     """Let chains climb if one of them is far away; otherwise learn a first metric, and travel."""
     window = parts.window_of(progress, states)
-    dim, half = window.positions.shape[2], window.log_density.shape[1] // 2
+    half = window.log_density.shape[1] // 2
     before, later = window.part(slice(half)), window.part(slice(half, None))
-    far = later.still_moving(before.log_density.mean(axis=1), dim)
+    far = later.still_moving(before.log_density.mean(axis=1))
     progress = parts.learn_metric(settings, progress, window, WHILE_TRAVELING)
     progress = _on_levels(progress, later)
     if not far:
@@ -123,7 +123,7 @@ def rough_metric(former: FisherMetric, window: Window) -> FisherMetric:
 
 def travel_depth(progress: Progress) -> int:
     """Return the largest depth of trees in a window of TRAVEL."""
-    dim, windows = len(progress.learned.location), progress.learned.travel.windows
+    dim, windows = progress.learned.dim, progress.learned.travel.windows
     if dim > LARGEST_COMPOSED:
         return min(DEEP_FROM + windows, DEEPEST) if dim > MANY else DEEPEST
     later = max(progress.learned.travel.windows - SHALLOW_WINDOWS + 1, 0)
@@ -135,9 +135,8 @@ def learn_travel(settings: Any, progress: Progress, states: States) -> Result:
     window, former, travel = (
         parts.window_of(progress, states), progress.chains.level, progress.learned.travel,
     )  # fmt: skip
-    dim = window.positions.shape[2]
-    settled, moving = window.settled(former, dim), window.still_moving(former, dim)
-    far_below, span = window.far_below(dim), parts.is_to_span(settings, progress, window)
+    settled, moving = window.settled(former), window.still_moving(former)
+    far_below, span = window.far_below(), parts.is_to_span(settings, progress, window)
     quiet = 0 if moving else travel.quiet + 1
     travel = travel._replace(quiet=quiet, windows=travel.windows + 1)
     progress = parts.learn_metric(settings, progress, window, WHILE_TRAVELING, far_below)
@@ -152,7 +151,7 @@ def learn_travel(settings: Any, progress: Progress, states: States) -> Result:
     if settings.straighten and quiet == SURVEY_AFTER and not far_below.any():
         return progress.to(parts.SURVEY), states
     progress = progress.to(parts.TRAVEL)
-    stuck = window.stuck(former, dim) & ~restarted
+    stuck = window.stuck(former) & ~restarted
     # another chain may move for long: far below all others, it crosses a plain
     if stuck.any() and (quiet > SURVEY_AFTER or travel.windows > MOST_TRAVEL):
         return _restart(progress, stuck), states
@@ -161,7 +160,7 @@ def learn_travel(settings: Any, progress: Progress, states: States) -> Result:
         # Scales of 1 help if the log density falls by many orders of magnitude on the way, as with
         # exponentials of exponentials: the gradients at one point then carry no information about
         # the scales at the next.
-        own = [np.ones((1, dim))] * len(states)
+        own = [np.ones((1, window.dim))] * len(states)
         if travel.windows % 2:
             own = parts.own_scales(states, window, [state.leapfrog.factor for state in states])
         plans = (parts.Alone(own[k]) if alone[k] else None for k in range(len(states)))
@@ -190,13 +189,13 @@ def compare_levels_first(
     stay, and the metric would be that of both modes. So they return to their own starts, once.
     """
     learned, window = progress.learned, parts.window_of(progress, states)
-    dim, half = window.positions.shape[2], window.log_density.shape[1] // 2
+    half = window.log_density.shape[1] // 2
     # if only scales are wanted, for another sampler, modes may be on different levels
     other = settings.metric != Metric.automatic or learned.earlier is not None
     if other or learned.straightened.map_is_used or not half:
         return learn(settings, progress, states)
     before, later = window.part(slice(half)), window.part(slice(half, None))
-    lower = later.stuck(before.log_density.mean(axis=1), dim) & ~progress.chains.restarted
+    lower = later.stuck(before.log_density.mean(axis=1)) & ~progress.chains.restarted
     lower &= window.log_density.max(axis=1) < window.log_density.min(axis=1).max()
     if not lower.any() or progress.used > TRAVEL_SHARE * progress.ceiling:
         return learn(settings, progress, states)
@@ -209,10 +208,10 @@ def _arrive(settings: Any, progress: Progress, window: Window) -> Progress:
     """Find the step size, unless the metric needs more draws, or the curvature of climbs."""
     learned = progress.learned
     draws = window.moved.sum() * window.positions.shape[1]
-    enough = draws >= ENOUGH_DRAWS * window.positions.shape[2]
+    enough = draws >= ENOUGH_DRAWS * window.dim
     enough |= learned.travel.rounds > 0 and learned.metric.kind == "dense"
     enough |= learned.metric.kind == "sparse"
-    enough |= len(learned.straightened.members_aside(window.positions.shape[2])) > 0
+    enough |= len(learned.members_aside) > 0
     fixed = learned.settled and enough and settings.trajectory != Trajectory.nuts
     return progress.to(parts.FIND_STEP if fixed else parts.FIRST_METRIC)
 
@@ -303,7 +302,7 @@ def learn_climb(settings: Any, progress: Progress, states: States) -> Result:
     The metric of all chains is the inverse of their mean precision matrix.
     """
     window, former = parts.window_of(progress, states), progress.chains.level
-    dim, progress = window.positions.shape[2], _on_levels(progress, window)
+    dim, progress = window.dim, _on_levels(progress, window)
     means = progress.chains.level
     with one_blas_thread():
         known = [newton_of(state) for state in states]

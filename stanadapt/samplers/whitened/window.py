@@ -24,6 +24,16 @@ JUDGED_FROM = 6
 SEPARATE, LEAST_TO_SEPARATE, MIXED = 5.0, 30, 0.35
 
 
+def sd_of_level(dim: int) -> float:
+    """Return the standard deviation of the log density of a Gaussian."""
+    return float(np.sqrt(dim / 2))
+
+
+def unit_of_levels(dim: int, sds: float = 3.0) -> float:
+    """Return the unit of distances between levels of the log density: draws are hardly as far."""
+    return sds * sd_of_level(dim) + 2.0
+
+
 class Tuning(NamedTuple):
     """How a chain moves, and how it learns its step size within a block.
 
@@ -77,6 +87,11 @@ class Window(NamedTuple):
     moved: np.ndarray  # whether each chain moved at all, shape (chain,)
 
     @property
+    def dim(self) -> int:
+        """Number of parameters."""
+        return self.positions.shape[2]
+
+    @property
     def acceptance(self) -> np.ndarray:
         """Acceptance probabilities, shape (chain, iteration)."""
         return self.numbers[:, :, ACCEPTANCE]
@@ -109,8 +124,8 @@ class Window(NamedTuple):
         others would be mistaken for one. If no chain moved, all are returned.
         """
         which = self.moved if self.moved.any() else ~self.moved
-        dim = self.positions.shape[2]
-        return self.positions[which].reshape(-1, dim), self.gradients[which].reshape(-1, dim)
+        positions, gradients = self.positions[which], self.gradients[which]
+        return positions.reshape(-1, self.dim), gradients.reshape(-1, self.dim)
 
     @property
     def within_modes(self) -> "Window":
@@ -145,48 +160,46 @@ class Window(NamedTuple):
             self.moved,
         )
 
-    def settled(self, former: np.ndarray, dim: int) -> bool:
+    def settled(self, former: np.ndarray) -> bool:
         """Whether the log density has stopped changing, within and between chains.
 
-        former contains the chains' means in the previous block, shape (chain,); dim is the number
-        of parameters.
+        former contains the chains' means in the previous block, shape (chain,).
         """
-        changes = self.log_density.mean(axis=1) - former
-        sd = np.sqrt(dim / 2)  # standard deviation of the log density of a Gaussian
+        changes, sd = self.log_density.mean(axis=1) - former, sd_of_level(self.dim)
         same = bool(_all_but_few(np.abs(changes))[1] < sd + 1.0)
         if len(changes) > MANY_CHAINS:  # the more, the sooner one of them changes much by chance
             same |= bool(np.abs(changes.mean()) < (sd + 1.0) * np.sqrt(4.0 / len(changes)))
-        return same and not self.levels_differ(dim)
+        return same and not self.levels_differ()
 
-    def levels_differ(self, dim: int) -> bool:
+    def levels_differ(self) -> bool:
         """Whether chains have levels of the log density too different for one distribution."""
         lowest, highest = _all_but_few(self.log_density.mean(axis=1))
-        return bool(highest - lowest >= self._apart(dim))
+        return bool(highest - lowest >= self._apart())
 
-    def _apart(self, dim: int) -> float:
+    def _apart(self) -> float:
         """Return a distance between the highest and the lowest levels of one distribution.
 
         The log density moves slowly: in a short window, the mean of a chain is nearly that of one
         draw, and nine tenths of these are within 3.3 standard deviations, but four are within 2.
         """
-        sds = 3.0 if len(self.numbers) <= MANY_CHAINS else 4.5
-        return float(sds * np.sqrt(dim / 2) + 2.0)
+        return unit_of_levels(self.dim, 3.0 if len(self.numbers) <= MANY_CHAINS else 4.5)
 
-    def still_moving(self, former: np.ndarray, dim: int) -> bool:
+    def still_moving(self, former: np.ndarray) -> bool:
         """Whether a chain is far below another, or still rises fast: ten times the bounds above."""
-        means, sd = self.log_density.mean(axis=1), np.sqrt(dim / 2)
-        rises = means - former
-        return bool(rises.max() > 10.0 * (sd + 1.0) or np.ptp(means) > 10.0 * (3.0 * sd + 2.0))
+        means = self.log_density.mean(axis=1)
+        rises, sd = means - former, sd_of_level(self.dim)
+        apart = np.ptp(means) > 10.0 * unit_of_levels(self.dim)
+        return bool(rises.max() > 10.0 * (sd + 1.0) or apart)
 
-    def far_below(self, dim: int) -> np.ndarray:
+    def far_below(self) -> np.ndarray:
         """Which chains are far below the highest, by the bound of `still_moving`."""
         means = self.log_density.mean(axis=1)
-        return means < means.max() - 10.0 * (3.0 * np.sqrt(dim / 2) + 2.0)
+        return means < means.max() - 10.0 * unit_of_levels(self.dim)
 
-    def stuck(self, former: np.ndarray, dim: int) -> np.ndarray:
+    def stuck(self, former: np.ndarray) -> np.ndarray:
         """Which chains stay on a level below that of the highest, by the bounds of `settled`."""
-        means, sd = self.log_density.mean(axis=1), np.sqrt(dim / 2)
-        lower = means < _all_but_few(means)[1] - self._apart(dim)
+        means, sd = self.log_density.mean(axis=1), sd_of_level(self.dim)
+        lower = means < _all_but_few(means)[1] - self._apart()
         return lower & (np.abs(means - former) < sd + 1.0)
 
     @property

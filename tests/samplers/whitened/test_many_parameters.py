@@ -88,10 +88,10 @@ def test_several_steps_need_many_parameters_and_a_metric_that_fits():
         assert not choose(**pilot, **{**fits, **change}).two_stage
 
 
-def window_of(levels):
+def window_of(levels, dim=2):
     numbers = np.zeros((len(levels), 4, 4))
     numbers[:, :, 1] = np.asarray(levels, float)[:, None]
-    nothing = np.zeros((len(levels), 4, 2))
+    nothing = np.zeros((len(levels), 4, dim))
     return Window(nothing, nothing, numbers, np.ones(len(levels), bool))
 
 
@@ -100,10 +100,10 @@ def test_of_many_chains_a_few_may_be_unsettled():
     for chains, settled in ((8, False), (256, True)):
         levels = np.zeros(chains)
         levels[3] = -60.0
-        assert window_of(levels).settled(np.zeros(chains), 2) is settled
-        assert window_of(levels).levels_differ(2) is not settled
-        assert window_of(levels).far_below(2).sum() == 1
-    assert not window_of(np.arange(256.0)).settled(np.arange(256.0), 2)
+        assert window_of(levels).settled(np.zeros(chains)) is settled
+        assert window_of(levels).levels_differ() is not settled
+        assert window_of(levels).far_below().sum() == 1
+    assert not window_of(np.arange(256.0)).settled(np.arange(256.0))
     assert [stretch_for(chains) for chains in (1, 4, 8, 16, 256)] == [4.0, 1.0, 1.0, 0.25, 0.125]
 
 
@@ -115,15 +115,15 @@ def test_of_many_chains_levels_of_single_draws_are_one_distribution(chains):
     sd = np.sqrt(dim / 2)
     settled = stuck = 0
     for former, later in levels:
-        settled += window_of(later).settled(former, dim)
-        stuck += window_of(later).stuck(former, dim).sum()
-        assert not window_of(later + 2.0 * sd).settled(former, dim)
+        settled += window_of(later, dim).settled(former)
+        stuck += window_of(later, dim).stuck(former).sum()
+        assert not window_of(later + 2.0 * sd, dim).settled(former)
     # a change of the mean is below its bound in 84 windows of 100
     assert settled > 65
     assert stuck <= 3
     former, later = levels[0] - 7.0 * sd * (np.arange(chains) < chains // 4)
-    assert window_of(later).levels_differ(dim)
-    assert (window_of(np.minimum(former, later)).stuck(former, dim)).sum() >= chains // 8
+    assert window_of(later, dim).levels_differ()
+    assert window_of(np.minimum(former, later), dim).stuck(former).sum() >= chains // 8
 
 
 @pytest.mark.parametrize(
