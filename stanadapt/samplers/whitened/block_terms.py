@@ -117,6 +117,7 @@ class _Regression:
 
     def __init__(self, rows: Rows, functions: list[Function]) -> None:
         self.rows, self.functions = rows, functions
+        self.needs_all = False  # whether it was tried to leave out each function
         dim = rows.positions.shape[1]
         self.columns = np.setdiff1d(np.arange(dim), hubs_of(functions))
         self.learned = np.arange(len(rows.positions)) % 3 < 2
@@ -205,11 +206,11 @@ def search_functions(rows: Rows) -> list[Function]:
             gains = [now.gain(function) for function in tried]
             if gains and max(gains) > GAIN:
                 best = tried[int(np.argmax(gains))]
-                now = _without_needless(_Regression(rows, [*now.functions, best]))
+                now = _without_needless(_Regression(rows, [*now.functions, best]), now)
                 now = _with_correlations(rows, now)
         if len(now.functions) == MOST_FUNCTIONS or frozenset(now.functions) in seen:
             now = _without_needless(_with_common_factor(rows, now))
-    return _without_needless(now).functions
+    return now.functions
 
 
 def _candidates(rows: Rows, now: _Regression) -> list[Function]:
@@ -247,14 +248,20 @@ def times(function: Function, factor: Factor) -> Function | None:
     return tuple(sorted((h, kind, value) for h, (kind, value) in there.items() if value))
 
 
-def _without_needless(now: _Regression) -> _Regression:
-    """Drop functions, one after the other, that explain almost nothing."""
-    for old in now.functions:
-        if len(now.functions) > 1:
-            kept = _Regression(now.rows, [f for f in now.functions if f != old])
-            new = np.isin(kept.columns, now.columns)
-            if kept.possible and kept.logs[new].mean() <= now.score + NEEDLESS:
-                return _without_needless(kept)
+def _without_needless(now: _Regression, known: _Regression | None = None) -> _Regression:
+    """Drop functions, one after the other, that explain almost nothing.
+
+    `known` is a regression that was made before, and may be one of those without a function.
+    """
+    if now.needs_all:
+        return now
+    for old in now.functions if len(now.functions) > 1 else ():
+        rest = [f for f in now.functions if f != old]
+        kept = known if known and known.functions == rest else _Regression(now.rows, rest)
+        new = np.isin(kept.columns, now.columns)
+        if kept.possible and kept.logs[new].mean() <= now.score + NEEDLESS:
+            return _without_needless(kept)
+    now.needs_all = True
     return now
 
 
