@@ -1,4 +1,4 @@
-"""Rows that move along the ladder by themselves: simulated tempering, and pseudo-extended MCMC.
+"""Rows that move along the ladder by themselves: of simulated tempering, and pseudo-extended MCMC.
 
 Given its position, the level of a row is drawn exactly and without an evaluation from
 
@@ -6,27 +6,10 @@ Given its position, the level of a row is drawn exactly and without an evaluatio
 
 given the level, it moves at b_k, or is redrawn from the reference if b_k = 0.
 
-Simulated tempering (`excursion`) has one row. The positions at b = 1 are draws of the target, for
-any Zhat: wrong constants only make visits uneven, and draws rarer. The mean of P(K | x) over that
-of P(1 | x), K being the coldest level and 1 the hottest, is the ratio of Z(1) / Zhat(1) to
-Z(0) / Zhat(0) (Rao-Blackwell in place of visits); its error is that of `tours`.
-
-Pseudo-extended MCMC (`sweep`) is the blocked Gibbs kernel on a mixture: of N pseudo-samples one,
-with index I, follows the target, and every other one the instrumental distribution q(x, b_k)
-proportional to exp(l(x) b_k + psi(x) (1 - b_k)) / Z(b_k). Given the positions,
-
-    P(I = i) proportional to target(x_i) / q(x_i), q(x) = sum over k of q(x, b_k),
-
-and the level of every other j is drawn as above. Given I and the temperatures, the pseudo-samples
-are independent.
-
 References
 ----------
-Those of `simulated_tempering`, and of `pseudo_extended` (equations 5 to 9). The constants: Carlson,
-Stinson, Pakman and Paninski (2016), Partition functions from Rao-Blackwellized tempered sampling,
-ICML. Deviations from the paper of `pseudo_extended`: they move everything jointly with NUTS,
-temperatures included; have no reference, psi = 0; and g = 1, while we use g = 1 / Z, which makes
-the levels of the ladder equally likely. In our weights the temperature of x_i is summed out.
+Those of `simulated_tempering`, and of `pseudo_extended`. The constants: Carlson, Stinson, Pakman
+and Paninski (2016), Partition functions from Rao-Blackwellized tempered sampling, ICML.
 """
 
 from typing import NamedTuple
@@ -35,7 +18,6 @@ import numpy as np
 
 from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.numerics.softmax import categorical, softmax
-from stanadapt.engine.numerics.vectors import largest
 from stanadapt.samplers.tempering import moves, tours
 from stanadapt.samplers.tempering import path as paths
 from stanadapt.samplers.tempering.ladder import LOG_Z, B, Ladder
@@ -114,163 +96,7 @@ def regenerates(path, ladder):
     return path.kind == paths.DISTRIBUTION and ladder.levels[0, B] == 0.0
 
 
-# --- one row: simulated tempering -----------------------------------------------------------------
-
-
-class SimulatedTemperingInfo(NamedTuple):
-    """Statistics of an excursion."""
-
-    # acceptance_rate, n_steps, diverging: mean acceptance rate of the moves without redraws from
-    # the reference; leapfrogs (or steps) of all; whether a trajectory on the target ended in an
-    # energy error above 1000, or the density failed
-    acceptance_rate: float
-    n_steps: int
-    diverging: bool
-    # n_moves, n_redraws: moves from one visit of the target to the next, and the number of redraws
-    # from the reference among them
-    n_moves: int
-    n_redraws: int
-    returned: bool  # whether the target was reached; otherwise the last draw is repeated
-    round_trips: int  # 1 if the chain came back to the target from the hottest level
-    levels: int  # number of temperatures
-
-
-@jit
-def excursion(walkers, target_accept, learning, longest, rng):
-    """Move the only row until it is at the coldest level, at most `longest` times.
-
-    While `learning`, tune step sizes and normalizing constants.
-    """
-    where, outcome = walkers.where[LEVEL], walkers.mover.numbers[0]
-    coldest = walkers.ladder.size[0] - 1
-    rates, n_moved, steps, made, trips, diverging = 0.0, 0, 0, 0, 0, False
-    while True:
-        level = where[0]
-        moves.move(moves.TASK_LEVELS, walkers, 1, None, where, rng)
-        made += 1
-        if outcome[moves.STEPS] > 0.0:
-            rates += outcome[moves.ACCEPTANCE_RATE]
-            n_moved += 1
-            steps += int(outcome[moves.STEPS])
-            diverging = diverging or (level == coldest and moves.diverged(outcome))
-            if learning:
-                moves.tune_step(
-                    walkers.ladder, level, walkers.visits[0, level], outcome, target_accept
-                )
-        trips += _choose_level(walkers, learning, rng)
-        if where[0] == coldest or made >= longest:
-            break
-    return SimulatedTemperingInfo(
-        rates / max(n_moved, 1), steps, diverging, made, made - n_moved, where[0] == coldest,
-        trips, walkers.ladder.size[0],
-    )  # fmt: skip
-
-
-@inline
-def _choose_level(walkers, learning, rng):
-    """Draw the level given the position; returns 1 if that ends a round trip, otherwise 0."""
-    coldest, sums = walkers.ladder.size[0] - 1, walkers.tours
-    redrawn = walkers.mover.numbers[0, moves.STEPS] == 0.0
-    if not learning and redrawn and regenerates(walkers.path, walkers.ladder):
-        tours.end_tour(sums)
-    weigh_row(walkers, 0)
-    _count_visits(walkers, learning)
-    if learning:
-        _learn_normalizers(walkers)
-    else:
-        sums[tours.COLD] += walkers.probabilities[0, coldest]
-        sums[tours.HOT] += walkers.probabilities[0, 0]
-    _draw_level(walkers, 0, rng)
-    return _end_trip(walkers, 0) if walkers.where[LEVEL, 0] == coldest else 0
-
-
-# --- several rows, one of them the index: pseudo-extended MCMC ------------------------------------
-
-
-class PseudoExtendedInfo(NamedTuple):
-    """Statistics of one sweep over all pseudo-samples."""
-
-    # acceptance_rate, n_steps, diverging: mean acceptance rate of those that moved; leapfrogs (or
-    # steps) of all; whether the trajectory on the target ended in an energy error above 1000, or
-    # the density failed
-    acceptance_rate: float
-    n_steps: int
-    diverging: bool
-    switched: bool  # whether the draw is another pseudo-sample than before
-    # largest weight of a pseudo-sample; always 1 if only the draw ever comes near the target
-    largest_weight: float
-    temperature: float  # mean inverse temperature of those that were not the draw
-    # pseudo-samples that are the draw again after having been at the hottest level
-    round_trips: int
-    levels: int  # number of temperatures
-
-
-@jit
-def sweep(walkers, target_accept, learning, rng):
-    """Move every pseudo-sample at its temperature; then draw the index and the temperatures.
-
-    While `learning`, tune step sizes and normalizing constants.
-    """
-    ladder, where, index = walkers.ladder, walkers.where[LEVEL], walkers.index[0]
-    visits, outcomes, rows = walkers.visits[0], walkers.mover.numbers, where.shape[0]
-    moves.move(moves.TASK_LEVELS, walkers, rows, None, where, rng)
-    done, total = moves.summed(outcomes, rows), 0.0
-    for j in range(rows):
-        k = where[j]
-        if j != index:
-            total += ladder.levels[k, B]
-        if learning and outcomes[j, moves.STEPS] > 0.0:
-            # visits exclude the index, which is at the coldest level in every sweep
-            n = visits[k] + (visits[MOVES] if j == index else 0.0)
-            moves.tune_step(ladder, k, n, outcomes[j], target_accept)
-    diverging = moves.diverged(outcomes[index])  # hot pseudo-samples may well diverge
-    heaviest = weigh(walkers)
-    _count_visits(walkers, learning)
-    if learning:
-        _learn_normalizers(walkers)
-    trips = choose(walkers, rng)
-    return PseudoExtendedInfo(
-        done.acceptance_rate, done.steps, diverging, walkers.index[0] != index, heaviest,
-        total / max(rows - 1, 1), trips, ladder.size[0],
-    )  # fmt: skip
-
-
-@inline
-def weigh(walkers):
-    """Compute `probabilities` for the current positions; returns the largest weight."""
-    weights, total, heaviest = walkers.probabilities[:, WEIGHT], 0.0, 0.0
-    for j in range(weights.shape[0]):
-        weights[j] = weigh_row(walkers, j)
-    peak = largest(weights)
-    for j in range(weights.shape[0]):
-        weights[j] = np.exp(weights[j] - peak)
-        total += weights[j]
-    for j in range(weights.shape[0]):
-        weights[j] /= total
-        heaviest = max(heaviest, weights[j])
-    return heaviest
-
-
-@inline
-def choose(walkers, rng):
-    """Draw the index by the weights, and the others' levels; returns the round trips completed.
-
-    A pseudo-sample completes a round trip when it becomes the index again after having been at the
-    hottest level.
-    """
-    where, trips = walkers.where, 0
-    index = categorical(walkers.probabilities[:, WEIGHT], rng)
-    for j in range(where.shape[1]):
-        if j == index:
-            where[LEVEL, j] = walkers.ladder.size[0] - 1
-            trips += _end_trip(walkers, j)
-        else:
-            _draw_level(walkers, j, rng)
-    walkers.index[0] = index
-    return trips
-
-
-# --- both -----------------------------------------------------------------------------------------
+# --- levels ---------------------------------------------------------------------------------------
 
 
 @inline
@@ -288,7 +114,7 @@ def weigh_row(walkers, j):
 
 
 @inline
-def _count_visits(walkers, learning):
+def count_visits(walkers, learning):
     """Add the probabilities of the rows that are not the index to the visits."""
     visits, index = walkers.visits[0 if learning else 1], walkers.index[0]
     visits[MOVES] += 1
@@ -298,7 +124,7 @@ def _count_visits(walkers, learning):
 
 
 @jit
-def _learn_normalizers(walkers):
+def learn_normalizers(walkers):
     """Raise log Z of levels that rows other than the index visit too often, lower others.
 
     The probability of a visit is used instead of the visit: the same mean, less noise.
@@ -317,7 +143,7 @@ def _learn_normalizers(walkers):
 
 
 @inline
-def _draw_level(walkers, j, rng):
+def draw_level(walkers, j, rng):
     """Draw the level of a row by its probabilities."""
     where = walkers.where
     where[LEVEL, j] = categorical(walkers.probabilities[j, : walkers.ladder.size[0]], rng)
@@ -326,7 +152,7 @@ def _draw_level(walkers, j, rng):
 
 
 @inline
-def _end_trip(walkers, j):
+def end_trip(walkers, j):
     """Return 1 if a row at the coldest level has been at the hottest one since, otherwise 0."""
     been_hot = walkers.where[BEEN_HOT, j]
     walkers.where[BEEN_HOT, j] = 0

@@ -16,15 +16,16 @@ neighbor, which gives 1.5 to 3 times as many effective draws from as many evalua
 
 from typing import Any, NamedTuple
 
-from stanadapt.engine.compiled.jit import as_python, jit
+from stanadapt.engine.compiled.jit import as_python, inline, jit
 from stanadapt.engine.protocol import Preset
 from stanadapt.engine.settings import CountOrZero, Numbers
 from stanadapt.engine.work_queue import no_queue
 from stanadapt.samplers.tempering import ladder as ladders
-from stanadapt.samplers.tempering import levels, on_the_path, tours
+from stanadapt.samplers.tempering import levels, moves, on_the_path, tours
 from stanadapt.samplers.tempering import settings as common
 from stanadapt.samplers.tempering import warmup_rounds as rounds
 from stanadapt.samplers.tempering.evidence import describe_levels
+from stanadapt.samplers.tempering.levels import LEVEL
 from stanadapt.samplers.tempering.moves import MoveKernel
 from stanadapt.samplers.tempering.path import point_of
 from stanadapt.samplers.tempering.settings import EQUAL_STEPS, ReferenceFamily
@@ -52,7 +53,22 @@ class Settings(NamedTuple):
     step_size: common.StepSize = 0.1
 
 
-Info = levels.SimulatedTemperingInfo
+class Info(NamedTuple):
+    # acceptance_rate, n_steps, diverging: mean acceptance rate of the moves without redraws from
+    # the reference; leapfrogs (or steps) of all; whether a trajectory on the target ended in an
+    # energy error above 1000, or the density failed
+    acceptance_rate: float
+    n_steps: int
+    diverging: bool
+    # n_moves, n_redraws: moves from one visit of the target to the next, and the number of redraws
+    # from the reference among them
+    n_moves: int
+    n_redraws: int
+    returned: bool  # whether the target was reached; otherwise the last draw is repeated
+    round_trips: int  # 1 if the chain came back to the target from the hottest level
+    levels: int  # number of temperatures
+
+
 check = common.check
 
 
@@ -81,10 +97,63 @@ def move(settings, state, learning, rng):
     walker, longest, current = state.engine, settings.longest_excursion, state.current
     if longest == 0:
         longest = MOVES_PER_LEVEL * walker.ladder.size[0]
-    info = levels.excursion(walker, state.design.target_accept, learning, longest, rng)
+    info = excursion(walker, state.design.target_accept, learning, longest, rng)
     if info.returned:
         current = point_of(walker.replicas, 0, current.position)
     return current, info
+
+
+@jit
+def excursion(walkers, target_accept, learning, longest, rng):
+    """Move the only row until it is at the coldest level, at most `longest` times.
+
+    While `learning`, tune step sizes and normalizing constants. The positions at b = 1 are draws of
+    the target, for any Zhat of `levels`: wrong constants only make visits uneven, and draws rarer.
+    The mean of P(K | x) over that of P(1 | x), K being the coldest level and 1 the hottest, is the
+    ratio of Z(1) / Zhat(1) to Z(0) / Zhat(0) (Rao-Blackwell in place of visits); its error is that
+    of `tours`.
+    """
+    where, outcome = walkers.where[LEVEL], walkers.mover.numbers[0]
+    coldest = walkers.ladder.size[0] - 1
+    rates, n_moved, steps, made, trips, diverging = 0.0, 0, 0, 0, 0, False
+    while True:
+        level = where[0]
+        moves.move(moves.TASK_LEVELS, walkers, 1, None, where, rng)
+        made += 1
+        if outcome[moves.STEPS] > 0.0:
+            rates += outcome[moves.ACCEPTANCE_RATE]
+            n_moved += 1
+            steps += int(outcome[moves.STEPS])
+            diverging = diverging or (level == coldest and moves.diverged(outcome))
+            if learning:
+                moves.tune_step(
+                    walkers.ladder, level, walkers.visits[0, level], outcome, target_accept
+                )
+        trips += _choose_level(walkers, learning, rng)
+        if where[0] == coldest or made >= longest:
+            break
+    return Info(
+        rates / max(n_moved, 1), steps, diverging, made, made - n_moved, where[0] == coldest,
+        trips, walkers.ladder.size[0],
+    )  # fmt: skip
+
+
+@inline
+def _choose_level(walkers, learning, rng):
+    """Draw the level given the position; returns 1 if that ends a round trip, otherwise 0."""
+    coldest, sums = walkers.ladder.size[0] - 1, walkers.tours
+    redrawn = walkers.mover.numbers[0, moves.STEPS] == 0.0
+    if not learning and redrawn and levels.regenerates(walkers.path, walkers.ladder):
+        tours.end_tour(sums)
+    levels.weigh_row(walkers, 0)
+    levels.count_visits(walkers, learning)
+    if learning:
+        levels.learn_normalizers(walkers)
+    else:
+        sums[tours.COLD] += walkers.probabilities[0, coldest]
+        sums[tours.HOT] += walkers.probabilities[0, 0]
+    levels.draw_level(walkers, 0, rng)
+    return levels.end_trip(walkers, 0) if walkers.where[LEVEL, 0] == coldest else 0
 
 
 @jit
