@@ -123,7 +123,6 @@ def design_of_path(
         uses_gradient=True,
         given=np.empty(0),
         target_accept=RATE_OF_TRAJECTORIES,
-        share=on_the_path.PATH_SHARE,
     )
 
 

@@ -16,9 +16,7 @@ import numpy as np
 import xarray as xr
 
 from stanadapt.samplers.tempering.ladder import BARRIER, LOG_STEP, LOG_Z, B, Ladder
-from stanadapt.samplers.tempering.levels import Walkers
-from stanadapt.samplers.tempering.particles import ANCESTOR, DONE, Population
-from stanadapt.samplers.tempering.path import DISTRIBUTION, POSITION, POWER, TemperingPath
+from stanadapt.samplers.tempering.path import DISTRIBUTION, POWER, TemperingPath
 from stanadapt.samplers.tempering.reference_distribution import DEGREES
 
 # smallest number of runs that gives an error
@@ -67,21 +65,6 @@ def describe_path(path: TemperingPath, ladder: Ladder, short_chain_ends: np.ndar
     return learned
 
 
-def describe_levels(state: Any) -> Learned:
-    """Return ladder and reference, and the visits of `Walkers` to each level during sampling.
-
-    Visits are proportional to Z / Zhat, so that they improve the constants from warm-up.
-    """
-    walkers: Walkers = state.engine
-    learned = describe_path(walkers.path, walkers.ladder, state.tempering.short_chain_ends)
-    visits = walkers.visits[1, : len(learned["temperature"])].copy()
-    if visits.any():
-        learned["occupancy"] = visits
-        if visits[0] > 0 and visits[-1] > 0:
-            learned["log_evidence"] += float(np.log(visits[-1] / visits[0]))
-    return learned
-
-
 def group(learned: Sequence[Learned], constant: float) -> xr.Dataset:
     """Make the group `tempering`, one row per chain; levels that a chain does not have are NaN.
 
@@ -100,21 +83,6 @@ def group(learned: Sequence[Learned], constant: float) -> xr.Dataset:
     dataset = xr.Dataset(variables, coords={"chain": np.arange(len(learned))})
     dataset["log_evidence"] = dataset["log_evidence"] + constant
     return dataset
-
-
-def describe_particles(state: Any) -> Learned:
-    """Return stages, reference, log evidence, ancestors and, if they were kept, weights."""
-    population: Population = state.engine
-    learned = describe_path(population.path, population.ladder, state.tempering.short_chain_ends)
-    learned.pop("barrier")
-    particles = len(population.log_weights)
-    counts = np.bincount(population.indices[ANCESTOR], minlength=particles)
-    learned["ancestors"] = float(np.count_nonzero(counts))
-    learned["effective_ancestors"] = particles**2 / float(np.sum(counts.astype(float) ** 2))
-    if population.counts[DONE] and population.log_weights.any():
-        learned["log_weight"] = population.log_weights.copy()
-        learned["weighted_particle"] = population.spare.vectors[:particles, POSITION].copy()
-    return learned
 
 
 def add_errors(tempering: xr.Dataset) -> None:

@@ -12,7 +12,7 @@ Those of `simulated_tempering`, and of `pseudo_extended`. The constants: Carlson
 and Paninski (2016), Partition functions from Rao-Blackwellized tempered sampling, ICML.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.numerics.softmax import categorical, softmax
 from stanadapt.samplers.tempering import moves, tours
 from stanadapt.samplers.tempering import path as paths
+from stanadapt.samplers.tempering.evidence import describe_path
 from stanadapt.samplers.tempering.ladder import LOG_Z, B, Ladder
 from stanadapt.samplers.tempering.swaps import Tempering
 
@@ -83,6 +84,21 @@ def place(walkers: Walkers, tempering: Tempering) -> None:
     walkers.where[LEVEL, 0] = walkers.ladder.size[0] - 1
 
 
+def describe(state: Any) -> dict[str, Any]:
+    """Return ladder and reference, and the visits of `Walkers` to each level during sampling.
+
+    Visits are proportional to Z / Zhat, so that they improve the constants from warm-up.
+    """
+    walkers: Walkers = state.engine
+    learned = describe_path(walkers.path, walkers.ladder, state.tempering.short_chain_ends)
+    visits = walkers.visits[1, : len(learned["temperature"])].copy()
+    if visits.any():
+        learned["occupancy"] = visits
+        if visits[0] > 0 and visits[-1] > 0:
+            learned["log_evidence"] += float(np.log(visits[-1] / visits[0]))
+    return learned
+
+
 @inline
 def run_task(walkers, slot):
     """Make the move of one row, in a worker thread."""
@@ -93,7 +109,7 @@ def run_task(walkers, slot):
 @jit
 def regenerates(path, ladder):
     """Whether the hottest level is redrawn from the reference."""
-    return path.kind == paths.DISTRIBUTION and ladder.levels[0, B] == 0.0
+    return paths.is_redrawn(path, ladder.levels[0, B])
 
 
 # --- levels ---------------------------------------------------------------------------------------

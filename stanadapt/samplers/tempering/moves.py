@@ -235,15 +235,9 @@ def _index_of(numbers, slot):
 
 
 @inline
-def _draws_from_reference(path, temperature):
-    """Whether a row is redrawn from the reference: at b = 0, if that is a distribution."""
-    return temperature == 0.0 and path.kind == paths.DISTRIBUTION
-
-
-@inline
 def draw_randomness(path, mover, replicas, slot, row, temperature, rng):
     """Draw all random numbers of a move."""
-    if _draws_from_reference(path, temperature):
+    if paths.is_redrawn(path, temperature):
         reference_distribution.draw(path.reference, replicas.vectors[row, paths.POSITION], rng)
     elif mover.options.kernel == NUTS:
         mover.integers[slot, SEED] = int(SEEDS * rng.random())
@@ -264,7 +258,7 @@ def run_move(path, mover, ladder, replicas, slot, row, level):
     b, calls, numbers = ladder.levels[level, B], path.target.calls, mover.numbers[slot]
     for column in range(FAILED_IN_A_ROW + 1):
         calls[column] = 0
-    if _draws_from_reference(path, b):
+    if paths.is_redrawn(path, b):
         paths.evaluate(path, replicas, row, mover.options.kernel != RANDOM_WALK)
         numbers[STEPS] = 0.0
     else:

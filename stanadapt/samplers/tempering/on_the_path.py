@@ -57,6 +57,7 @@ class Parts(NamedTuple):
     design_of_path: Callable[[Any, int, bool], tuple[Options, rounds.WarmupDesign]] = (
         common.design_of_path
     )
+    path_share: float = PATH_SHARE
     # it begins with draws of the reference, so that the path has only to learn one
     draws_reference: bool = False
 
@@ -148,7 +149,7 @@ class Sweeps(NamedTuple):
 def _begin(settings: Any, progress: Progress, states: list) -> tuple[Progress, list]:
     (state,) = states
     progress = progress._replace(
-        learned=Sweeps(max(int(state.design.share * progress.ceiling), 1)),
+        learned=Sweeps(max(int(PARTS[type(settings)].path_share * progress.ceiling), 1)),
         then="path" if state.phase == ON_THE_PATH else "rows",
     )
     return progress, states
@@ -206,7 +207,12 @@ def _on_path(settings, done, tempering):
 
 
 def register(
-    name: str, *, workspace: tuple[str, ...], draws_reference: bool = False, **options: Any
+    name: str,
+    *,
+    workspace: tuple[str, ...],
+    path_share: float = PATH_SHARE,
+    draws_reference: bool = False,
+    **options: Any,
 ) -> None:
     """Register the sampler of a file; its parts are found by their names, those of `Parts` too.
 
@@ -215,7 +221,9 @@ def register(
     """
     names = vars(sys.modules[name])
     found = {part: names[part] for part in Parts._fields if part in names}
-    PARTS[names["Settings"]] = Parts(**found, draws_reference=draws_reference)
+    PARTS[names["Settings"]] = Parts(
+        **found, path_share=path_share, draws_reference=draws_reference
+    )
     defaults: dict[str, Any] = {
         "iter_warmup": 3_000,
         "iter_sampling": 5_000,

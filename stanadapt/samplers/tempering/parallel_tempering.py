@@ -77,7 +77,6 @@ def design_of_path(
         settings,
         dim,
         learns_reference,
-        share=1.0,
         levels=len(given) or settings.levels,
         given=given,
     )
@@ -152,6 +151,7 @@ def learned(state: on_the_path.State) -> dict[str, Any]:
 
 on_the_path.register(
     __name__,
+    path_share=1.0,  # to its end, since the chains stay on the path
     workspace=("members", "without_pair"),
     presets={
         "kou2006": Preset({

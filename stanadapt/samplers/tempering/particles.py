@@ -28,7 +28,6 @@ from stanadapt.samplers.tempering import moves
 from stanadapt.samplers.tempering import path as paths
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z, B, Ladder, no_ladder
 from stanadapt.samplers.tempering.reference_distribution import SMALLEST_SD
-from stanadapt.samplers.tempering.warmup_rounds import NO_LEVELS
 
 HALVINGS = 60
 # with more stages than these, the last one goes straight to the target
@@ -199,7 +198,7 @@ def sweep(population, target_accept, rng):
 
 
 @jit
-def anneal(population, target_accept, threshold, sweeps, resamples, rng, given=NO_LEVELS):
+def anneal(population, target_accept, threshold, sweeps, resamples, rng, given):
     """Make one sweep, the first of a new stage if the latest one is over.
 
     At the end of the last stage, `counts[DONE]` becomes 1. The inverse temperatures of stages are
@@ -228,7 +227,7 @@ def move_one(population, rng):
 
 
 @jit
-def _next_stage(population, threshold, resamples, rng, given=NO_LEVELS):
+def _next_stage(population, threshold, resamples, rng, given):
     """Raise b, weigh the particles, resample them if asked, and set scales and step size."""
     p, levels, last = population, population.ladder.levels, population.ladder.size[0] - 1
     for n in range(p.work.shape[0]):

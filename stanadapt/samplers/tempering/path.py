@@ -45,6 +45,12 @@ class TemperingPath(NamedTuple):
     prior_handle: int  # handle of the program's model with prior-only data, if kind is PRIOR
 
 
+@inline
+def is_redrawn(path, temperature):
+    """Whether a row is redrawn from the reference: at b = 0, if that is a distribution."""
+    return temperature == 0.0 and path.kind == DISTRIBUTION
+
+
 @jit
 def path_of_worker(density, path):
     """Return the same path with a worker's own density of the target and workspace."""

@@ -25,7 +25,6 @@ from stanadapt.engine.settings import Count
 from stanadapt.samplers.tempering import levels, moves, on_the_path, swaps
 from stanadapt.samplers.tempering import settings as common
 from stanadapt.samplers.tempering import warmup_rounds as rounds
-from stanadapt.samplers.tempering.evidence import describe_levels
 from stanadapt.samplers.tempering.ladder import B
 from stanadapt.samplers.tempering.levels import LEVEL, MOVES, WEIGHT
 from stanadapt.samplers.tempering.moves import TASK_LEVELS, MoveKernel
@@ -64,7 +63,7 @@ class Info(NamedTuple):
     levels: int  # number of temperatures
 
 
-check, learned = common.check, describe_levels
+check, learned = common.check, levels.describe
 
 
 def make(path: Any, options: Any, settings: Settings, tempering: Any) -> levels.Walkers:

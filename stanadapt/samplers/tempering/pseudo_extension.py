@@ -39,10 +39,10 @@ from stanadapt.engine.density import (
 )
 from stanadapt.engine.wrapped_density import Matrix, Vector, parts_at, parts_of, wrapped
 from stanadapt.samplers.tempering import reference_distribution
+from stanadapt.samplers.tempering.path import DISTRIBUTION, POWER, PRIOR
 from stanadapt.samplers.tempering.reference_distribution import CompiledReference
 
 FREE, FIXED, COLLAPSED = 0, 1, 2
-NO_REFERENCE, DISTRIBUTION, PRIOR = 0, 1, 2
 
 
 class Source(NamedTuple):
@@ -85,7 +85,7 @@ class Extension(NamedTuple):
     base: Source  # the target
     prior: Source  # the reference density if `reference_kind` is PRIOR
     design: ExtensionDesign
-    reference_kind: int  # NO_REFERENCE (psi = 0), DISTRIBUTION or PRIOR
+    reference_kind: int  # POWER (psi = 0), DISTRIBUTION or PRIOR
     reference: CompiledReference  # of size 0 unless `reference_kind` is DISTRIBUTION
     log_base: Vector  # l; shape (N,), like the next five
     log_reference: Vector  # psi
@@ -154,7 +154,7 @@ def _gradients(e, i, x, gradient):
     e.log_base[i] = value - e.base.level
     fine = code == 0 and np.isfinite(e.log_base[i])
     slope = e.reference_gradient[i]
-    if e.reference_kind == NO_REFERENCE:
+    if e.reference_kind == POWER:
         e.log_reference[i] = 0.0
         slope[:] = 0.0
     elif e.reference_kind == DISTRIBUTION:
@@ -297,7 +297,7 @@ def make_extended(
     The base has `dim` parameters. The owners of base and prior must outlive the Density.
     """
     n = design.pseudo_samples
-    kind = PRIOR if prior is not None else DISTRIBUTION if reference is not None else NO_REFERENCE
+    kind = PRIOR if prior is not None else DISTRIBUTION if reference is not None else POWER
     work = np.zeros((6, n))
     parts = Extension(
         base, prior or NO_SOURCE, design, kind, reference or reference_distribution.no_reference(),

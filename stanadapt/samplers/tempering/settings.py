@@ -118,7 +118,6 @@ def design_of_path(
     dim: int,
     learns_reference: bool,
     *,
-    share: float = 0.6,
     levels: int = 0,
     given: Sequence[float] = (),
 ) -> tuple[Options, WarmupDesign]:
@@ -138,7 +137,6 @@ def design_of_path(
         uses_gradient=not walks,
         given=np.array(given, dtype=float),
         target_accept=settings.target_accept or (RATE_OF_WALKS if walks else RATE_OF_TRAJECTORIES),
-        share=share,
     )
     return options, design
 

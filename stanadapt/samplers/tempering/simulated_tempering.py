@@ -24,7 +24,6 @@ from stanadapt.samplers.tempering import ladder as ladders
 from stanadapt.samplers.tempering import levels, moves, on_the_path, tours
 from stanadapt.samplers.tempering import settings as common
 from stanadapt.samplers.tempering import warmup_rounds as rounds
-from stanadapt.samplers.tempering.evidence import describe_levels
 from stanadapt.samplers.tempering.levels import LEVEL
 from stanadapt.samplers.tempering.moves import MoveKernel
 from stanadapt.samplers.tempering.path import point_of
@@ -168,7 +167,7 @@ def on_path(settings, done, tempering):
 
 def learned(state: on_the_path.State) -> dict[str, Any]:
     """Return ladder and reference, visits, and the log evidence with its error."""
-    return describe_levels(state) | {
+    return levels.describe(state) | {
         "log_evidence_error": tours.log_ratio_error(state.engine.tours)
     }
 

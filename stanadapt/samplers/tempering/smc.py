@@ -14,8 +14,9 @@ particles see nothing that its draws do not; and particles continue to move at b
 draws are requested.
 """
 
-from functools import partial
 from typing import Annotated, Any, NamedTuple
+
+import numpy as np
 
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.protocol import Memory, Preset, Threading
@@ -24,14 +25,12 @@ from stanadapt.errors import StanadaptError
 from stanadapt.samplers.tempering import levels, on_the_path, particles, swaps
 from stanadapt.samplers.tempering import settings as common
 from stanadapt.samplers.tempering import warmup_rounds as rounds
-from stanadapt.samplers.tempering.evidence import describe_particles
+from stanadapt.samplers.tempering.evidence import describe_path
 from stanadapt.samplers.tempering.ladder import B
 from stanadapt.samplers.tempering.moves import TASK_PATH, MoveKernel, Summary, diverged
-from stanadapt.samplers.tempering.path import point_of
+from stanadapt.samplers.tempering.path import POSITION, point_of
 from stanadapt.samplers.tempering.settings import EQUAL_STEPS, ReferenceFamily, check_ladder
 
-# share of warm-up that learns the reference
-PATH_SHARE = 0.5
 FEWEST_PARTICLES = 100
 
 
@@ -100,11 +99,6 @@ def check(settings: Settings) -> None:
             "smc: inverse_temperatures must end at 0, since the particles are drawn from the "
             f"reference, got {settings.inverse_temperatures[-1]:g}.",
         )
-
-
-# the first part of warm-up has only to learn the reference
-design_of_path = partial(common.design_of_path, share=PATH_SHARE)
-learned = describe_particles
 
 
 def make(path: Any, options: Any, settings: Settings, tempering: Any) -> particles.Population:
@@ -176,6 +170,21 @@ def run_task(settings, state, kind, slot):
         particles.run_task(state.engine, kind, slot)
 
 
+def learned(state: on_the_path.State) -> dict[str, Any]:
+    """Return stages, reference, log evidence, ancestors and, if they were kept, weights."""
+    population: particles.Population = state.engine
+    values = describe_path(population.path, population.ladder, state.tempering.short_chain_ends)
+    values.pop("barrier")
+    count = len(population.log_weights)
+    descendants = np.bincount(population.indices[particles.ANCESTOR], minlength=count)
+    values["ancestors"] = float(np.count_nonzero(descendants))
+    values["effective_ancestors"] = count**2 / float(np.sum(descendants.astype(float) ** 2))
+    if population.counts[particles.DONE] and population.log_weights.any():
+        values["log_weight"] = population.log_weights.copy()
+        values["weighted_particle"] = population.spare.vectors[:count, POSITION].copy()
+    return values
+
+
 on_the_path.register(
     __name__,
     workspace=(
@@ -187,7 +196,8 @@ on_the_path.register(
             "particles": 100, "kernel": MoveKernel.hmc, "leapfrogs": 10, "step_size": 0.5,
         }),
     },
-    draws_reference=True, extends=False, iter_warmup=4_000, iter_sampling=1_000,
+    # the path has only to learn the reference
+    path_share=0.5, draws_reference=True, extends=False, iter_warmup=4_000, iter_sampling=1_000,
     memory=Memory(storage=particles.bytes_of, name="particles", settings=("particles",)),
     threading=Threading(
         on_the_path.make_worker, run_task, max_threads=lambda settings: settings.particles

@@ -52,8 +52,6 @@ RADIUS, ATTEMPTS = 2.0, 100
 PRIOR_DRAWS = 5.0
 # precision of a hot level over that of the target, if the hottest is unknown: of a prior
 LEAST_PRECISION = 1e-4
-# read-only, like the inverse temperatures that a user gives
-NO_LEVELS = np.empty(0)
 
 
 class WarmupDesign(NamedTuple):
@@ -70,7 +68,6 @@ class WarmupDesign(NamedTuple):
     # `levels` is then their number.
     given: np.ndarray
     target_accept: float  # acceptance rate to which step sizes are tuned
-    share: float  # share of warm-up that parallel tempering takes
 
 
 def begin(

@@ -12,7 +12,7 @@ from scipy.special import logsumexp, softmax
 
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.samplers.tempering import levels as engine
-from stanadapt.samplers.tempering import tours
+from stanadapt.samplers.tempering import pseudo_extended, simulated_tempering, tours
 from stanadapt.samplers.tempering.ladder import LOG_STEP, LOG_Z
 from stanadapt.samplers.tempering.levels import BEEN_HOT, LEVEL, MOVES, NO_INDEX, WEIGHT
 from stanadapt.samplers.tempering.moves import MoveKernel
@@ -59,7 +59,7 @@ def _excursions(walker, x, levels, longest, rng, learning):
     moves = 0
     for r in range(x.shape[0]):
         _place(walker, x[r], levels[r])
-        moves += engine.excursion(walker, 0.8, learning, longest, rng).n_moves
+        moves += simulated_tempering.excursion(walker, 0.8, learning, longest, rng).n_moves
         x[r] = walker.replicas.vectors[0, POSITION]
         levels[r] = walker.where[LEVEL, 0]
     return moves
@@ -95,7 +95,7 @@ def test_every_redraw_begins_a_tour_and_every_position_is_in_one():
     walker, rng, redraws = make_walker(), np.random.default_rng(16), 0
     _place(walker, TemperedDistribution(0.0).draws(1, rng)[0], 0)
     for _ in range(200):
-        redraws += engine.excursion(walker, 0.8, False, LONGEST, rng).n_redraws
+        redraws += simulated_tempering.excursion(walker, 0.8, False, LONGEST, rng).n_redraws
     done, visits = walker.tours, walker.visits[1]
     assert done[tours.COUNT] == redraws - 1 > 50
     assert done[tours.SUM_COLD] + done[tours.COLD] == pytest.approx(visits[3])
@@ -130,7 +130,7 @@ def test_constants_rise_where_visits_are_more_likely_than_at_other_levels(rows, 
     walkers, rng = make_walkers(rows, index), np.random.default_rng(15)
     walkers.probabilities[:, :4], walkers.visits[0, MOVES] = rng.dirichlet(np.ones(4), rows), 9
     before = walkers.ladder.levels[:4, LOG_Z].copy()
-    engine._learn_normalizers(walkers)
+    engine.learn_normalizers(walkers)
     excess = walkers.probabilities[others, :4].sum(axis=0) - 0.25 * len(others)
     expected = before + 4 / (1 + 9) / len(others) * excess
     np.testing.assert_allclose(walkers.ladder.levels[:4, LOG_Z], expected - expected[0], rtol=1e-12)
@@ -162,7 +162,7 @@ def _sweep_from(pseudo, x, levels, index, sweeps, rng, weights, learning):
             pseudo.where[LEVEL, j] = levels[r, j]
         pseudo.index[0] = index[r]
         for _ in range(sweeps):
-            engine.sweep(pseudo, 0.8, learning, rng)
+            pseudo_extended.sweep(pseudo, 0.8, learning, rng)
         for j in range(x.shape[1]):
             x[r, j] = pseudo.replicas.vectors[j, POSITION]
             levels[r, j] = pseudo.where[LEVEL, j]
@@ -211,7 +211,7 @@ def test_probabilities_and_weights_are_those_of_the_formula():
         pseudo.replicas.logs[:] = rng.normal(size=(5, 2)) * rng.choice([1, 10, 300])
         target, psi = pseudo.replicas.logs[:, TARGET], pseudo.replicas.logs[:, REFERENCE]
         log_q = np.outer(target, b) + np.outer(psi, 1 - b) - log_z
-        largest = engine.weigh(pseudo)
+        largest = pseudo_extended.weigh(pseudo)
         weights = softmax(target - logsumexp(log_q, axis=1))
         np.testing.assert_allclose(pseudo.probabilities[:, WEIGHT], weights, rtol=1e-9, atol=1e-15)
         np.testing.assert_allclose(pseudo.probabilities[:, :4], softmax(log_q, axis=1), atol=1e-15)
@@ -222,7 +222,7 @@ def test_probabilities_and_weights_are_those_of_the_formula():
 def test_a_pseudo_sample_if_the_target_fails_has_no_weight_and_is_at_the_reference():
     pseudo = make_walkers(3)
     pseudo.replicas.logs[:] = [[-np.inf, 1.0], [3.0, 2.0], [0.5, 1e4]]
-    assert engine.weigh(pseudo) <= 1.0
+    assert pseudo_extended.weigh(pseudo) <= 1.0
     np.testing.assert_array_equal(pseudo.probabilities[0], [1, 0, 0, 0, 0, 0, 0])
     assert pseudo.probabilities[:, WEIGHT].sum() == pytest.approx(1.0)
     assert np.isfinite(pseudo.probabilities).all()
@@ -231,7 +231,7 @@ def test_a_pseudo_sample_if_the_target_fails_has_no_weight_and_is_at_the_referen
 def test_a_pseudo_sample_if_the_reference_fails_is_at_the_target():
     pseudo = make_walkers(2)
     pseudo.replicas.logs[:] = [[1.0, -np.inf], [1.0, 2.0]]
-    engine.weigh(pseudo)
+    pseudo_extended.weigh(pseudo)
     assert np.isfinite(pseudo.probabilities).all()
     assert pseudo.probabilities[0, 3] == 1.0
     assert pseudo.probabilities[:, WEIGHT].sum() == pytest.approx(1.0)
@@ -243,7 +243,7 @@ def test_round_trips_are_from_index_to_reference_and_back():
     hot, weights, total = set(), np.empty((1, 3)), 0
     _sweep_from(pseudo, x, levels, index, 0, rng, weights, False)
     for _ in range(1000):
-        info = engine.sweep(pseudo, 0.8, False, rng)
+        info = pseudo_extended.sweep(pseudo, 0.8, False, rng)
         now = int(pseudo.index[0])
         assert info.round_trips == (now in hot)
         hot |= {j for j in range(3) if j != now and pseudo.where[LEVEL, j] == 0}
@@ -261,7 +261,7 @@ def test_the_report_of_a_sweep():
     for _ in range(200):
         before, level = int(pseudo.index[0]), pseudo.where[LEVEL].copy()
         evaluations = calls[1]
-        info = engine.sweep(pseudo, 0.8, False, rng)
+        info = pseudo_extended.sweep(pseudo, 0.8, False, rng)
         others = np.arange(3) != before
         assert info.temperature == pytest.approx(LEVELS[level[others]].mean())
         assert info.switched == (pseudo.index[0] != before)

@@ -48,7 +48,7 @@ def test_the_log_of_a_sum_with_an_unknown_term_is_that_of_nothing(unknown):
 @jit
 def _finish(population, threshold, resamples, rng):
     while not population.counts[DONE]:
-        engine.anneal(population, 0.8, threshold, 8, resamples, rng)
+        engine.anneal(population, 0.8, threshold, 8, resamples, rng, np.empty(0))
 
 
 def annealed(seed, resamples=True, threshold=0.5, **options):
@@ -111,7 +111,7 @@ def test_particles_that_never_move_keep_the_weights_of_importance_sampling():
     first = positions(found)
     for population, resamples in ((found, False), (other, True)):
         while population.ladder.levels[population.ladder.size[0] - 1, B] < 1.0:
-            engine._next_stage(population, 0.8, resamples, rng)
+            engine._next_stage(population, 0.8, resamples, rng, np.empty(0))
         assert population.ladder.size[0] > 5
     delta = log_ratios(first)
     np.testing.assert_allclose(found.log_weights, delta, rtol=1e-10)
