@@ -7,7 +7,8 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.results import attribute
-from stanadapt.runs.choose_sampler import choose_sampler, gradient_problem
+from stanadapt.runs.choose_sampler import choose_sampler
+from stanadapt.runs.gradient_check import gradient_problem
 from stanadapt.targets.stan import bundled
 from tests.helpers.codes import raises, warns
 from tests.helpers.seldom_parameters import soak_except
