@@ -22,7 +22,7 @@ from stanadapt.samplers.whitened import conditionals
 from stanadapt.samplers.whitened import priors as terms
 from stanadapt.samplers.whitened.conditionals import NONE, Draws, Fits, divergence, fit
 from stanadapt.samplers.whitened.map_search import START, Search, reaches
-from stanadapt.samplers.whitened.priors import CLEAR, LEAST_MEMBERS, Group, Mapped, Prior
+from stanadapt.samplers.whitened.priors import CLEAR, LEAST_MEMBERS, Group, Prior
 
 COLUMNS = conditionals.COLUMNS
 A, B, S, C, D, E, W, Q = COLUMNS
@@ -42,23 +42,81 @@ LARGEST_ERROR = 0.1
 OWN_PRECISIONS = (-0.7, -3.0, 0.5)
 
 
+class Mapped:
+    """The mapped coordinates: their fits, one row each, and the exact priors of some.
+
+    They begin as those of a search, with the draws on which it learned and judged.
+    """
+
+    def __init__(self, found: Search, learned: Draws, judged: Draws) -> None:
+        self.found, self.learned, self.judged = found, learned, judged
+        accepted = found.accepted
+        self.fits = {
+            int(j): accepted.take(np.array([k])) for k, j in enumerate(accepted.coordinate)
+        }
+        self.priors: dict[int, Prior] = {}
+        self.rest: dict[int, float] = {}
+        self.unclear: set[int] = set()
+
+    def set_exact(self, fits: Fits, slopes: np.ndarray, rest: np.ndarray) -> None:
+        """Replace the fits of some coordinates by exact ones, with their held-out divergence."""
+        for row, j in enumerate(fits.coordinate):
+            first, second = (int(slope) for slope in slopes[row])
+            prior = Prior(
+                int(fits.scale[row]), int(fits.location[row]), first, int(fits.second[row]), second
+            )
+            self.fits[int(j)], self.priors[int(j)] = fits.take(np.array([row])), prior
+            self.rest[int(j)] = float(rest[row])
+
+    def remove(self, j: int) -> None:
+        """Leave a coordinate as it is."""
+        del self.fits[j]
+        self.priors.pop(j, None)
+
+    @property
+    def drivers(self) -> dict[int, set[int]]:
+        """What each mapped coordinate depends on."""
+        return {j: fits.drivers[0] for j, fits in self.fits.items()}
+
+    @property
+    def groups(self) -> list[Group]:
+        """Those with enough members, the largest first."""
+        members: dict[Prior, list[int]] = {}
+        for j, prior in sorted(self.priors.items()):
+            members.setdefault(prior, []).append(j)
+        groups = [
+            Group(prior, tuple(found), tuple(j for j in found if j in self.unclear))
+            for prior, found in members.items()
+        ]
+        large = [group for group in groups if len(group.members) >= LEAST_MEMBERS]
+        return sorted(large, key=lambda group: (-len(group.members), group.prior))
+
+    @property
+    def singles(self) -> list[Group]:
+        """Priors of one coordinate each that leave nothing, such as a horseshoe's coefficients."""
+        grouped = {j for group in self.groups for j in group.members}
+        return [
+            Group(prior, (j,))
+            for j, prior in sorted(self.priors.items())
+            if j not in grouped and self.rest[j] <= conditionals.EXACT
+        ]
+
+
 def exact_structure(found: Search, learned: Draws, judged: Draws) -> tuple[Fits, list[Group]]:
     """Return the fits of a search with exact ones in their place, and the groups among them.
 
     Groups of one member come last.
     """
-    accepted = found.accepted
-    rows = {int(j): accepted.take(np.array([row])) for row, j in enumerate(accepted.coordinate)}
-    mapped = Mapped(rows)
-    _round(mapped, found, learned, judged)
-    _find_centers(mapped, found, learned, judged)
+    mapped = Mapped(found, learned, judged)
+    _round(mapped)
+    _find_centers(mapped)
     certain: set[int] = set()
     for _ in range(ROUNDS):
         for group in mapped.groups:
             _free_drivers(mapped, group.prior)
-        if not _offer(mapped, certain, found, learned, judged):
+        if not _offer(mapped, certain):
             break
-    fits = [accepted.take(np.empty(0, int)), *(mapped.fits[j] for j in sorted(mapped.fits))]
+    fits = [found.accepted.take(np.empty(0, int)), *(mapped.fits[j] for j in sorted(mapped.fits))]
     return conditionals.join(fits), [*mapped.groups, *mapped.singles]
 
 
@@ -100,16 +158,16 @@ def _fit_exact(fits: Fits, slopes: np.ndarray, draws: Draws) -> Fits:
     )
 
 
-def _round(mapped: Mapped, found: Search, learned: Draws, judged: Draws) -> None:
+def _round(mapped: Mapped) -> None:
     """Round slopes and locations of the accepted fits if they remain as good."""
-    accepted = found.accepted
+    accepted, learned = mapped.found.accepted, mapped.learned
     drivers = np.column_stack([accepted.scale, accepted.second])
     raw = np.where(drivers >= 0, accepted.numbers[:, [B, S]] / learned.sd[drivers], 0.0)
     slopes = np.where(np.rint(raw) == 0.0, np.sign(raw), np.rint(raw)).astype(int)
     whole = (slopes != 0) & (np.abs(raw - slopes) <= ROUNDING) & (np.abs(slopes) <= LARGEST_SLOPE)
     possible = (drivers[:, 0] >= 0) & (accepted.numbers[:, Q] == 0.0)
     possible &= (whole | (drivers < 0)).all(axis=1)
-    limit = ALLOWED_SHARE * found.rest[accepted.coordinate] + ALLOWED
+    limit = ALLOWED_SHARE * mapped.found.rest[accepted.coordinate] + ALLOWED
     for at_zero in (True, False):
         rows = np.flatnonzero(possible & (at_zero | (accepted.location >= 0)))
         if not len(rows):
@@ -118,7 +176,7 @@ def _round(mapped: Mapped, found: Search, learned: Draws, judged: Draws) -> None
         if at_zero:
             models = models._replace(location=np.full(len(rows), NONE))
         exact = _fit_exact(models, slopes[rows], learned)
-        rest = divergence(exact, judged)
+        rest = divergence(exact, mapped.judged)
         good = np.flatnonzero(rest <= limit[rows])
         mapped.set_exact(exact.take(good), slopes[rows[good]], rest[good])
         possible[rows[good]] = False
@@ -136,7 +194,7 @@ class Offer(NamedTuple):
 # --- groups ---------------------------------------------------------------------------------------
 
 
-def _find_centers(mapped: Mapped, found: Search, learned: Draws, judged: Draws) -> None:
+def _find_centers(mapped: Mapped) -> None:
     """Find the location of a small group among coordinates that form a chain.
 
     With few members, x_1 around l, l around x_2 and x_3 around l are as good as three members
@@ -164,7 +222,7 @@ def _find_centers(mapped: Mapped, found: Search, learned: Draws, judged: Draws) 
         known_exactly = all(mapped.rest[j] <= conditionals.EXACT for j in chained)
         if len(locations) == 1 or len(nodes) > MOST_CHAINED or known_exactly:
             continue
-        around = _neighbors(nodes, prior, mapped, chained, learned)
+        around = _neighbors(nodes, prior, mapped, chained)
         offered = [
             Offer(j, prior._replace(location=center), clear=True, known=True)
             for center, members in _stars(around).items()
@@ -175,7 +233,7 @@ def _find_centers(mapped: Mapped, found: Search, learned: Draws, judged: Draws) 
             for node in nodes:
                 if node in mapped.fits:
                     mapped.remove(node)
-            if not _join(mapped, offered, found, learned, judged):
+            if not _join(mapped, offered):
                 mapped.fits, mapped.priors = former
 
 
@@ -194,16 +252,18 @@ def _stars(around: dict[int, list[int]]) -> dict[int, list[int]]:
 
 
 def _neighbors(
-    nodes: list[int], prior: Prior, mapped: Mapped, members: list[int], draws: Draws
+    nodes: list[int], prior: Prior, mapped: Mapped, members: list[int]
 ) -> dict[int, list[int]]:
     """Return, for each of the nodes, those whose gradient has the term of a prior around it."""
-    near = terms.nearest(draws)
-    size = terms.size_of(mapped, Group(prior, tuple(members)), draws)
+    near = terms.nearest(mapped.learned)
+    size = terms.size_of(Group(prior, tuple(members)), mapped.fits, mapped.learned)
     around: dict[int, list[int]] = {center: [] for center in nodes}
     for j in nodes:
         others = [center for center in nodes if center != j]
         groups = [Group(prior._replace(location=center), ()) for center in others]
-        values, errors = terms.coefficients(j, groups, [size] * len(groups), draws, near[j])
+        values, errors = terms.coefficients(
+            j, groups, [size] * len(groups), mapped.learned, near[j]
+        )
         # the size is that of a link of the chain, which may be twice that of the prior
         for center in np.array(others)[(values > CLEAR * errors) & (values > LEAST_LINK)]:
             around[int(center)].append(j)
@@ -217,16 +277,16 @@ def _free_drivers(mapped: Mapped, prior: Prior) -> None:
             mapped.remove(driver)
 
 
-def _offer(mapped: Mapped, certain: set[int], found: Search, learned: Draws, judged: Draws) -> bool:
+def _offer(mapped: Mapped, certain: set[int]) -> bool:
     """Let every coordinate join the group whose term its gradient contains; True if one did.
 
     Coordinates for which this is clear are added to `certain`, and not asked again.
     """
-    groups = mapped.groups
+    groups, learned = mapped.groups, mapped.learned
     if not groups:
         return False
     drivers = set().union(*(group.prior.drivers for group in groups))
-    sizes = [terms.size_of(mapped, group, learned) for group in groups]
+    sizes = [terms.size_of(group, mapped.fits, learned) for group in groups]
     near = terms.nearest(learned)
     offered = []
     for j in range(len(learned.positions)):
@@ -242,27 +302,22 @@ def _offer(mapped: Mapped, certain: set[int], found: Search, learned: Draws, jud
         if number is not None and mapped.priors.get(j) != groups[asked[number]].prior:
             known = clear and errors[number] < LARGEST_ERROR
             offered.append(Offer(j, groups[asked[number]].prior, clear, bool(known)))
-    return bool(offered) and _join(mapped, offered, found, learned, judged)
+    return bool(offered) and _join(mapped, offered)
 
 
-def _join(
-    mapped: Mapped,
-    offered: list[Offer],
-    found: Search,
-    learned: Draws,
-    judged: Draws,
-) -> bool:
+def _join(mapped: Mapped, offered: list[Offer]) -> bool:
     """Fit priors to the coordinates to which they are offered; True if one is accepted."""
     j = np.array([offer.coordinate for offer in offered])
     scale, location, slope, second, second_slope = np.array([offer.prior for offer in offered]).T
     slopes = np.column_stack([slope, second_slope])
     clear = np.array([offer.clear for offer in offered])
-    exact = _fit_exact(conditionals.models(j, (), scale, second, location), slopes, learned)
+    models, found = conditionals.models(j, (), scale, second, location), mapped.found
+    exact = _fit_exact(models, slopes, mapped.learned)
     # where the gradient has decided, the likelihood may still keep the conditional from a normal
     own = np.where(np.isin(j, list(mapped.fits)) & ~clear, found.rest[j], found.before[j])
     limit = np.where(clear, CLEAR_SHARE, ALLOWED_SHARE) * own + ALLOWED
     joined = False
-    rest = divergence(exact, judged)
+    rest = divergence(exact, mapped.judged)
     for row in np.flatnonzero(rest <= limit):
         coordinate, prior, _, known = offered[row]
         others = {i: needs for i, needs in mapped.drivers.items() if i != coordinate}

@@ -78,74 +78,14 @@ class Group(NamedTuple):
         return Group(self.prior.renumbered(numbers), members, unclear)
 
 
-class Mapped:
-    """The mapped coordinates: their fits, and the exact priors of some.
-
-    Parameters
-    ----------
-    fits
-        By coordinate, one row each.
-
-    """
-
-    def __init__(self, fits: dict[int, Fits]) -> None:
-        self.fits = fits
-        self.priors: dict[int, Prior] = {}
-        self.rest: dict[int, float] = {}
-        self.unclear: set[int] = set()
-
-    def set_exact(self, fits: Fits, slopes: np.ndarray, rest: np.ndarray) -> None:
-        """Replace the fits of some coordinates by exact ones, with their held-out divergence."""
-        for row, j in enumerate(fits.coordinate):
-            first, second = (int(slope) for slope in slopes[row])
-            prior = Prior(
-                int(fits.scale[row]), int(fits.location[row]), first, int(fits.second[row]), second
-            )
-            self.fits[int(j)], self.priors[int(j)] = fits.take(np.array([row])), prior
-            self.rest[int(j)] = float(rest[row])
-
-    def remove(self, j: int) -> None:
-        """Leave a coordinate as it is."""
-        del self.fits[j]
-        self.priors.pop(j, None)
-
-    @property
-    def drivers(self) -> dict[int, set[int]]:
-        """What each mapped coordinate depends on."""
-        return {j: fits.drivers[0] for j, fits in self.fits.items()}
-
-    @property
-    def groups(self) -> list[Group]:
-        """Those with enough members, the largest first."""
-        members: dict[Prior, list[int]] = {}
-        for j, prior in sorted(self.priors.items()):
-            members.setdefault(prior, []).append(j)
-        groups = [
-            Group(prior, tuple(found), tuple(j for j in found if j in self.unclear))
-            for prior, found in members.items()
-        ]
-        large = [group for group in groups if len(group.members) >= LEAST_MEMBERS]
-        return sorted(large, key=lambda group: (-len(group.members), group.prior))
-
-    @property
-    def singles(self) -> list[Group]:
-        """Priors of one coordinate each that leave nothing, such as a horseshoe's coefficients."""
-        grouped = {j for group in self.groups for j in group.members}
-        return [
-            Group(prior, (j,))
-            for j, prior in sorted(self.priors.items())
-            if j not in grouped and self.rest[j] <= conditionals.EXACT
-        ]
-
-
 # --- terms of priors in gradients -----------------------------------------------------------------
 
 
-def size_of(mapped: Mapped, group: Group, draws: Draws) -> float:
-    """Return the group's a in the program's units: the median of its members."""
+def size_of(group: Group, fits: dict[int, Fits], draws: Draws) -> float:
+    """Return the group's a in the program's units: the median of its members, by their fits."""
     scale, second, found = group.prior.scale, group.prior.second, []
     for j in group.members:
-        numbers = mapped.fits[j].numbers[0]
+        numbers = fits[j].numbers[0]
         shift = numbers[B] * draws.mean[scale] / draws.sd[scale]
         shift += numbers[S] * draws.mean[second] / draws.sd[second]
         found.append(numbers[A] - shift - 2.0 * np.log(draws.sd[j]))
