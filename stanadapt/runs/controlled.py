@@ -7,7 +7,8 @@ import numpy as np
 from stanadapt.diagnostics.control_variates.estimates import Draws, expectations_of
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.errors import Message
-from stanadapt.samplers.whitened.straighten import UNCHANGED, apply_map, straighten
+from stanadapt.samplers.whitened.straighten import straighten
+from stanadapt.samplers.whitened.straightened import UNCHANGED, apply_map
 
 # draws from which a map is learned that straightens the posterior, and the distance from a Gaussian
 # from which one is looked for: as in `diagnose`

@@ -34,7 +34,7 @@ from stanadapt.samplers.whitened.fisher_metric import (
     fisher_metric,
     use_standard_deviations,
 )
-from stanadapt.samplers.whitened.straighten import UNCHANGED
+from stanadapt.samplers.whitened.straightened import UNCHANGED
 from stanadapt.targets.standardized import Standardized
 from stanadapt.targets.target import Samplable, Target
 

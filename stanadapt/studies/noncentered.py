@@ -25,7 +25,7 @@ from stanadapt.engine.block_map import LINEAR, SQUARE, BlockMap
 from stanadapt.engine.triangular_map import A, B, C, S, T
 from stanadapt.samplers.whitened.findings import clear_members
 from stanadapt.samplers.whitened.priors import Prior
-from stanadapt.samplers.whitened.straighten import Straightened
+from stanadapt.samplers.whitened.straightened import Straightened
 from stanadapt.targets.target import Target
 
 # relative error within which a factor of the scale is taken for 1, and two numbers are the same

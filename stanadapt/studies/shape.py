@@ -19,7 +19,8 @@ from stanadapt.engine.triangular_map import place, with_memory
 from stanadapt.errors import Message
 from stanadapt.results import Fit
 from stanadapt.samplers.whitened.findings import dependencies
-from stanadapt.samplers.whitened.straighten import UNCHANGED, Straightened, apply_map, straighten
+from stanadapt.samplers.whitened.straighten import straighten
+from stanadapt.samplers.whitened.straightened import UNCHANGED, Straightened, apply_map
 from stanadapt.studies.noncentered import noncentered_lines
 from stanadapt.targets.target import Target
 

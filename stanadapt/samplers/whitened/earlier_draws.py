@@ -34,7 +34,8 @@ from stanadapt.samplers.whitened.gaussian_block import (
     in_block,
     is_closer,
 )
-from stanadapt.samplers.whitened.straighten import LEAST_DRAWS, SETTLED, UNCHANGED, distance_of
+from stanadapt.samplers.whitened.straighten import LEAST_DRAWS, SETTLED
+from stanadapt.samplers.whitened.straightened import UNCHANGED, distance_of
 from stanadapt.samplers.whitened.window import (
     LOG_DENSITY,
     Record,

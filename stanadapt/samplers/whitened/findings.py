@@ -19,7 +19,7 @@ from stanadapt.samplers.whitened import pooled_am, whitened_hmc
 from stanadapt.samplers.whitened.choose_trajectory import CUT_SHORT
 from stanadapt.samplers.whitened.priors import Group
 from stanadapt.samplers.whitened.stage_parts import Learned
-from stanadapt.samplers.whitened.straighten import Straightened
+from stanadapt.samplers.whitened.straightened import Straightened
 
 # The acceptance rate of fixed trajectories may end far above its target, since their step size is
 # bounded by their length; that of NUTS should exceed it by at most this share of the remainder.

@@ -55,8 +55,8 @@ from stanadapt.samplers.whitened.sparse_block import (
     places,
 )
 from stanadapt.samplers.whitened.sparse_precision import ask_again, with_precision
-from stanadapt.samplers.whitened.straighten import (
-    LARGEST_REST,
+from stanadapt.samplers.whitened.straighten import LARGEST_REST
+from stanadapt.samplers.whitened.straightened import (
     Straightened,
     apply_map,
     distance_of,

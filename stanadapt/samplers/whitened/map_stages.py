@@ -9,7 +9,8 @@ from stanadapt.engine.warmup import Progress, Result, States
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.choose_trajectory import ASKED_FOR, Trajectory
 from stanadapt.samplers.whitened.fisher_metric import scales_alone, unbounded
-from stanadapt.samplers.whitened.straighten import distance_of, in_coordinates_of, straighten
+from stanadapt.samplers.whitened.straighten import straighten
+from stanadapt.samplers.whitened.straightened import distance_of, in_coordinates_of
 from stanadapt.samplers.whitened.transitions import (
     to_nuts,
     to_tune_step,

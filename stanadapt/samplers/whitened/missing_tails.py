@@ -45,7 +45,7 @@ from stanadapt.samplers.whitened.sparse_block import (
     pairs_of_places,
     places,
 )
-from stanadapt.samplers.whitened.straighten import distance_of
+from stanadapt.samplers.whitened.straightened import distance_of
 from stanadapt.targets.declared_bounds import declared_bounds
 from stanadapt.targets.target import Target
 

@@ -27,7 +27,7 @@ from stanadapt.samplers.whitened.fisher_metric import (
     largest_misfit,
     use_standard_deviations,
 )
-from stanadapt.samplers.whitened.straighten import (
+from stanadapt.samplers.whitened.straightened import (
     UNCHANGED,
     Straightened,
     apply_map,

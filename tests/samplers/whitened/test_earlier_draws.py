@@ -11,7 +11,7 @@ from stanadapt.results import attribute
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.block_structure import find_block
 from stanadapt.samplers.whitened.earlier_draws import judge_earlier
-from stanadapt.samplers.whitened.straighten import Straightened
+from stanadapt.samplers.whitened.straightened import Straightened
 from tests.helpers.gaussian_blocks import LEVELS, LocalLevel, anywhere
 from tests.helpers.made_up_blocks import at, begun, filled
 from tests.helpers.short_runs import assert_same_draws, in_other_ways

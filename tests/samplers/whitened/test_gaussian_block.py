@@ -15,7 +15,7 @@ from stanadapt.samplers.whitened.gaussian_block import ask_if_wanted
 from stanadapt.samplers.whitened.probes import NO_PROBES, Probes, probe_if_due
 from stanadapt.samplers.whitened.scaled_block import places_without
 from stanadapt.samplers.whitened.schedule import WARMUP
-from stanadapt.samplers.whitened.straighten import Straightened
+from stanadapt.samplers.whitened.straightened import Straightened
 from tests.helpers.gaussian_blocks import LEVELS, LocalLevel, anywhere
 from tests.helpers.made_up_blocks import at, begun, filled
 from tests.helpers.short_runs import assert_same_draws, in_other_ways, values

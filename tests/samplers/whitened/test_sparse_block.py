@@ -10,7 +10,8 @@ from stanadapt.engine.block_map import pack
 from stanadapt.engine.triangular_map import no_map
 from stanadapt.samplers.whitened import scaled_block, sparse_block
 from stanadapt.samplers.whitened.block_structure import apply_block, find_block
-from stanadapt.samplers.whitened.straighten import SINGLE, Straightened, parts_of, straighten
+from stanadapt.samplers.whitened.straighten import SINGLE, straighten
+from stanadapt.samplers.whitened.straightened import Straightened, parts_of
 from stanadapt.targets.declared_bounds import CORRELATION
 from tests.helpers.short_runs import assert_same_draws, values
 

@@ -18,7 +18,7 @@ from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.choose_trajectory import ASKED_FOR, Trajectory, choose, is_doubtful
 from stanadapt.samplers.whitened.climb import no_climb
 from stanadapt.samplers.whitened.fisher_metric import Metric
-from stanadapt.samplers.whitened.straighten import UNCHANGED
+from stanadapt.samplers.whitened.straightened import UNCHANGED
 from stanadapt.samplers.whitened.window import ACCEPTANCE, DIVERGING, make_window
 from tests.helpers.gaussian_target import make_chains_at
 from tests.helpers.hierarchy import FUNNEL, LOCATION

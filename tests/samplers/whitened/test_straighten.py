@@ -14,14 +14,13 @@ from stanadapt.samplers.whitened.findings import dependencies, listed, straighte
 from stanadapt.samplers.whitened.map_stages import MOST_ATTEMPTS, fits_all_chains
 from stanadapt.samplers.whitened.priors import Group, Prior
 from stanadapt.samplers.whitened.stage_parts import STRAIGHTEN
-from stanadapt.samplers.whitened.straighten import (
-    LEAST_DRAWS,
+from stanadapt.samplers.whitened.straighten import LEAST_DRAWS, straighten
+from stanadapt.samplers.whitened.straightened import (
     UNCHANGED,
     Straightened,
     apply_map,
     distances,
     in_coordinates_of,
-    straighten,
 )
 from stanadapt.samplers.whitened.window import LOG_DENSITY, NUMBERS, Window
 from stanadapt.targets.stan import bundled

@@ -7,7 +7,8 @@ from scipy.stats import norm, truncnorm
 import stanadapt as sa
 from stanadapt.engine.density import value, value_and_gradient
 from stanadapt.engine.triangular_map import MappedDensity, with_memory
-from stanadapt.samplers.whitened.straighten import UNCHANGED, apply_map, straighten
+from stanadapt.samplers.whitened.straighten import straighten
+from stanadapt.samplers.whitened.straightened import UNCHANGED, apply_map
 from tests.helpers.hierarchy import FUNNEL, SCALE, Hierarchy
 from tests.helpers.known_moments import surprise_of_share
 from tests.helpers.short_runs import values

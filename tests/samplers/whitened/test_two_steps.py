@@ -10,7 +10,7 @@ from stanadapt.engine.warmup import END
 from stanadapt.samplers.whitened import choose_trajectory, fixed_stages
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.choose_trajectory import Trajectory
-from stanadapt.samplers.whitened.straighten import UNCHANGED
+from stanadapt.samplers.whitened.straightened import UNCHANGED
 from stanadapt.samplers.whitened.window import ACCEPTANCE, DIVERGING
 from tests.helpers.made_up_blocks import after, at, begun, filled
 
