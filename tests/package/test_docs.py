@@ -15,6 +15,7 @@ import pytest
 import stanadapt as sa
 from stanadapt.errors import all_codes
 from stanadapt.samplers import find, registered
+from stanadapt.samplers.whitened import schedule, stage_parts
 from tests.helpers.authoring_page import SAMPLER_OF_THE_PAGE
 from tests.helpers.command_line import call
 from tests.helpers.page_commands import (
@@ -261,6 +262,14 @@ def test_files_on_pages_exist():
     files = re.findall(rf"(?<![\w/])((?:{rooms})/[\w/]+\.py)\b", PAGES["inside"])
     assert len(files) > 20
     assert [name for name in files if not (PACKAGE / name).is_file()] == []
+
+
+def test_the_walk_of_a_default_fit_names_its_stages_and_files():
+    walk = PAGES["inside"].split("\n## A default fit")[1].split("\n## ")[0]
+    stages = set(re.findall(r"\b[A-Z]{3,}(?:_[A-Z]+)*\b", walk)) - {"NUTS"}
+    assert {getattr(stage_parts, name) for name in stages} == set(schedule.STAGES)
+    files = {path.stem for path in (PACKAGE / "samplers" / "whitened").glob("*.py")} - {"__init__"}
+    assert files <= set(re.findall(r"\w+", walk))
 
 
 def test_tests_that_scripts_name_exist():

@@ -7,10 +7,11 @@ temperatures and all step sizes are learned during warm-up, which begins with pa
 References
 ----------
 Nemeth, Lindsten, Filippone and Hensman (2019), Pseudo-extended Markov chain Monte Carlo, NeurIPS.
-The kernel and its deviations from theirs: `sweep`. Warm-up: `warmup_rounds`. Their joint
-kernels, on the extended density itself: `stanadapt.samplers.tempering.extended.Extended`, sampled
-by `nuts`. preset=nemeth2019 has their powers of the density, without a reference distribution, and
-NUTS for each pseudo-sample; the kernel is still that of `sweep`.
+The kernel and its deviations from theirs: the function `sweep` of this file. Warm-up:
+`warmup_rounds`. Their joint kernels, on the extended density itself:
+`stanadapt.samplers.tempering.extended.Extended`, sampled by `nuts`. preset=nemeth2019 has their
+powers of the density, without a reference distribution, and NUTS for each pseudo-sample; the kernel
+is still `sweep`.
 """
 
 from typing import Any, NamedTuple

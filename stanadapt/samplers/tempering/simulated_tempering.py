@@ -9,9 +9,10 @@ References
 ----------
 Marinari and Parisi (1992), Simulated tempering: a new Monte Carlo scheme, Europhysics Letters 19.
 Geyer and Thompson (1995), Annealing Markov chain Monte Carlo with applications to ancestral
-inference, JASA 90. The kernel, its errors, and how the constants are learned: `levels`.
-Warm-up: `warmup_rounds`. Deviation: the level is drawn from its full conditional, not moved to a
-neighbor, which gives 1.5 to 3 times as many effective draws from as many evaluations.
+inference, JASA 90. The kernel and its errors: the function `excursion` of this file. How the
+constants are learned: `levels`. Warm-up: `warmup_rounds`. Deviation: the level is drawn from its
+full conditional, not moved to a neighbor, which gives 1.5 to 3 times as many effective draws from
+as many evaluations.
 """
 
 from typing import Any, NamedTuple
