@@ -24,7 +24,7 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.protocol import Preset
 from stanadapt.engine.settings import Between, Count, CountOrZero, Finite, Positive, Probability
 from stanadapt.errors import StanadaptError
-from stanadapt.samplers.tempering import continuous_path, levels, on_the_path, tours
+from stanadapt.samplers.tempering import continuous_path, moves, on_the_path, tours
 from stanadapt.samplers.tempering import coordinate as coordinates
 from stanadapt.samplers.tempering import settings as common
 from stanadapt.samplers.tempering import warmup_rounds as rounds
@@ -163,11 +163,10 @@ def move(settings, state, learning, rng):
 @jit
 def on_path(settings, done, tempering):
     """Return the statistics of a sweep of the parallel tempering."""
-    count, ladder = done.levels, tempering.ladder
-    redraws = int(levels.regenerates(tempering.path, ladder))
+    count = done.levels
     return Info(
-        done.acceptance_rate, done.n_steps, done.diverging, count, redraws, True, done.round_trips,
-        np.exp(ladder.levels[count - 1, LOG_STEP]),
+        done.acceptance_rate, done.n_steps, done.diverging, count, moves.redraws(tempering), True,
+        done.round_trips, np.exp(tempering.ladder.levels[count - 1, LOG_STEP]),
     )  # fmt: skip
 
 

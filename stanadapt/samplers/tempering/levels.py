@@ -106,12 +106,6 @@ def run_task(walkers, slot):
     moves.run_move(w.path, w.mover, w.ladder, w.replicas, slot, slot, w.where[LEVEL, slot])
 
 
-@jit
-def regenerates(path, ladder):
-    """Whether the hottest level is redrawn from the reference."""
-    return paths.is_redrawn(path, ladder.levels[0, B])
-
-
 # --- levels ---------------------------------------------------------------------------------------
 
 

@@ -228,6 +228,12 @@ def move(task, chains, count, rows, levels, rng):
 
 
 @inline
+def redraws(chains):
+    """Return the number of levels that are redrawn from the reference: the hottest, or none."""
+    return int(paths.is_redrawn(chains.path, chains.ladder.levels[0, B]))
+
+
+@inline
 def _index_of(numbers, slot):
     if numbers is None:
         return slot

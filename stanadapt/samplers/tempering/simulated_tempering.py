@@ -143,7 +143,7 @@ def _choose_level(walkers, learning, rng):
     """Draw the level given the position; returns 1 if that ends a round trip, otherwise 0."""
     coldest, sums = walkers.ladder.size[0] - 1, walkers.tours
     redrawn = walkers.mover.numbers[0, moves.STEPS] == 0.0
-    if not learning and redrawn and levels.regenerates(walkers.path, walkers.ladder):
+    if not learning and redrawn and moves.redraws(walkers):
         tours.end_tour(sums)
     levels.weigh_row(walkers, 0)
     levels.count_visits(walkers, learning)
@@ -159,10 +159,9 @@ def _choose_level(walkers, learning, rng):
 @jit
 def on_path(settings, done, tempering):
     """Return the statistics of a sweep of the parallel tempering."""
-    redraws = int(levels.regenerates(tempering.path, tempering.ladder))
     return Info(
-        done.acceptance_rate, done.n_steps, done.diverging, done.levels, redraws, True,
-        done.round_trips, done.levels,
+        done.acceptance_rate, done.n_steps, done.diverging, done.levels, moves.redraws(tempering),
+        True, done.round_trips, done.levels,
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.protocol import Memory, Preset, Threading
 from stanadapt.engine.settings import Between, Count, Numbers, Positive, Probability
 from stanadapt.errors import StanadaptError
-from stanadapt.samplers.tempering import levels, on_the_path, particles, swaps
+from stanadapt.samplers.tempering import moves, on_the_path, particles, swaps
 from stanadapt.samplers.tempering import settings as common
 from stanadapt.samplers.tempering import warmup_rounds as rounds
 from stanadapt.samplers.tempering.evidence import describe_path
@@ -157,7 +157,7 @@ def _anneal(settings, state, learning, rng):
 @jit
 def on_path(settings, done, tempering):
     """Return the statistics of a sweep of the parallel tempering."""
-    redraws = int(levels.regenerates(tempering.path, tempering.ladder))
+    redraws = moves.redraws(tempering)
     return Info(done.acceptance_rate, done.n_steps, done.diverging, redraws, 1.0, 0, 0, 0)
 
 

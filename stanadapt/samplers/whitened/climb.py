@@ -66,7 +66,7 @@ class Climb(NamedTuple):
     sides: int  # gradients for a difference at the end, if it arrived: 2 central, 1 forward, 0 none
     curvature: np.ndarray
     force: np.ndarray
-    # rise that Newton's method predicts from there, if `whitened.climb_rounds` has computed it;
+    # rise that Newton's method predicts from there, if `travel_stages.learn_climb` has computed it;
     # otherwise inf
     rise: float
 

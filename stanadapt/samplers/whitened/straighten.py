@@ -203,7 +203,7 @@ def _exact_candidates(found: Search, first: Draws, second: Draws) -> Candidates:
     candidates = [(fits, groups)]
     more = groups
     for _ in range(LEVELS):
-        # coordinates with a prior of their own are the end of a chain: there may be many levels
+        # coordinates with their own prior are the end of a chain: there may be many levels
         if max((len(group.members) for group in more), default=0) < LEAST_MEMBERS:
             break
         candidates.append((exact, groups))
