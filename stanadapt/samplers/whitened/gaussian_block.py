@@ -183,9 +183,7 @@ def _judge(settings: Any, progress: Progress, states: States, probes: list[np.nd
         return progress, states
     window = parts.window_of(found, states)
     progress = parts.learn_metric(settings, found, window, WHILE_TRAVELING)
-    level = window.log_density.mean(axis=1)
-    progress = progress._replace(chains=progress.chains._replace(level=level))
-    return progress.to(parts.TRAVEL), states
+    return parts.with_levels_of(progress, window).to(parts.TRAVEL), states
 
 
 def _is_one_chain(found: Progress) -> bool:

@@ -94,8 +94,8 @@ def learn_survey(settings: Any, progress: Progress, states: States) -> Result:
 
     The search is not counted: better draws may show a map that these did not.
     """
-    level = parts.window_of(progress, states).log_density.mean(axis=1)
-    progress = progress.to(parts.TRAVEL)._replace(chains=progress.chains._replace(level=level))
+    window = parts.window_of(progress, states)
+    progress = parts.with_levels_of(progress, window).to(parts.TRAVEL)
     found = straighten_if(settings, progress, states, FAR_FROM_GAUSSIAN)
     if found.learned.straightened.map_is_used:
         return to_straighten(settings, found, states), states

@@ -203,6 +203,12 @@ def window_of(progress: Progress, states: States) -> Window:
     return in_coordinates_of(progress.learned.straightened.straightening, make_window(states))
 
 
+def with_levels_of(progress: Progress, window: Window) -> Progress:
+    """Keep the mean log density of each chain."""
+    level = window.log_density.mean(axis=1)
+    return progress._replace(chains=progress.chains._replace(level=level))
+
+
 def learn_metric(
     settings: Any,
     progress: Progress,
@@ -310,8 +316,7 @@ def learn_span(settings: Any, progress: Progress, states: States) -> Result:
     """Learn the metric, and continue where it was needed."""
     window, learned = window_of(progress, states), progress.learned
     progress = learn_metric(settings, progress, window, 1.0)
-    level = window.log_density[:, -METRIC_WINDOWS[0] :].mean(axis=1)
-    progress = progress._replace(chains=progress.chains._replace(level=level))
+    progress = with_levels_of(progress, window.part(slice(-METRIC_WINDOWS[0], None)))
     progress = progress.learning(
         travel=learned.travel._replace(spanned=True),
         fixed=learned.fixed._replace(step_size=FIRST_STEP),

@@ -98,17 +98,12 @@ def learn_first_window(settings: Any, progress: Progress, states: States) -> Res
     before, later = window.part(slice(half)), window.part(slice(half, None))
     far = later.still_moving(before.log_density.mean(axis=1))
     progress = parts.learn_metric(settings, progress, window, WHILE_TRAVELING)
-    progress = _on_levels(progress, later)
+    progress = parts.with_levels_of(progress, later)
     if not far:
         return progress, states
     if progress.learned.metric.kind != "sparse":
         progress = progress.learning(metric=rough_metric(progress.learned.metric, window))
     return to_climb(settings, progress, states), states
-
-
-def _on_levels(progress: Progress, window: Window) -> Progress:
-    level = window.log_density.mean(axis=1)
-    return progress._replace(chains=progress.chains._replace(level=level))
 
 
 def rough_metric(former: FisherMetric, window: Window) -> FisherMetric:
@@ -140,7 +135,7 @@ def learn_travel(settings: Any, progress: Progress, states: States) -> Result:
     quiet = 0 if moving else travel.quiet + 1
     travel = travel._replace(quiet=quiet, windows=travel.windows + 1)
     progress = parts.learn_metric(settings, progress, window, WHILE_TRAVELING, far_below)
-    progress = _on_levels(progress.learning(settled=settled, travel=travel), window)
+    progress = parts.with_levels_of(progress.learning(settled=settled, travel=travel), window)
     if settled or progress.used > TRAVEL_SHARE * progress.ceiling or quiet == MOST_TRAVEL:
         return ask_for_climbs(settings, _arrive(settings, progress, window), states)
     restarted = progress.chains.restarted
@@ -201,7 +196,7 @@ def compare_levels_first(
         return learn(settings, progress, states)
     progress = progress._replace(learned=parts.anew(settings, learned))
     progress = parts.learn_metric(settings, progress, later, WHILE_TRAVELING, lower)
-    return _restart(_on_levels(progress, later), lower).to(parts.TRAVEL), states
+    return _restart(parts.with_levels_of(progress, later), lower).to(parts.TRAVEL), states
 
 
 def _arrive(settings: Any, progress: Progress, window: Window) -> Progress:
@@ -302,7 +297,7 @@ def learn_climb(settings: Any, progress: Progress, states: States) -> Result:
     The metric of all chains is the inverse of their mean precision matrix.
     """
     window, former = parts.window_of(progress, states), progress.chains.level
-    dim, progress = window.dim, _on_levels(progress, window)
+    dim, progress = window.dim, parts.with_levels_of(progress, window)
     means = progress.chains.level
     with one_blas_thread():
         known = [newton_of(state) for state in states]
