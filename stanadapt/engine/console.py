@@ -15,7 +15,7 @@ from typing import IO, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from stanadapt.engine.notebook import CellBars, cell_output
+from stanadapt.engine.notebook import CellBars, CellCount, cell_output
 
 Report = Callable[[str], None]
 SLOW = 1.0  # seconds; a shorter step is not announced
@@ -126,6 +126,29 @@ def say(show: bool, text: str) -> None:
         output.write(text)
         return
     line_console(quiet=not show).print(text, highlight=False, markup=False)
+
+
+# --- tasks ----------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def task_bar(show: bool, label: str, total: int, *columns: Any) -> Iterator[Callable[..., None]]:
+    """Yield a function `advance(done=1, task=None)`, which moves a bar of tasks, if `show`.
+
+    It may name the task that follows; in a terminal, further columns of Rich follow the bar.
+    """
+    if show and (output := cell_output()) is not None:
+        with CellCount(output, label, total) as count:
+            yield count.advance
+        return
+    shown = (*Progress.get_default_columns(), *columns)
+    with Progress(*shown, console=line_console(), disable=not show) as bar:
+        number = bar.add_task(label, total=total)
+
+        def advance(done: int = 1, task: str | None = None) -> None:
+            bar.update(number, advance=done, description=task)
+
+        yield advance
 
 
 # --- chains ---------------------------------------------------------------------------------------

@@ -88,6 +88,36 @@ class CellBars:
         return f"chain {number} {'█' * full}{'░' * (BAR - full)} {self.line(chain, self.task)}"
 
 
+class CellCount:
+    """Shows a bar of the tasks that are done in the output of a cell, and a line at the end."""
+
+    def __init__(
+        self,
+        output: CellOutput,
+        label: str,
+        total: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.output, self.label, self.total, self.clock = output, label, total, clock
+        self.task, self.done, self.began = label, 0, clock()
+
+    def __enter__(self) -> "CellCount":
+        self.advance(0)
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        label = f"{self.label}: " if self.label else ""
+        seconds = f"{self.clock() - self.began:.1f} s"
+        self.output.write(f"{label}{self.done:,} of {self.total:,}, {seconds}", last=True)
+
+    def advance(self, done: int = 1, task: str | None = None) -> None:
+        """Count tasks that were done, and name the one that follows."""
+        self.task, self.done = self.task if task is None else task, self.done + done
+        full = round(BAR * self.done / max(self.total, 1))
+        bar = "█" * full + "░" * (BAR - full)
+        self.output.write(f"{self.task} {bar} {self.done:,} of {self.total:,}".lstrip())
+
+
 _output: CellOutput | None = None
 
 

@@ -4,9 +4,7 @@ from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import as_completed
 from typing import Any
 
-from rich.progress import Progress
-
-from stanadapt.engine.console import line_console
+from stanadapt.engine.console import task_bar
 from stanadapt.errors import StanadaptError
 from stanadapt.runs.workers import as_executor, submit, workers_failed
 
@@ -26,12 +24,11 @@ def each_result(
     Without it, StanadaptError is raised.
     """
     tasks = list(tasks)
-    with Progress(console=line_console(), disable=not show) as bar:
-        progress = bar.add_task(label, total=len(tasks))
+    with task_bar(show, label, len(tasks)) as advance:
         if executor is None:
             for arguments in tasks:
                 yield function(*arguments)
-                bar.advance(progress)
+                advance()
             return
         workers = as_executor(executor)
         futures = {submit(workers, function, *arguments): arguments for arguments in tasks}
@@ -45,7 +42,7 @@ def each_result(
                         raise known from error
                     result = instead(futures[future], known)
                 yield result
-                bar.advance(progress)
+                advance()
         finally:  # an error, or Ctrl-C, does not wait for tasks that have not begun
             for future in futures:
                 future.cancel()

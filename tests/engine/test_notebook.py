@@ -4,7 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from stanadapt.engine import console
 from stanadapt.engine.notebook import CellBars, CellOutput
+from stanadapt.studies.tasks import each_result
 
 
 class Cells:
@@ -51,6 +53,17 @@ def test_a_call_has_one_output_that_ends_as_one_line(cells, output):
     assert states[10].count("\n") == 1
     assert len(states) < 2 + 100 * 0.05 / 0.25 + 5
     assert states[-1] == states[-3] == "2 chains, 200 iterations, 5.0 s"
+
+
+def test_tasks_of_a_study_have_one_output_too(cells, output, monkeypatch, capsys):
+    monkeypatch.setattr(console, "cell_output", lambda: output)
+    assert list(each_result(abs, [(-1,), (-2,)], None, "sampling", True)) == [1, 2]
+    (states,) = cells.outputs
+    assert states[0].endswith("░ 0 of 2")
+    assert "█ 2 of 2" in states[2]
+    (last,) = states[3:]
+    assert last.startswith("sampling: 2 of 2, ")
+    assert capsys.readouterr() == ("", "")
 
 
 def test_each_cell_has_its_own(cells, output):

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from rich.progress import Progress, TimeElapsedColumn
+from rich.progress import TimeElapsedColumn
 
 from stanadapt import results
 from stanadapt.diagnostics.compare import require_variables
-from stanadapt.engine.console import line_console
+from stanadapt.engine.console import task_bar
 from stanadapt.engine.plan import require_numbers
 from stanadapt.engine.protocol import PRESET
 from stanadapt.engine.registry import find
@@ -257,19 +257,17 @@ def _make_missing(
     """Make the missing repeats, with a bar; return whether Ctrl-C ended it."""
     missing = [(i, key) for i in range(1, repeats + 1) for key in jobs if not stored.has(*key, i)]
     several = len({target for target, _ in jobs}) > 1
-    columns = (*Progress.get_default_columns(), TimeElapsedColumn())
     results.arviz_module()  # its import is not to be timed
     compiled: set[tuple[str, str]] = set()
-    with Progress(*columns, console=line_console(), disable=not (show and missing)) as bar:
-        progress = bar.add_task("", total=len(missing))
+    with task_bar(bool(show and missing), "", len(missing), TimeElapsedColumn()) as advance:
         for i, key in missing:
             (target, name), job = key, jobs[key]
             task = f"repeat {i} of {repeats}: {f'{target}, ' if several else ''}{name}"
             try:
                 if key not in compiled:
-                    bar.update(progress, description=f"{task}, compiling")
+                    advance(0, f"{task}, compiling")
                     rows.compile_first(job.draw, iter_warmup)
-                bar.update(progress, description=task)
+                advance(0, task)
                 row = rows.make_row(
                     name, i, rows.repeat_seed(seed, i), job.draw, var_names, job.compiled_before,
                     quiet=key in compiled, reference=references.get(target),
@@ -278,7 +276,7 @@ def _make_missing(
                 return True
             stored.add({"target": target, **row})
             compiled.add(key)
-            bar.advance(progress)
+            advance()
     return False
 
 
