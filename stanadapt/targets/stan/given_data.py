@@ -28,8 +28,8 @@ _BINARY_R = (b"RDX", b"RDA", b"X\n\x00", b"A\n2", b"A\n3")
 _IN_R = "In R, write the data as JSON with cmdstanr's write_stan_json."
 MOST_LEVELS = 64  # of lists in lists, as in NumPy; a list may hold itself
 EXPECTED = (
-    "The data must be a mapping of names to values, a table, JSON text, the path of a JSON file or "
-    "None"
+    "The data must be a mapping of names to values, a table, JSON text, the path of a file (JSON, CSV "
+    "or R's dump format) or None"
 )
 
 
@@ -67,7 +67,9 @@ def load(data: Any) -> GivenData:
             rows=max(map(len, columns.values()), default=None)
         )
     if getattr(getattr(data, "dtype", None), "names", None):  # a structured array
-        return _converted({name: data[name] for name in data.dtype.names})
+        columns = {name: data[name] for name in data.dtype.names}
+        sizes = 'A table has columns only: give {**columns, "N": len(data)}, with a dict of these.'
+        return _converted(columns, sizes)._replace(rows=len(np.atleast_1d(data)))
     name = getattr(data, "name", None)
     hint = f'{{"{name}": data}}' if isinstance(name, str) else '{"x": table["x"], ...}'
     raise StanadaptError(
@@ -100,6 +102,8 @@ def _read(data: str | PathLike) -> GivenData:
         values = json.loads(text, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError) as error:
         message = f"{source} is not valid JSON: {error}. Stan's data are a JSON object of numbers."
+        if path is not None:
+            message += " The name of a table with a header ends in .csv or .tsv."
         raise StanadaptError("data_not_json", message) from None
     if not isinstance(values, dict):
         expected = "must be a JSON object, names and values in braces"

@@ -129,7 +129,7 @@ def test_files_and_texts_that_are_not_data(tmp_path):
         with raises_in("files", path):
             data.to_json(path, stan(""))
     (tmp_path / "words").write_text("N is 3\n")
-    refuse("data_not_json", "", tmp_path / "words", tmp_path / "words", "line 1 column 1")
+    refuse("data_not_json", "", tmp_path / "words", tmp_path / "words", "line 1 column 1", ".csv")
     refuse("data_not_json", "", '{"a": 1\n"b": 2}', "line 2 column 1")
     for text in ("{" * 10**5, '{"a":' + "[" * 10**5, '{"a":' + "1" * 5000 + "}"):
         refuse("data_not_json", "", text)

@@ -23,7 +23,7 @@ def read(data, code=CODE):
 def test_a_file_and_a_frame_are_the_same_data(tmp_path, name):
     path = tmp_path / name
     FRAME.to_csv(path, index=False, sep="\t" if "tsv" in name else ",")
-    for data in (path, str(path), FRAME):
+    for data in (path, str(path), FRAME, FRAME.to_records(index=False)):
         with warns("size_from_rows", "N = 3"):
             assert read(data) == {"N": 3, "y": [1.5, 2.5, 0.5], "g": [1, 2, 1]}
 
