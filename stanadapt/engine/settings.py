@@ -170,8 +170,15 @@ def typed(sampler: str, setting: Setting, value: Any) -> Any:
         value = _number(label, kind, value)
         numbers, shown = (value,), value
     if range_ is not None and not all(map(range_.contains, numbers)):
-        raise setting_error(f"{label} must be {range_}, got {shown}.")
+        raise setting_error(f"{label} must be {_named(range_, numbers)}, got {shown}.")
     return value
+
+
+def _named(range_: Between, numbers: Sequence[float]) -> str:
+    """Name a range, and say that its ends do not belong to it to who gave one."""
+    at_an_end = any(number in (range_.low, range_.high) for number in numbers)
+    inside = at_an_end and range_.ends == "()" and range_.high < INFINITY
+    return f"{range_}, without these two" if inside else str(range_)
 
 
 def _number(label: str, kind: Any, value: Any) -> Any:
