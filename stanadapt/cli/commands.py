@@ -80,6 +80,11 @@ def _add_hint(error: Any) -> None:
     extra = re.search(r"unexpected extra argument.*\((.*)\)", str(getattr(error, "message", "")))
     if word and (hint := in_our_words(word, shell=True)):
         error.message, error.possibilities = f"{error.message.rstrip('.')}.{hint}", []
+    elif extra and getattr(getattr(error, "ctx", None), "info_name", None) == "compare":
+        error.message += (
+            " `compare` draws from one program; `stanadapt table` and `summary` compare saved fits."
+            " Names are separated by commas (--sampler auto,nuts), and data follow --data."
+        )
     elif extra:
         error.message += (
             " Names are separated by commas (--sampler auto,nuts), and data follow --data."

@@ -32,6 +32,7 @@ target = shared_target("parameters { real x; } model { x ~ normal(0, 1); }", bac
         ("draws", "iter_sampling"), ("tune", "iter_warmup"), ("cores", "parallel_chains"),
         ("iter", "iter_sampling"), ("warmup", "iter_warmup"), ("control", "adapt_delta"),
         ("random_seed", "seed"), ("initvals", "inits"), ("progressbar", "show_progress"),
+        ("nwalkers", "chains"), ("nsteps", "iter_sampling"), ("initial_state", "inits"),
         ("maxdepth", "max_treedepth"), ("iter_samplng", "'iter_sampling'"),
     ],
 )  # fmt: skip
@@ -48,6 +49,12 @@ def test_in_python(target, word, ours):
 def test_in_the_shell(words, answer):
     printed = call("sample", "neal", *words, status=2)
     assert answer in " ".join(printed.replace("│", " ").split())
+
+
+def test_saved_fits_are_compared_by_another_command():
+    for command, named in (("compare", True), ("sample", False)):
+        printed = " ".join(call(command, "one.nc", "two.nc", status=2).replace("│", " ").split())
+        assert ("`stanadapt table` and `summary` compare saved fits" in printed) is named
 
 
 def test_a_misspelled_command_or_option_gets_the_nearest():
