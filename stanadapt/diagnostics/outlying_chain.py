@@ -13,6 +13,8 @@ from stanadapt.diagnostics.ranked import MANY_CHAINS, lone_chain, size_of_mean
 FEWEST_ERRORS, SECOND = 5.0, 0.5
 # or if R-hat without the chain keeps less than this share of its excess over 1
 EXCESS_LEFT = 0.25
+# a message names means that differ by more standard deviations, or widths that do by this factor
+FAR, WIDER = 0.1, 1.25
 
 
 def outlying_chain(draws: np.ndarray, r_hat: float) -> int | None:
@@ -44,13 +46,22 @@ def describe_outlying_chain(draws: np.ndarray, r_hat: float, nested: bool = Fals
     if chain is None:
         return ""
     others = np.delete(draws, chain, axis=0)
-    means = f"{draws[chain].mean():.4g}, that of the others {others.mean():.4g}"
-    said = f"Chain {chain + 1} stands out: its mean is {means}"
-    if nested:
-        return f"{said}. "
-    left = _r_hat_without(draws, chain)
-    rest = f"without it R-hat is {left:.3f}" if np.isfinite(left) else "none of these moved"
-    return f"{said}, and {rest}. "
+    said = [f"Chain {chain + 1} stands out", _difference(draws[chain], others)]
+    if not nested:
+        left = _r_hat_without(draws, chain)
+        rest = f"without it R-hat is {left:.3f}" if np.isfinite(left) else "none of these moved"
+        said[1] += f", and {rest}" if said[1] else rest
+    return f"{': '.join(filter(None, said))}. "
+
+
+def _difference(chain: np.ndarray, others: np.ndarray) -> str:
+    """Name what differs, the mean or the width; "" if both are close: it drifts, or has tails."""
+    mean, sd = chain.mean(), chain.std()
+    if abs(mean - others.mean()) > FAR * max(sd, others.std()):
+        return f"its mean is {mean:.4g}, that of the others {others.mean():.4g}"
+    if max(sd, others.std()) > WIDER * min(sd, others.std()):
+        return f"its standard deviation is {sd:.4g}, that of the others {others.std():.4g}"
+    return ""
 
 
 def _r_hat_without(draws: np.ndarray, chain: int) -> float:

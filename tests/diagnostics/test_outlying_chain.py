@@ -48,6 +48,17 @@ def test_one_chain_alone_is_found(draws, found):
     assert found is not None or describe_outlying_chain(draws, 2.0) == ""
 
 
+def test_the_difference_is_named_not_means_that_agree():
+    wider = normal() * np.array([1, 3, 1, 1])[:, None]
+    said = describe_outlying_chain(wider, float(results.arviz_module().rhat(wider)))
+    assert f"its standard deviation is {wider[1].std():.4g}, that of the others" in said
+    assert "mean" not in said
+    drifting = normal()
+    drifting[2] = np.sort(drifting[2])  # the same values
+    said = describe_outlying_chain(drifting, float(results.arviz_module().rhat(drifting)))
+    assert said.startswith("Chain 3 stands out: without it R-hat is 1.00")
+
+
 @pytest.mark.thorough
 def test_few_false_alarms():
     """In a hundred fits, R-hat is above 1.01 because chains are short and slow."""
