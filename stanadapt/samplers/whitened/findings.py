@@ -29,6 +29,7 @@ NONE_THROWN = Sampled()
 LISTED, MOST_PHRASES = 5, 3
 # draws of half a chain, at least, that show whether it drifts
 FEWEST = 50
+AT_BOUND = 37.0  # where 1 / (1 + exp(-z)) is 1 to rounding
 # the attribute with the kind of a block, and the words for either
 BLOCK = "gaussian_block"
 EXACT, NEARLY = "exact", "nearly"
@@ -254,21 +255,25 @@ def _consecutive(indices: list[str]) -> bool:
 def still(view: RunView) -> frozenset[int]:
     """Return coordinates that seemed to drift in warm-up, but in whose draws no chain does.
 
-    So it is where chains are in separate modes, on the way to which some were in warm-up.
+    So it is where chains are in separate modes, on the way to which some were in warm-up. Between
+    two declared bounds, they may still be on such a way, unless they reach a bound to rounding.
     """
     drifting = view.progress.learned.unbounded
     if not len(drifting):
         return frozenset()
     draws = view.positions(MOST_POINTS)[:, drifting].reshape(len(view.chains), -1, len(drifting))
+    slopes = {int(row[0]): row[1] for row in view.progress.bounds}  # 0 without a second bound
+    slope = np.array([slopes.get(i, 0.0) for i in drifting.tolist()])
+    inside = (slope > 0.0) & (slope * np.abs(draws) < AT_BOUND).all(axis=(0, 1))
     half = draws.shape[1] // 2
     halves = np.stack([draws[:, :half], draws[:, -half:]])
     if half < FEWEST:
-        return frozenset()
+        return frozenset(drifting[inside].tolist())
     with np.errstate(all="ignore"):
         (one, two), (first, second) = halves.mean(axis=2), halves.std(axis=2)
         narrow, wide = np.minimum(first, second), np.maximum(first, second)
         stays = (np.abs(one - two) < narrow) & (wide < 2.0 * narrow)
-    return frozenset(drifting[stays.all(axis=0)].tolist())
+    return frozenset(drifting[stays.all(axis=0) | inside].tolist())
 
 
 def find_improper(

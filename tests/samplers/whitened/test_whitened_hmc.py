@@ -11,6 +11,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.mixing import TAILS
 from stanadapt.diagnostics.verdict import verdict
+from stanadapt.engine.warmup import NO_BOUNDS
 from stanadapt.errors import Message
 from stanadapt.results import arviz_module, attribute
 from stanadapt.samplers.whitened.findings import find_improper, still
@@ -127,7 +128,28 @@ def test_what_drifted_in_warm_up_must_drift_on(draws, spread, drift, stays):
     x += 50.0 * np.arange(4)[:, None, None]
     learned = SimpleNamespace(unbounded=np.array([1]))
     view = SimpleNamespace(
-        progress=SimpleNamespace(learned=learned), chains=x, positions=lambda _: x.reshape(-1, 2)
+        progress=SimpleNamespace(learned=learned, bounds=NO_BOUNDS),
+        chains=x,
+        positions=lambda _: x.reshape(-1, 2),
+    )
+    assert still(view) == ({1} if stays else frozenset())
+
+
+@pytest.mark.parametrize(
+    ("rows", "farthest", "stays"),
+    [([(1, 1.0, 0.0, 9.0)], 30.0, True), ([(1, 1.0, 0.0, 9.0)], 50.0, False),
+     ([(1, 0.0, 0.0, 0.0)], 30.0, False), ([(0, 1.0, 0.0, 9.0)], 30.0, False)],
+)  # fmt: skip
+def test_what_is_bounded_on_both_sides_drifts_if_it_reaches_a_bound(rows, farthest, stays):
+    """Chains move slowly between modes of x1; in its logit, 37 is a bound to rounding."""
+    x = np.random.default_rng(1).normal(size=(4, 400, 2))
+    x[..., 1] += np.linspace(0.0, farthest - 5.0, 400)
+    view = SimpleNamespace(
+        progress=SimpleNamespace(
+            learned=SimpleNamespace(unbounded=np.array([1])), bounds=np.array(rows)
+        ),
+        chains=x,
+        positions=lambda _: x.reshape(-1, 2),
     )
     assert still(view) == ({1} if stays else frozenset())
 
