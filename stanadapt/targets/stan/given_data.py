@@ -28,8 +28,8 @@ _BINARY_R = (b"RDX", b"RDA", b"X\n\x00", b"A\n2", b"A\n3")
 _IN_R = "In R, write the data as JSON with cmdstanr's write_stan_json."
 MOST_LEVELS = 64  # of lists in lists, as in NumPy; a list may hold itself
 EXPECTED = (
-    "The data must be a mapping of names to values, a table, JSON text, the path of a file (JSON, CSV "
-    "or R's dump format) or None"
+    "The data must be a mapping of names to values, a table, JSON text, the path of a file (JSON, "
+    "CSV or R's dump format) or None"
 )
 
 
