@@ -7,9 +7,9 @@ the precision Q and the mean m of
     f_k = prod_h exp(E_kh p_h), or v_h, v_h^2, 1 / v_h, 1 / v_h^2, or of a correlation
           1 / (1 - v_h^2), v_h / (1 - v_h^2)
 
-v_h being the value of a hub that is declared with two bounds. A local level, effects of a hierarchy
-with their mean, a Gaussian process with an unknown amplitude, and slopes with an unknown
-correlation are exactly of this form. With Q = L L^T,
+v_h being the value of a hub that is declared with two bounds, or of one without bounds. A local
+level, effects of a hierarchy with their mean, a Gaussian process with an unknown amplitude, and
+slopes with an unknown correlation are exactly of this form. With Q = L L^T,
 
     x_B = m + L^-T y,     log |dx/dy| = -sum_i log L_ii
 
@@ -44,9 +44,9 @@ from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.numerics.vectors import copy
 from stanadapt.engine.wrapped_density import Integers, Matrix, Vector, packed, parts_in
 
-# functions of the value v of a hub with two bounds, in BlockMap.powers; 0 for none
+# functions of the value v of a hub with two bounds or none, in BlockMap.powers; 0 for none
 LINEAR, SQUARE, INVERSE, RATIO, RECIPROCAL, PRECISION = 1, 2, 3, 4, 5, 6
-# columns of BlockMap.bounds: v = LOWER + WIDTH / (1 + exp(-SLOPE p))
+# columns of BlockMap.bounds: v = LOWER + WIDTH / (1 + exp(-SLOPE p)), or p if these are 0
 SLOPE, LOWER, WIDTH = 0, 1, 2
 # Q is not positive definite if this share of a diagonal element, or less, is left
 SMALLEST_PIVOT = 1e-13
@@ -122,6 +122,8 @@ def evaluate(block, x, f, slope):
             rate, width = block.bounds[h, SLOPE], block.bounds[h, WIDTH]
             share = 1.0 / (1.0 + np.exp(-rate * x[block.hubs[h]]))
             v, by = block.bounds[h, LOWER] + width * share, rate * width * share * (1.0 - share)
+            if width == 0.0:
+                v, by = x[block.hubs[h]], 1.0
             value, by = _power(code, v, by)
             for other in range(block.hubs.shape[0]):
                 slope[k, other] *= value

@@ -21,14 +21,20 @@ def slope(x):
 
 
 @pytest.mark.parametrize(
-    ("code", "scaled"), [(1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0), (1, 1), (2, 3)]
+    ("code", "scaled", "without_bounds"),
+    [
+        *((code, 0, False) for code in (1, 2, 3, 4, 5, 6)),
+        *((1, 1, False), (2, 3, False), (1, 0, True), (2, 0, True)),
+    ],
 )
-def test_the_gradient_is_that_of_the_density_of_y(code, scaled):
+def test_the_gradient_is_that_of_the_density_of_y(code, scaled, without_bounds):
     rng = np.random.default_rng(code)
     block = made_up(rng, scaled=scaled)
     block.powers[1, 1] = code
     if code >= block_map.RECIPROCAL:  # of a positive value
         block.bounds[1] = 2.0, 0.2, 0.6
+    if without_bounds:
+        block.bounds[1] = 0.0
     for _ in range(5):
         y = 0.5 * rng.standard_normal(DIM)
         x, gradient = np.empty(DIM), np.empty(DIM)

@@ -33,7 +33,9 @@ from stanadapt.engine.block_map import (
 # A function is a product of factors, in order; () is 1.
 Factor = tuple[int, bool, int]
 Function = tuple[Factor, ...]
-# hubs that the program declares with bounds: (slope, lower, width) with two, None with one
+# hubs that the program declares with bounds: (slope, lower, width) with two, None with one; and
+# others that multiply members, such as slopes and loadings, with UNBOUNDED
+UNBOUNDED = (0.0, 0.0, 0.0)
 Hints = Mapping[int, tuple[float, float, float] | None]
 
 
@@ -45,6 +47,7 @@ def hints_of(bounds: np.ndarray) -> Hints:
 # exponents of the logarithm of a scale, and powers of a scale with an upper bound, and of others
 EXPONENTS = (-2, -1, 1, 2)
 SCALES, CORRELATIONS = (PRECISION, RECIPROCAL, LINEAR, SQUARE), (LINEAR, SQUARE, INVERSE, RATIO)
+LOADINGS = (LINEAR, SQUARE)
 MOST_FUNCTIONS = 9
 # coordinates tried as hubs: declared with bounds, others, and scales that a correlation may join
 MOST_DECLARED, MOST_OTHERS, MOST_PAIRED = 8, 3, 5
@@ -101,6 +104,7 @@ def _power(
 ) -> np.ndarray:
     assert bounds is not None
     v = bounds[LOWER] + bounds[WIDTH] / (1.0 + np.exp(-bounds[SLOPE] * position))
+    v = position if bounds == UNBOUNDED else v
     if code in (RECIPROCAL, PRECISION):
         return 1.0 / v if code == RECIPROCAL else 1.0 / v**2
     inverse = 1.0 / np.maximum(1.0 - v * v, 1e-14)
@@ -232,6 +236,8 @@ def _candidates(rows: Rows, now: _Regression) -> list[Function]:
 def factors(bounds: tuple[float, float, float] | None, hub: int) -> list[Factor]:
     if bounds is None:
         return [(hub, True, exponent) for exponent in EXPONENTS]
+    if bounds == UNBOUNDED:
+        return [(hub, False, power) for power in LOADINGS]
     positive = bounds[LOWER] > -SMALLEST_SHARE * bounds[WIDTH]
     return [(hub, False, power) for power in (SCALES if positive else CORRELATIONS)]
 

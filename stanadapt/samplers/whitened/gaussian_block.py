@@ -34,9 +34,10 @@ from stanadapt.samplers.whitened.block_structure import (
     is_tied,
     rows_needed,
 )
-from stanadapt.samplers.whitened.block_terms import hints_of
+from stanadapt.samplers.whitened.block_terms import UNBOUNDED, hints_of
 from stanadapt.samplers.whitened.choose_metric import WHILE_TRAVELING
 from stanadapt.samplers.whitened.fisher_metric import MANY, fisher_metric, scales_alone
+from stanadapt.samplers.whitened.loadings import find_loadings, pairs_to_find_loadings
 from stanadapt.samplers.whitened.probes import NO_PROBES, Probes
 from stanadapt.samplers.whitened.scaled_block import (
     KNOTS,
@@ -49,8 +50,11 @@ from stanadapt.samplers.whitened.scaled_block import (
 from stanadapt.samplers.whitened.sparse_block import (
     MOST_BOUNDED,
     MOST_IN_SPARSE_BLOCK,
+    NOTHING,
     find_nearly_block,
     find_sparse_block,
+    has_many_hubs,
+    pairs_needed,
     pairs_of_places,
     places,
 )
@@ -174,11 +178,18 @@ def _judge(settings: Any, progress: Progress, states: States, probes: list[np.nd
         given = [k + count * np.arange(len(own)) for k, own in enumerate(probes)]
         rows = rows[np.argsort(np.concatenate(given))]
     scales = None if exact else find_scales(last, progress.bounds)
+    rows, products = _with_products_apart(progress, rows, scales)
+    if len(products) and not has_good_map(progress):
+        loadings = find_loadings(products, _scales(progress))
+        if 0 < len(loadings) <= MOST_BOUNDED - len(_scales(progress)):
+            return _ask_for_pairs(progress.learning(loadings=loadings), states, last, False)
     found = in_block(settings, progress, rows, before, part, scales)
     if has_good_map(progress) and not (found is not None and exact and _is_one_chain(found)):
         return progress, states
     if found is None and (scales is None or _moved(rows, scales.others)):
-        return _ask_for_pairs(progress, states, last, exact)
+        with_loadings = len(progress.learned.loadings) > 0
+        progress = progress.learning(loadings=NOTHING)
+        return _ask_for_pairs(progress, states, last, exact, seeks_loadings=not with_loadings)
     if found is None or not (exact or is_closer(progress, found, states)):
         return progress, states
     window = parts.window_of(found, states)
@@ -206,10 +217,17 @@ def _moved(rows: np.ndarray, coordinates: np.ndarray) -> bool:
     return bool(np.ptp(rows[:, 0, coordinates], axis=0).any())
 
 
-def _ask_for_pairs(progress: Progress, states: States, last: np.ndarray, first: bool) -> Result:
+def _ask_for_pairs(
+    progress: Progress,
+    states: States,
+    last: np.ndarray,
+    first: bool,
+    seeks_loadings: bool = True,
+) -> Result:
     """Give each chain places that show a block which is nearly Gaussian.
 
-    If there was none, a parameter of the likelihood stays: the block is that for this value.
+    If there was none, other coordinates may multiply members: places that show this follow. If they
+    do not, a parameter of the likelihood stays: the block is that for this value.
     """
     bounded = _scales(progress)
     x, _ = _finite(*make_window(states).pooled)
@@ -220,8 +238,24 @@ def _ask_for_pairs(progress: Progress, states: States, last: np.ndarray, first: 
         return _give(progress, states, pairs_with_scales(x, bounded, scales), last)
     if x.shape[1] - len(bounded) < FEWEST:
         return progress, states
-    still = scales.others[: 0 if first else None]
-    return _give(progress, states, pairs_of_places(x, bounded, scales.by, still), last)
+    loadings = progress.learned.loadings
+    still = scales.others[: 0 if first or len(loadings) else None]
+    rows = pairs_of_places(x, bounded, scales.by, still, loadings)
+    if len(still) and seeks_loadings and x.shape[1] <= MOST_COORDINATES and not scales.by.any():
+        rows = np.concatenate([rows, pairs_to_find_loadings(x, bounded)])
+    return _give(progress, states, rows, last)
+
+
+def _with_products_apart(
+    progress: Progress, rows: np.ndarray, scales: Scales | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the pairs that show a block which is nearly Gaussian, and those that show loadings."""
+    if scales is None or not scales.are_factors or len(progress.learned.loadings):
+        return rows, rows[:0]
+    bounded = _scales(progress)
+    many_hubs = has_many_hubs(bounded, scales.by)
+    count = 2 * sum(pairs_needed(rows.shape[2], bounded, many_hubs))
+    return rows[:count], rows[count:]
 
 
 def is_closer(progress: Progress, found: Progress, states: States) -> bool:
@@ -254,8 +288,9 @@ def in_block(
     Rows of positions and gradients have shape (row, 2, dim), and are pairs, with the scales in
     the likelihood, if it need not be exact.
     """
+    loadings = progress.learned.loadings.tolist()
     try:
-        hints = hints_of(progress.bounds)
+        hints = {**hints_of(progress.bounds), **dict.fromkeys(loadings, UNBOUNDED)}
         if scales is not None and scales.are_factors:
             block = find_nearly_block(rows, hints, scales.by)
         elif scales is not None:

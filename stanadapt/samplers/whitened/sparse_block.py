@@ -36,6 +36,7 @@ from stanadapt.samplers.whitened.block_structure import (
     with_whole_numbers,
 )
 from stanadapt.samplers.whitened.block_terms import (
+    UNBOUNDED,
     Function,
     Hints,
     Rows,
@@ -92,21 +93,27 @@ def places(x: np.ndarray, g: np.ndarray, bounded: np.ndarray) -> np.ndarray:
 
 
 def pairs_of_places(
-    x: np.ndarray, bounded: np.ndarray, by: np.ndarray, still: np.ndarray = NOTHING
+    x: np.ndarray,
+    bounded: np.ndarray,
+    by: np.ndarray,
+    still: np.ndarray = NOTHING,
+    loadings: np.ndarray = NOTHING,
 ) -> np.ndarray:
     """Return pairs of places, whose gradients are due, for `find_nearly_block`, (row, 2, dim).
 
     Bounded coordinates move as in `places`; others move by little, forth and back, from the mean of
     the draws `x`. Those that bounded ones multiply, `by`, are divided by the moves of these. Those
-    that are `still` do not move.
+    that are `still` do not move, and `loadings` move as bounded ones, in standard deviations.
     """
-    dim, count = x.shape[1], len(bounded)
-    first, second, third = _pairs_needed(dim, bounded, by)
+    dim, bounded = x.shape[1], np.union1d(bounded, loadings)
+    many_hubs = len(loadings) > 0 or has_many_hubs(bounded, by)
+    first, second, third = pairs_needed(dim, bounded, many_hubs)
     middle, moves, rng = moves_of_sets(x, bounded, (first, second, third))
     others = np.setdiff1d(np.arange(dim), bounded)
-    if _has_many_hubs(bounded, by):
+    if many_hubs:
         moves[first : first + second] = moves[-1]
-        moves[first : first + second, bounded] = moves_of_hubs(count, rng)
+        moves[first : first + second, bounded] = moves_of_hubs(len(bounded), rng)
+    moves[:, loadings] *= x[:, loadings].std(axis=0)
     middle[others] = x[:, others].mean(axis=0)
     moves[:, still] = 0.0
     around, little = middle + np.zeros_like(moves), LITTLE * moves
@@ -121,15 +128,15 @@ def pairs_of_places(
     return rows
 
 
-def _has_many_hubs(bounded: np.ndarray, by: np.ndarray | None) -> bool:
+def has_many_hubs(bounded: np.ndarray, by: np.ndarray | None) -> bool:
     """Whether functions are read from moves of hubs alone, in place of a slice."""
     return len(bounded) >= MANY_HUBS and (by is None or not by.any())
 
 
-def _pairs_needed(dim: int, bounded: np.ndarray, by: np.ndarray | None) -> tuple[int, int, int]:
+def pairs_needed(dim: int, bounded: np.ndarray, many_hubs: bool) -> tuple[int, int, int]:
     """Return how many pairs of each set show a structure of up to six functions, or of many."""
     second = 12 * (len(_slice(dim, bounded)) - len(bounded) + 1)
-    if _has_many_hubs(bounded, by):
+    if many_hubs:
         second = len(moves_of_hubs(len(bounded), np.random.default_rng(0)))
     return min(128, PLACES // 2 + 2 * dim), second, min(128, 64 + 2 * dim)
 
@@ -178,8 +185,10 @@ def find_nearly_block(
 
     """
     rows, bounded = ends(pairs), np.array(sorted(hints))
-    counts = _pairs_needed(rows.shape[2], bounded, by)
-    return find_sparse_block(rows, hints, counts, _has_many_hubs(bounded, by))
+    many_hubs = UNBOUNDED in hints.values() or has_many_hubs(bounded, by)
+    return find_sparse_block(
+        rows, hints, pairs_needed(rows.shape[2], bounded, many_hubs), many_hubs
+    )
 
 
 def ends(pairs: np.ndarray) -> np.ndarray:

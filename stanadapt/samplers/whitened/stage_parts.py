@@ -151,6 +151,7 @@ class Learned(NamedTuple):
     linear: bool = False  # whether gradients are, of many parameters, where bounded ones stay
     block_sought: bool = False  # whether a Gaussian block was searched for
     probes_seek_block: bool = False  # whether the gradients that are due are to show one
+    loadings: np.ndarray = np.empty(0, int)  # coordinates without bounds that are its hubs, too
     settled: bool = False  # whether TRAVEL ended because the log density had settled
     # of the draws of an earlier fit from which metric and map were first learned
     earlier: Earlier | None = None
