@@ -163,13 +163,13 @@ def judge_earlier(settings: Any, progress: Progress, states: States) -> Result:
         return transitions.to_nuts(progress, ASKED_FOR), states
     found = progress.learned.straightened
     if found.block_is_used and not found.exact:
-        # few coordinates are outside of it, and the draws show best how far from normal they are
-        if map_stages.much_remains(settings, progress):
-            return map_stages.to_nuts_on_map(progress), states
-        return progress.to(parts.FIND_STEP, earlier=None), states
+        progress = progress.learning(earlier=None)
+        if not map_stages.much_remains(settings, progress):
+            return progress.to(parts.FIND_STEP), states
     if _is_gaussian(progress, window):
         return transitions.to_tune_step(progress), states
-    # one window of METRIC, in place of those that the earlier draws replace and of a longer one
+    # one window of METRIC, in place of those that the earlier draws replace and of a longer one; it
+    # also judges how far from normal the few coordinates outside of a block are
     windows = (*parts.METRIC_WINDOWS, parts.METRIC_WINDOWS[-1])
     fixed = progress.learned.fixed._replace(windows=windows, done=len(windows) - 1)
     return progress.to(parts.FIND_STEP, fixed=fixed), states

@@ -91,6 +91,10 @@ def test_new_draws_judge_a_block_that_is_nearly_gaussian(exact, gradient, holds)
     assert progress.learned.settled == holds
     assert (progress.then == parts.TRAVEL) == (not holds)
     assert progress.then != END
+    if holds and not exact:  # one window of METRIC judges what is left outside of it
+        assert progress.then == parts.FIND_STEP
+        assert progress.learned.earlier is None
+        assert progress.learned.fixed.done == len(progress.learned.fixed.windows) - 1
 
 
 @pytest.mark.thorough
