@@ -130,7 +130,10 @@ def learn_travel(settings: Any, progress: Progress, states: States) -> Result:
     window, former, travel = (
         parts.window_of(progress, states), progress.chains.level, progress.learned.travel,
     )  # fmt: skip
-    settled, moving = window.settled(former), window.still_moving(former)
+    # After SPAN the metric is known. The log density of hundreds of collinear predictors and their
+    # scale still moves slowly: in 29 windows in a row, one of four chains changed by too much.
+    settled = window.settled(former, together=travel.spanned)
+    moving = window.still_moving(former)
     far_below, span = window.far_below(), parts.is_to_span(settings, progress, window)
     quiet = 0 if moving else travel.quiet + 1
     travel = travel._replace(quiet=quiet, windows=travel.windows + 1)

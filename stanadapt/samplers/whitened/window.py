@@ -160,14 +160,16 @@ class Window(NamedTuple):
             self.moved,
         )
 
-    def settled(self, former: np.ndarray) -> bool:
+    def settled(self, former: np.ndarray, *, together: bool = False) -> bool:
         """Whether the log density has stopped changing, within and between chains.
 
-        former contains the chains' means in the previous block, shape (chain,).
+        former contains the chains' means in the previous block, shape (chain,). If `together`, it
+        suffices that the mean of all chains has.
         """
         changes, sd = self.log_density.mean(axis=1) - former, sd_of_level(self.dim)
         same = bool(_all_but_few(np.abs(changes))[1] < sd + 1.0)
-        if len(changes) > MANY_CHAINS:  # the more, the sooner one of them changes much by chance
+        # the more chains, the sooner one of them changes much by chance
+        if len(changes) > MANY_CHAINS or together:
             same |= bool(np.abs(changes.mean()) < (sd + 1.0) * np.sqrt(4.0 / len(changes)))
         return same and not self.levels_differ()
 

@@ -107,6 +107,29 @@ def test_of_many_chains_a_few_may_be_unsettled():
     assert [stretch_for(chains) for chains in (1, 4, 8, 16, 256)] == [4.0, 1.0, 1.0, 0.25, 0.125]
 
 
+@pytest.mark.parametrize(
+    ("levels", "spanned", "settled"),
+    [
+        ([20.0, -20.0, 5.0, 0.0], False, False),
+        ([20.0, -20.0, 5.0, 0.0], True, True),
+        ([20.0, 20.0, 20.0, 20.0], True, False),  # all of them rise
+        ([40.0, -20.0, -20.0, 0.0], True, False),  # chains are on different levels
+    ],
+)
+def test_after_span_the_mean_of_all_chains_has_to_settle(levels, spanned, settled):
+    """Windows of 400 parameters, whose log density has a standard deviation of 14."""
+    settings, progress, states = begun(np.random.default_rng(1).normal(size=(4, 400)))
+    rows = gaussian_chains(np.ones(400), 10, rotated=False)
+    made = [
+        filled(state, 10, level, *row)
+        for state, level, row in zip(states, levels, rows, strict=True)
+    ]
+    progress = progress._replace(chains=progress.chains._replace(level=np.zeros(4)))
+    progress = at(progress, parts.TRAVEL, 10, travel=parts.Travel(spanned=spanned))
+    progress, _ = after(settings, progress, made)
+    assert progress.learned.settled == settled
+
+
 @pytest.mark.parametrize("chains", [16, 32, 64, 256])
 def test_of_many_chains_levels_of_single_draws_are_one_distribution(chains):
     """Windows of 400 parameters, so short that the mean of a chain is nearly that of one draw."""
