@@ -209,6 +209,11 @@ def _at_hard_edges(fit: _Sampled) -> Found:
     return {"value": share, "edges": "; ".join(fit.hard_edges), "cure": cure}
 
 
+def _cut_tails(fit: _Sampled) -> Found:
+    names = results.from_json(fit.fit, "cut_tails", [])
+    return {"value": bool(names), "names": ", ".join(names)}
+
+
 def _faulty(fit: _Sampled) -> Found:
     text = fit.attribute("density_raised", "")
     return {"value": bool(text), "text": text}
@@ -354,6 +359,12 @@ OBSTACLES = (
         "and only its gradient is not: the draws lack that region. Use a sampler that needs no "
         "gradient (am), or correct the gradient.",
         above=FEW_DIVERGENCES,
+    ),
+    reasons.Check(
+        "cut_tail", _cut_tails, reasons.SUSPECT,
+        "the density of {names} has not become small where numbers end, close to a declared bound: "
+        "the posterior is improper, or draws lack what lies closer to the bound. Give {names} a "
+        "prior that falls toward its bounds, or declare it on another scale, such as a logarithm.",
     ),
     reasons.Check(
         "max_treedepth", _cut_trees, reasons.FINE,

@@ -10,7 +10,7 @@ import numpy as np
 from stanadapt.engine.after_run import RunView
 from stanadapt.engine.chain import FAILURES_BEFORE_STOP, Chain
 from stanadapt.errors import Message, StanadaptError, first_of
-from stanadapt.runs.hard_edges import Edge, find_edges
+from stanadapt.runs.hard_edges import Edge, find_cut_tails, find_edges
 from stanadapt.targets.target import Samplable
 
 VALUES_SHOWN = 6  # of the point at which a density failed
@@ -26,6 +26,7 @@ class Failures(NamedTuple):
     share: float  # number per iteration of sampling, of the chains that are kept
     edges: list[Edge]  # hard edges at which trajectories ended
     fault: str  # of the function of a density in Python; "" without any
+    cut_tails: list[str]  # parameters whose density is not small where numbers end, at a bound
     cut_off: bool  # whether gradients are not finite in a region to which draws belong
 
     @property
@@ -34,6 +35,8 @@ class Failures(NamedTuple):
         if self.edges:
             found["hard_edges"] = json.dumps([str(edge) for edge in self.edges])
             found["share_at_edges"] = self.share
+        if self.cut_tails:
+            found["cut_tails"] = json.dumps(self.cut_tails)
         if self.fault:
             found["density_raised"] = self.fault
         if self.cut_off:
@@ -50,9 +53,8 @@ def find_failures(view: RunView) -> Failures:
     failed = sum(chain.calls["failed"] - int(chain.warmup_calls[2]) for chain in view.chains)
     share = failed / sum(chain.sampling.rows * chain.plan.thin for chain in view.chains)
     fault = view.target.target.fault(_failed(view))
-    return Failures(
-        share, _edges(view) if share > 0.0 and not fault else [], fault, _lacks_gradient(view)
-    )
+    edges, cut_tails = _ends(view) if share > 0.0 and not fault else ([], [])
+    return Failures(share, edges, fault, cut_tails, _lacks_gradient(view))
 
 
 def _failed(view: RunView) -> list[np.ndarray]:
@@ -62,17 +64,19 @@ def _failed(view: RunView) -> list[np.ndarray]:
     return [view.target.original(place) for place in places if place.size == dim]
 
 
-def _edges(view: RunView) -> list[Edge]:
-    """Return the hard edges at which trajectories ended.
+def _ends(view: RunView) -> tuple[list[Edge], list[str]]:
+    """Return the hard edges at which trajectories ended, and the tails that are cut off at bounds.
 
-    They are sought only if trajectories diverged, and neither with tempering nor with
+    Edges are sought only if trajectories diverged, and neither they nor tails with tempering or
     pseudo-samples, which do not distinguish failures at other temperatures.
     """
     program, stats = view.target.target, view.sample_stats
     hot = view.chains[0].sampler.tempering is not None or view.target.has_pseudo_samples
-    if hot or program.noise_size or "diverging" not in stats or not stats["diverging"].any():
-        return []
-    return find_edges(program, view.positions(EDGES_FROM))
+    if hot or program.noise_size:
+        return [], []
+    draws = view.positions(EDGES_FROM)
+    diverged = "diverging" in stats and bool(stats["diverging"].any())
+    return find_edges(program, draws) if diverged else [], find_cut_tails(program, draws)
 
 
 def _lacks_gradient(view: RunView) -> bool:

@@ -1,4 +1,7 @@
-"""Hard edges without a declared bound: found, named, and no reason to refuse a right fit."""
+"""Hard edges without a declared bound: found, named, and no reason to refuse a right fit.
+
+And tails that are not small where numbers end, at a declared bound: a reason to doubt a fit.
+"""
 
 import numpy as np
 import pytest
@@ -7,7 +10,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.verdict import verdict
 from stanadapt.errors import codes_of
-from stanadapt.runs.hard_edges import find_edges
+from stanadapt.runs.hard_edges import find_cut_tails, find_edges
 from tests.helpers.known_moments import surprise_of_share
 from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.short_runs import values
@@ -133,3 +136,34 @@ def test_edges_are_not_sought_without_divergences(monkeypatch):
     assert fit["sample_stats"]["diverging"].values.sum() == 0
     assert fit.attrs["verdict"] == "fine"
     assert "hard_edges" not in fit.attrs
+
+
+@pytest.mark.parametrize(
+    ("p", "x", "cut"),
+    [("-log(p) - log1m(p)", "-log(x)", ["p", "x"]),
+     ("beta_lpdf(p | 0.01, 5)", "gamma_lpdf(x | 0.003, 1)", ["x"]),
+     ("beta_lpdf(p | 5, 0.05)", "gamma_lpdf(x | 2, 1)", ["p"]),
+     ("beta_lpdf(p | 0.5, 0.5)", "gamma_lpdf(x | 0.1, 1)", []),
+     ("beta_lpdf(p | 2, 2)", "cauchy_lpdf(x | 0, 1)", [])],
+)  # fmt: skip
+def test_tails_are_cut_off_where_the_density_is_not_small(p, x, cut):
+    """1 - 1e-16 is the last number below 1, and 5e-324 the first above 0.
+
+    Beyond them are .16 of beta(5, 0.05) and .1 of gamma(0.003, 1), and 1e-8 or less of those that
+    are not named.
+    """
+    program = "parameters { real<lower=0, upper=1> p; real<lower=0> x; real y; }"
+    program += f" model {{ target += {p} + {x}; y ~ normal(0, 1); }}"
+    logit_p, log_x, y = np.random.default_rng(1).normal(size=(3, 400))
+    draws = np.column_stack([15.0 * logit_p, -200.0 * np.abs(log_x), y])
+    assert find_cut_tails(sa.Target(program), draws) == cut
+
+
+@pytest.mark.parametrize("sampler", slow_except(["nuts"], ["auto", "nuts", "rwm"]))
+def test_a_fit_of_an_improper_prior_between_bounds_is_suspect(sampler):
+    """Haldane's prior: chains mix between the last numbers that differ from the bounds."""
+    program = "parameters { real<lower=0, upper=1> p; } model { target += -log(p) - log1m(p); }"
+    judged = verdict(sa.sample(sa.Target(program), sampler, seed=1, iter_sampling=2000))
+    assert judged.verdict in ("suspect", "do not use")
+    (reason,) = (m for m in judged.reasons if m.code == "cut_tail")
+    assert "density of p has" in reason
