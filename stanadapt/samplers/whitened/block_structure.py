@@ -38,6 +38,8 @@ ASYMMETRY, WHOLE, NEGATIVE = 1e-5, 1e-6, (-1e-6, -1e-13)
 DEFINITE, DEFINITE_ROWS, BEYOND, POSITIONS = 0.98, 0.99, 3.0, 400
 # coordinates up to which a search is affordable, and the fewest members of a block
 MOST_COORDINATES, LEAST_MEMBERS = 160, 2
+# largest part of a member in the distance from a Gaussian at a draw that is rounding
+ROUNDING = 1e-5
 # multiplications of a Cholesky factor beyond which gradients take too long: as many as those of a
 # full matrix of 180 rows. Where the likelihood has scales, a block saves less: those of 60
 MOST_OPERATIONS, MOST_WITH_SCALES = 1e6, 4e4
@@ -293,3 +295,15 @@ def apply_block(
     log_jacobians = np.empty(len(positions))
     block_map.enter_rows(block, positions, gradients, log_jacobians)
     return positions, gradients, log_jacobians
+
+
+def is_exact(block: BlockMap, positions: np.ndarray, gradients: np.ndarray) -> bool:
+    """Whether members are exactly standard normal in y at draws, shape (m, dim), given all others.
+
+    In necks, rounding is larger, so that a few draws may differ.
+    """
+    with np.errstate(all="ignore"):
+        y, slopes, _ = apply_block(block, positions, gradients)
+        left = np.abs(y + slopes)[:, block.block].max(axis=1, initial=0.0)
+        size = np.maximum(np.abs(y)[:, block.block].max(axis=1, initial=0.0), 1.0)
+        return bool(np.mean(left < ROUNDING * size) >= DEFINITE_ROWS)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from stanadapt.engine import metric_factor
-from stanadapt.engine.block_map import pack, unpacked
+from stanadapt.engine.block_map import BlockMap, pack, unpacked
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.triangular_map import no_map
 from stanadapt.engine.warmup import END, Change, Progress, Result, States
@@ -31,6 +31,7 @@ from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.block_structure import (
     MOST_COORDINATES,
     find_block,
+    is_exact,
     is_tied,
     rows_needed,
 )
@@ -184,17 +185,25 @@ def _judge(settings: Any, progress: Progress, states: States, probes: list[np.nd
         if 0 < len(loadings) <= MOST_BOUNDED - len(_scales(progress)):
             return _ask_for_pairs(progress.learning(loadings=loadings), states, last, False)
     found = in_block(settings, progress, rows, before, part, scales)
+    if found is not None and is_exact(_block_of(found), *_finite(*make_window(states).pooled)):
+        found = found.learning(straightened=found.learned.straightened._replace(exact=True))
     if has_good_map(progress) and not (found is not None and exact and _is_one_chain(found)):
         return progress, states
-    if found is None and (scales is None or _moved(rows, scales.others)):
+    known = progress.learned.straightened.block_is_used
+    if found is None and not known and (scales is None or _moved(rows, scales.others)):
         with_loadings = len(progress.learned.loadings) > 0
         progress = progress.learning(loadings=NOTHING)
         return _ask_for_pairs(progress, states, last, exact, seeks_loadings=not with_loadings)
-    if found is None or not (exact or is_closer(progress, found, states)):
+    if found is None or not (exact or _is_better(progress, found, states)):
         return progress, states
     window = parts.window_of(found, states)
     progress = parts.learn_metric(settings, found, window, WHILE_TRAVELING)
-    return parts.with_levels_of(progress, window).to(parts.TRAVEL), states
+    progress = parts.with_levels_of(progress, window).to(parts.TRAVEL)
+    return _ask_for_the_rest(progress, states, last) if exact else (progress, states)
+
+
+def _block_of(progress: Progress) -> BlockMap:
+    return unpacked(progress.learned.straightened.straightening.block)
 
 
 def _is_one_chain(found: Progress) -> bool:
@@ -203,7 +212,7 @@ def _is_one_chain(found: Progress) -> bool:
     The dependence among states that follow each other changes with their scales, which no
     triangular map has: it may be good where chains have been, and keep them out of a neck.
     """
-    return is_tied(unpacked(found.learned.straightened.straightening.block))
+    return is_tied(_block_of(found))
 
 
 def _scales(progress: Progress) -> np.ndarray:
@@ -244,6 +253,30 @@ def _ask_for_pairs(
     if len(still) and seeks_loadings and x.shape[1] <= MOST_COORDINATES and not scales.by.any():
         rows = np.concatenate([rows, pairs_to_find_loadings(x, bounded)])
     return _give(progress, states, rows, last)
+
+
+def _ask_for_the_rest(progress: Progress, states: States, last: np.ndarray) -> Result:
+    """Give each chain places that show a larger block, if there are many hubs and it has a few.
+
+    Independent series have a block each. Functions of all their hubs may be too many for a greedy
+    search, which ends with those of one, but not for one that moves each hub.
+    """
+    block, bounded = _block_of(progress), _scales(progress)
+    rest = np.setdiff1d(np.arange(progress.learned.dim), [*block.block, *bounded])
+    scales = find_scales(last, progress.bounds)
+    if not len(rest) or np.isin(bounded, block.hubs).all() or not scales.are_factors:
+        return progress, states
+    many = has_many_hubs(bounded, scales.by)
+    return _ask_for_pairs(progress, states, last, first=True) if many else (progress, states)
+
+
+def _is_better(progress: Progress, found: Progress, states: States) -> bool:
+    """Whether a block that need not be exact is taken, in place of none or of a smaller one."""
+    if not progress.learned.straightened.block_is_used:
+        return is_closer(progress, found, states)
+    former, new = _block_of(progress).block, _block_of(found).block
+    larger = len(new) > len(former) and bool(np.isin(former, new).all())
+    return larger and found.learned.straightened.exact
 
 
 def _with_products_apart(
