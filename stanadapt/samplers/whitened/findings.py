@@ -151,7 +151,7 @@ def straightening(found: Straightened, names: list[str]) -> dict[str, Any]:
     said = []
     if found.block_is_used:
         block = unpacked(found.straightening.block)
-        distances[BLOCK] = EXACT if found.exact else NEARLY
+        distances[BLOCK] = EXACT if found.exact or found.normal else NEARLY
         said.append(f"{' given '.join(members_and_hubs(block, names))}: {SAID[distances[BLOCK]]}")
     if found.map_is_used:
         said.append(f"{dependencies(found, names)}: straightened")

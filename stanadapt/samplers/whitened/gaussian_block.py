@@ -6,7 +6,8 @@ density does not settle, gradients may still be linear in most coordinates, give
 be made. Before the next iterations, each chain computes its share of them, around positions
 where chains have been: its moves stay the same, whether a block is found or not. If one is found,
 its map is taken as it is and never learned again, and warm-up begins again in its coordinates: the
-posterior is another one there.
+posterior is another one there. Of many hubs, it may have those of one series alone: then gradients
+where each hub moves are computed, too, and the block of all series takes its place if it is exact.
 
 If there is none, the posterior may still be Gaussian but for the likelihood of each member: that of
 counts, for example. Once more, gradients are computed, around one position. They show the block of
@@ -186,15 +187,19 @@ def _judge(settings: Any, progress: Progress, states: States, probes: list[np.nd
             return _ask_for_pairs(progress.learning(loadings=loadings), states, last, False)
     found = in_block(settings, progress, rows, before, part, scales)
     if found is not None and is_exact(_block_of(found), *_finite(*make_window(states).pooled)):
-        found = found.learning(straightened=found.learned.straightened._replace(exact=True))
+        known = found.learned.straightened._replace(normal=True)
+        found = found.learning(straightened=known)
     if has_good_map(progress) and not (found is not None and exact and _is_one_chain(found)):
         return progress, states
-    known = progress.learned.straightened.block_is_used
-    if found is None and not known and (scales is None or _moved(rows, scales.others)):
+    former = progress.learned.straightened
+    if former.block_is_used:  # a part of it, exactly
+        found = _if_larger(former, found)
+    elif found is None and (scales is None or _moved(rows, scales.others)):
         with_loadings = len(progress.learned.loadings) > 0
         progress = progress.learning(loadings=NOTHING)
         return _ask_for_pairs(progress, states, last, exact, seeks_loadings=not with_loadings)
-    if found is None or not (exact or _is_better(progress, found, states)):
+    sure = exact or former.block_is_used
+    if found is None or not (sure or is_closer(progress, found, states)):
         return progress, states
     window = parts.window_of(found, states)
     progress = parts.learn_metric(settings, found, window, WHILE_TRAVELING)
@@ -270,13 +275,14 @@ def _ask_for_the_rest(progress: Progress, states: States, last: np.ndarray) -> R
     return _ask_for_pairs(progress, states, last, first=True) if many else (progress, states)
 
 
-def _is_better(progress: Progress, found: Progress, states: States) -> bool:
-    """Whether a block that need not be exact is taken, in place of none or of a smaller one."""
-    if not progress.learned.straightened.block_is_used:
-        return is_closer(progress, found, states)
-    former, new = _block_of(progress).block, _block_of(found).block
-    larger = len(new) > len(former) and bool(np.isin(former, new).all())
-    return larger and found.learned.straightened.exact
+def _if_larger(former: Straightened, found: Progress | None) -> Progress | None:
+    """Return a warm-up in the block that was found, if it has a former one and is exact, too."""
+    if found is None or not found.learned.straightened.normal:
+        return None
+    part, whole = unpacked(former.straightening.block).block, _block_of(found).block
+    if len(whole) == len(part) or not np.isin(part, whole).all():
+        return None
+    return found.learning(straightened=found.learned.straightened._replace(exact=True))
 
 
 def _with_products_apart(

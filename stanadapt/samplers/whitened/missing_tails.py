@@ -138,6 +138,8 @@ def _search(target: Target, rows: np.ndarray, kind: str | None) -> BlockMap | No
         block = find_block(positions[finite], gradients[finite], hints_of(bounds))
     except np.linalg.LinAlgError:  # no convergence
         return None
+    if block is None and kind is not None:  # of many hubs, which were moved one by one
+        return _search_sparse(target, positions[finite], bounds, NEARLY)
     return None if block is None else block.map
 
 

@@ -43,7 +43,8 @@ class Straightened(NamedTuple):
     distance: float
     confirmed: bool = False
     part: float = np.inf  # largest part of a coordinate in D without it
-    exact: bool = True  # whether the block is, rather than nearly
+    exact: bool = True  # whether the block was found in all gradients, rather than around a place
+    normal: bool = False  # whether one of around a place is exact at draws, too
     second: float = 0.0  # second largest part without a triangular map, in coordinates of the block
 
     @property

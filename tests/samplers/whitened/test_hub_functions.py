@@ -93,7 +93,8 @@ def test_a_factor_model_with_centered_factors_has_its_neck():
     data = {"N": PEOPLE, "K": ITEMS, "Y": y}
     fit = sa.sample(sa.Target(CENTERED, data), seed=1)
     assert fit.attrs["verdict"] == "fine"
-    assert fit.attrs["straightening"].startswith("f[1..40] given lam[1..4] and s[1..4]")
+    said = "f[1..40] given lam[1..4] and s[1..4]: Gaussian, straightened exactly"
+    assert fit.attrs["straightening"].startswith(said)
     exact = sa.sample(sa.Target(MARGINAL, data), seed=2, iter_sampling=4000)
     for k in range(ITEMS):
         draws, right = values(fit, "s")[..., k], values(exact, "s")[..., k]
