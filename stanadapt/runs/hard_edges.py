@@ -14,6 +14,7 @@ Toward a declared bound, numbers end: a p below 1 is 1 to rounding if its logit 
 that has not become small before lacks mass there, or is improper.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -48,13 +49,14 @@ def find_edges(target: Target, positions: np.ndarray) -> list[Edge]:
     At most two per parameter, in the order of the parameters; positions are draws of all chains in
     unconstrained coordinates, shape (draw, dim).
     """
-    names, edges = target.coordinate_names, []
-    for (i, side), at in _ends(target, positions, bounded=False).items():
-        bound, known = None, SAME * np.ptp(positions[np.isfinite(positions[:, i]), i])
-        if np.ptp(at) <= known:  # without more digits than are known: 0 instead of 3e-9
-            digits = int(np.ceil(-np.log10(known)))
-            bound = float(np.round(np.median(at), digits)) + 0.0
-        edges.append(Edge(i, names[i], side, bound))
+    edges = []
+    for end in _ends(target, positions):
+        if not end.declared:
+            bound = None
+            if np.ptp(end.values) <= end.known:  # without more digits than are known: 0, not 3e-9
+                digits = int(np.ceil(-np.log10(end.known)))
+                bound = float(np.round(np.median(end.values), digits)) + 0.0
+            edges.append(Edge(end.coordinate, end.name, end.side, bound))
     return edges
 
 
@@ -63,45 +65,58 @@ def find_cut_tails(target: Target, positions: np.ndarray) -> list[str]:
 
     Positions are as for `find_edges`. The parameters are declared with bounds.
     """
-    ends = _ends(target, positions, bounded=True)
-    return list(dict.fromkeys(target.coordinate_names[i] for i, _ in ends))
+    ends = _ends(target, positions, bounded_only=True)
+    return list(dict.fromkeys(end.name for end in ends if end.declared))
 
 
-def _ends(
-    target: Target, positions: np.ndarray, bounded: bool
-) -> dict[tuple[int, str], np.ndarray]:
-    """Return where the density ends, by coordinate and side, seen from each of a few draws.
+class _End(NamedTuple):
+    """Where the density ends on one side of a parameter, seen from each of a few draws."""
 
-    Sought are those of coordinates that Stan transforms, or those of the others.
-    """
+    coordinate: int
+    name: str
+    side: str
+    values: np.ndarray  # of the parameter, shape (draw,)
+    known: float  # differences of these that are rounding
+    declared: bool  # whether it is a declared bound, which numbers closer to it equal
+
+
+def _ends(target: Target, positions: np.ndarray, bounded_only: bool = False) -> Iterator[_End]:
+    """Yield the ends of all parameters, or of those that Stan transforms."""
     positions = positions[np.isfinite(positions).all(axis=1)]
     if len(positions) < PROBED or target.dim > MOST_COORDINATES:
-        return {}
+        return
     probed = positions[np.linspace(0, len(positions) - 1, PROBED).round().astype(int)]
     low, high = positions.min(axis=0), positions.max(axis=0)
-    values = [target.value(row) for row in probed]
-    lowest = LOWEST_AT_BOUND if bounded else LOWEST
-    found: dict[tuple[int, str], np.ndarray] = {}
-    for i in np.flatnonzero(_transformed(target, probed) == bounded).tolist():
+    log_densities = [target.value(row) for row in probed]
+    elements = [target.elements(row) for row in probed]
+    for i, name in enumerate(target.coordinate_names):
+        bounded = [row.get(name) for row in elements] != probed[:, i].tolist()
+        # an angle of a matrix is not the element of its name
+        if bounded_only > bounded or not all(name in row for row in elements):
+            continue
+        lowest = LOWEST_AT_BOUND if bounded else LOWEST
         for side, beyond in (("lower", 2.0 * low[i] - high[i]), ("upper", 2.0 * high[i] - low[i])):
             places: list[float] = []
-            for row, here in zip(probed, values, strict=True):
+            for row, here in zip(probed, log_densities, strict=True):
                 place = _end(target, row, i, beyond, here, lowest)
                 if np.isnan(place):  # most coordinates have no end: one draw is enough
                     break
                 places.append(place)
             else:
-                found[i, side] = np.array(places)
-    return found
+                at = _values(target, name, i, probed, np.array(places))
+                after = _values(target, name, i, probed, np.full(PROBED, beyond))
+                drawn = _values(target, name, i, probed[[0, 0]], np.array([low[i], high[i]]))
+                with np.errstate(invalid="ignore"):  # of numbers that have overflowed
+                    known = SAME * np.ptp(drawn)
+                    moves = np.isfinite(after) & (np.abs(after - at) > known) & (known > 0.0)
+                yield _End(i, name, side, at, known, bounded and not moves.all())
 
 
-def _transformed(target: Target, positions: np.ndarray) -> np.ndarray:
-    """Whether Stan transforms each coordinate."""
-    elements = [target.elements(row) for row in positions]
-    return np.array([
-        [row.get(name) for row in elements] != positions[:, i].tolist()
-        for i, name in enumerate(target.coordinate_names)
-    ])  # fmt: skip
+def _values(target: Target, name: str, i: int, rows: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return the values of a parameter at rows in which coordinate i has been moved to places."""
+    moved = rows.copy()
+    moved[:, i] = places
+    return np.array([target.elements(row)[name] for row in moved])
 
 
 def _end(

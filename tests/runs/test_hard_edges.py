@@ -69,6 +69,28 @@ def test_declared_bounds_are_no_edges():
     assert edges(DECLARED, np.random.default_rng(1).normal(size=(400, 3))) == {}
 
 
+def test_an_undeclared_end_of_a_parameter_with_another_bound_is_an_edge_and_no_cut_tail():
+    """Its value is that of the parameter, not of the coordinate: 3, not log(3)."""
+    program = """
+    parameters { real<lower=0> s; real<lower=-1, upper=s> x; real<offset=1, multiplier=2> z;
+                 cholesky_factor_corr[2] L; }
+    model { s ~ uniform(0, 3); x ~ normal(0, 1); z ~ uniform(0, 4); L ~ lkj_corr_cholesky(2); }
+    """
+    rng = np.random.default_rng(1)
+    s, z = np.log(rng.uniform(0.1, 3.0, 400)), (rng.uniform(0.0, 4.0, 400) - 1.0) / 2.0
+    draws = np.column_stack([s, rng.normal(size=400), z, rng.normal(size=400)])
+    ends = {("s", "upper"): 3.0, ("z", "lower"): 0.0, ("z", "upper"): 4.0}
+    assert edges(program, draws) == pytest.approx(ends, abs=1e-5)
+    assert find_cut_tails(sa.Target(program), draws) == []
+
+
+def test_draws_that_equal_their_bound_have_a_cut_tail_and_no_edge():
+    program = "parameters { real<lower=0, upper=1> p; } model { target += -log1m(p) - log(p); }"
+    draws = np.random.default_rng(1).uniform(36.5, 36.7, (400, 1))
+    assert edges(program, draws) == {}
+    assert find_cut_tails(sa.Target(program), draws) == ["p"]
+
+
 def test_the_end_of_a_neck_is_no_edge():
     rng = np.random.default_rng(1)
     tau, mu = rng.uniform(0.0, 15.0, 1000), rng.normal(50.0, 20.0, 1000)
