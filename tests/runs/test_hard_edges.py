@@ -91,6 +91,26 @@ def test_draws_that_equal_their_bound_have_a_cut_tail_and_no_edge():
     assert find_cut_tails(sa.Target(program), draws) == ["p"]
 
 
+def test_an_end_to_overflow_is_no_edge_and_angles_of_matrices_have_no_ends():
+    program = "parameters { real<lower=0> x; } model { target += -log(x); }"
+    draws = np.random.default_rng(1).uniform(-100.0, 400.0, (400, 1))
+    assert edges(program, draws) == {}
+    assert find_cut_tails(sa.Target(program), draws) == ["x"]
+    program = "parameters { cholesky_factor_corr[2] L; } model { target += -2 * log(L[2, 2]); }"
+    draws = np.random.default_rng(1).uniform(-15.0, 15.0, (400, 1))
+    assert edges(program, draws) == {}
+    assert find_cut_tails(sa.Target(program), draws) == []
+
+
+def test_an_edge_may_be_far_below_the_draws_and_a_declared_bound_may_not():
+    """At 0 the density is exp(18) times smaller than at its mode: 1e-8 of the draws are closer."""
+    for declared, ends in (("", {("x", "lower"): 0.0}), ("<upper=20>", {})):
+        program = f"parameters {{ real{declared} x; }}"
+        program += " model { x ~ normal(6, 1); x ~ uniform(0, 20); }"
+        x = np.random.default_rng(1).normal(6.0, 1.0, (400, 1))
+        assert edges(program, np.log(20.0 - x) if declared else x) == ends
+
+
 def test_the_end_of_a_neck_is_no_edge():
     rng = np.random.default_rng(1)
     tau, mu = rng.uniform(0.0, 15.0, 1000), rng.normal(50.0, 20.0, 1000)
@@ -147,6 +167,9 @@ def test_a_coordinate_without_edges_costs_two_evaluations():
     normal.value = lambda at: points.append(0) or value(at)
     assert find_edges(normal, np.random.default_rng(1).normal(size=(400, 50))) == []
     assert len(points) <= 2 * 50 + 6  # both sides, and the log density at each draw
+    points.clear()
+    assert find_cut_tails(normal, np.random.default_rng(1).normal(size=(400, 50))) == []
+    assert len(points) <= 6  # none of them has a bound
 
 
 def test_edges_are_not_sought_without_divergences(monkeypatch):
@@ -166,13 +189,15 @@ def test_edges_are_not_sought_without_divergences(monkeypatch):
      ("beta_lpdf(p | 0.01, 5)", "gamma_lpdf(x | 0.003, 1)", ["x"]),
      ("beta_lpdf(p | 5, 0.05)", "gamma_lpdf(x | 2, 1)", ["p"]),
      ("beta_lpdf(p | 0.5, 0.5)", "gamma_lpdf(x | 0.1, 1)", []),
+     ("beta_lpdf(p | 2, 2)", "gamma_lpdf(x | 0.008, 1)", ["x"]),
+     ("beta_lpdf(p | 2, 2)", "gamma_lpdf(x | 0.015, 1)", []),
      ("beta_lpdf(p | 2, 2)", "cauchy_lpdf(x | 0, 1)", [])],
 )  # fmt: skip
 def test_tails_are_cut_off_where_the_density_is_not_small(p, x, cut):
     """1 - 1e-16 is the last number below 1, and 5e-324 the first above 0.
 
-    Beyond them are .16 of beta(5, 0.05) and .1 of gamma(0.003, 1), and 1e-8 or less of those that
-    are not named.
+    Beyond them are .16 of beta(5, 0.05), .1 of gamma(0.003, 1) and 3e-3 of gamma(0.008, 1), and 1e-5
+    or less of those that are not named.
     """
     program = "parameters { real<lower=0, upper=1> p; real<lower=0> x; real y; }"
     program += f" model {{ target += {p} + {x}; y ~ normal(0, 1); }}"
