@@ -168,7 +168,8 @@ class Expectations(PrintedFrame):
 
     @property
     def _is_complete(self) -> bool:
-        return {*column_names([])} <= {*self.columns}
+        known = {"gradients", "messages"} <= self.attrs.keys() and hasattr(self, "_basis")
+        return known and {*column_names([])} <= {*self.columns}
 
     def _printed(self) -> Printed:
         """The estimates, long arrays in one row each, and the messages."""

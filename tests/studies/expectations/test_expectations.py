@@ -292,6 +292,11 @@ def test_the_table_is_a_data_frame_and_its_parts_are_ordinary_ones(found, fit, t
     assert both.loc[("a", "mu"), "mean"] == found.loc["mu", "mean"]
     del again["gain_sd"]  # which the printed form needs
     assert repr(again) == repr(pd.DataFrame(again))
+    without_attributes = pickle.loads(pickle.dumps(found))
+    without_attributes.attrs.clear()
+    for bare in (without_attributes, type(found)(found)):
+        assert repr(bare) == repr(pd.DataFrame(bare))
+        assert bare._repr_html_() == pd.DataFrame(bare)._repr_html_()
 
 
 def test_files_keep_the_table(found, fit, tmp_path):
