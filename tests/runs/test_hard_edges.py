@@ -196,8 +196,8 @@ def test_edges_are_not_sought_without_divergences(monkeypatch):
 def test_tails_are_cut_off_where_the_density_is_not_small(p, x, cut):
     """1 - 1e-16 is the last number below 1, and 5e-324 the first above 0.
 
-    Beyond them are .16 of beta(5, 0.05), .1 of gamma(0.003, 1) and 3e-3 of gamma(0.008, 1), and 1e-5
-    or less of those that are not named.
+    Beyond them are .16 of beta(5, 0.05), .1 of gamma(0.003, 1) and 3e-3 of gamma(0.008, 1), and
+    1e-5 or less of those that are not named.
     """
     program = "parameters { real<lower=0, upper=1> p; real<lower=0> x; real y; }"
     program += f" model {{ target += {p} + {x}; y ~ normal(0, 1); }}"
