@@ -23,6 +23,13 @@ def products(rows):
                       (left * x).sum(1, keepdims=True) - b])  # fmt: skip
 
 
+def products_and_own_score(rows):
+    """The same, with a further score of b alone."""
+    found = products(rows)
+    found[:, -1] -= rows[:, -1] ** 5
+    return found
+
+
 def no_products(rows):
     """The same without b, but for its prior, and a curved score of its own for each."""
     x = rows[:, 1:-1]
@@ -38,15 +45,31 @@ def counts_around_a_mean(rows):
 
 @pytest.mark.parametrize(
     ("gradients", "more", "expected"),
-    [(products, 2, [STATES + 2]), (no_products, 1, []), (counts_around_a_mean, 1, [])],
+    [
+        (products, 2, [STATES + 2]),
+        (products_and_own_score, 2, [STATES + 2]),
+        (no_products, 1, []),
+        (counts_around_a_mean, 1, []),
+    ],
 )
 def test_the_coordinate_that_is_in_all_products_is_found(gradients, more, expected):
     x = np.random.default_rng(1).normal(0.4, 0.3, (50, 1 + STATES + more))
     pairs = pairs_to_find_loadings(x, np.array([0]))
     pairs[:, 1] = gradients(pairs[:, 0])
     np.testing.assert_array_equal(find_loadings(pairs, np.array([0])), expected)
-    pairs[3, 1] = np.inf  # a gradient that failed
+    pairs[3, 1, 1] = np.inf  # a gradient that failed, in one part
     assert not len(find_loadings(pairs, np.array([0])))
+
+
+def test_each_coordinate_moves_by_its_own_standard_deviations_from_the_mean():
+    x = np.random.default_rng(1).normal(0.4, 0.3, (50, 5)) * [1.0, 10.0, 0.1, 1.0, 100.0]
+    pairs = pairs_to_find_loadings(x, np.array([0]))
+    forth, back = pairs[::2, 0], pairs[1::2, 0]
+    size = np.abs(forth - back)[:, 1:] / x.std(axis=0)[1:]
+    assert 0.0 < size.max() < 1e-3
+    away = ((forth + back)[:, 1:] / 2.0 - x.mean(axis=0)[1:]) / x.std(axis=0)[1:]
+    expected = np.vstack([np.zeros(4), np.kron(np.eye(4), [[-1.0], [1.0], [2.0]])])
+    np.testing.assert_allclose(away, expected, rtol=0, atol=1e-9)
 
 
 # --- a whole run ----------------------------------------------------------------------------------
