@@ -27,7 +27,6 @@ model { x ~ normal([3, -1000], [0.01, 200]); s ~ lognormal(0, 1); }
 generated quantities { real twice = 2 * s; real z = normal_rng(s, 1); }
 """
 LENGTHS = {"rwm": 20_000, "nuts": 4_000}  # of the longest runs
-FEW = 30  # draws, of which chains may have very different numbers
 # codes of a run that ended before its first draw
 WITHOUT_DRAWS = {"no_draws", "interrupted"}
 
@@ -112,6 +111,8 @@ class Watcher:
     def _profile(self, frame: Any, event: str, argument: Any) -> None:
         if event != "call" or not frame.f_code.co_filename.startswith(PACKAGE):
             return
+        if frame.f_code.co_name == "<genexpr>":  # Python ignores what is raised where it is closed
+            return
         assert self.left is not None
         self.left -= 1
         if self.left == 0:
@@ -168,7 +169,8 @@ def _faults_of_fit(
     planned = -(-arguments["iter_sampling"] // arguments["thin"])
     kept = np.atleast_1d(results.attribute(fit, "chains_kept")).tolist()
     # a chain without draws is left out; after Ctrl-C also one that has far fewer than others
-    if len(kept) < arguments["chains"] and watcher.draws > FEW:
+    of_all = arguments["chains"] ** 2 * watcher.draws
+    if len(kept) < arguments["chains"] and len(kept) ** 2 * draws < of_all:
         found.append(f"the chains {kept} alone")
     if not (watcher.draws if len(kept) == arguments["chains"] else 1) <= draws <= planned:
         found.append(f"{draws} draws, {watcher.draws} seen")
