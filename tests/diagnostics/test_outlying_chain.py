@@ -53,6 +53,9 @@ def test_the_difference_is_named_not_means_that_agree():
     said = describe_outlying_chain(wider, float(results.arviz_module().rhat(wider)))
     assert f"its standard deviation is {wider[1].std():.4g}, that of the others" in said
     assert "mean" not in said
+    narrower = normal() * np.array([1, 1, 1, 0.3])[:, None]
+    said = describe_outlying_chain(narrower, float(results.arviz_module().rhat(narrower)))
+    assert f"its standard deviation is {narrower[3].std():.4g}, that of the others" in said
     drifting = normal()
     drifting[2] = np.sort(drifting[2])  # the same values
     said = describe_outlying_chain(drifting, float(results.arviz_module().rhat(drifting)))

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from stanadapt.engine import console
-from stanadapt.engine.notebook import CellBars, CellOutput
+from stanadapt.engine.notebook import CellBars, CellCount, CellOutput
 from stanadapt.studies.tasks import each_result
 
 
@@ -64,6 +64,18 @@ def test_tasks_of_a_study_have_one_output_too(cells, output, monkeypatch, capsys
     (last,) = states[3:]
     assert last.startswith("sampling: 2 of 2, ")
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_bar_keeps_the_name_of_its_task_and_its_last_line_without_tasks_too(cells, output):
+    with CellCount(output, "", 2) as count:
+        count.advance(0, "second")
+        count.advance()
+    assert cells.outputs[0][2].startswith("second █")
+    with CellCount(output, "none", 0):
+        pass
+    output.write("a text of a later call")
+    output.end()
+    assert cells.outputs[-1][-1].startswith("none: 0 of 0, ")
 
 
 def test_each_cell_has_its_own(cells, output):

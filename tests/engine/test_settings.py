@@ -99,6 +99,7 @@ def test_values_are_cast_as_declared(name, given, taken):
 
 @pytest.mark.parametrize(("name", "given", "facts"), [
     ("rate", 1.0, ["between 0 and 1, without these two", "1.0"]),
+    ("masses", (0.0, 1.0), ["positive, got"]),
     ("rate", 1.5, ["between 0 and 1, got 1.5"]), ("rate", True, ["a number", "True"]),
     ("count", 2.5, ["a whole number", "2.5"]), ("masses", [1.0, -2.0], ["positive", "-2"]),
     ("masses", [[1.0]], ["numbers", "[[1.0]]"]), ("color", "green", ["red, blue", "'green'"]),
