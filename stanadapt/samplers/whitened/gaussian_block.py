@@ -268,10 +268,11 @@ def _ask_for_the_rest(progress: Progress, states: States, last: np.ndarray) -> R
     """
     block, bounded = _block_of(progress), _scales(progress)
     rest = np.setdiff1d(np.arange(progress.learned.dim), [*block.block, *bounded])
-    scales = find_scales(last, progress.bounds)
-    if not len(rest) or np.isin(bounded, block.hubs).all() or not scales.are_factors:
+    possible = len(rest) and has_many_hubs(bounded, None)
+    if not possible or np.isin(bounded, block.hubs).all():
         return progress, states
-    many = has_many_hubs(bounded, scales.by)
+    scales = find_scales(last, progress.bounds)
+    many = scales.are_factors and has_many_hubs(bounded, scales.by)
     return _ask_for_pairs(progress, states, last, first=True) if many else (progress, states)
 
 

@@ -65,6 +65,28 @@ def looked_twice(strength):
     return part, learn(settings, part._replace(then=parts.METRIC), states)[0]
 
 
+def test_a_part_of_few_coordinates_is_taken_as_it_is():
+    """There are no places for scales then."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1.0, 1.0, (300, 5))
+    g = np.column_stack([
+        -x[:, :2], x[:, 3:4] - 2.0 * x[:, 2:3], x[:, 2:3] - 2.0 * x[:, 3:4], -np.sinh(x[:, 4:])
+    ])  # fmt: skip
+    g[:, 2:4] *= np.exp(-2.0 * x[:, :1])
+    rows = np.stack([x, g], axis=1)
+    settings, progress, states = begun(np.zeros((4, 5)))
+    states = [
+        filled(s, 40, 0.0, x[:40], g[:40])._replace(probes=Probes(rows[k::4]))
+        for k, s in enumerate(states)
+    ]
+    far = Straightened(no_map(), (), 2.0, 2.0, part=9.0)
+    progress = at(progress, parts.FIND_STEP, 40, straightened=far, probes_seek_block=True)
+    progress = progress._replace(bounds=BOUNDS[:2], then=parts.METRIC)
+    progress, states = WARMUP.stages[parts.FIND_STEP].learn(settings, progress, states)
+    assert len(block_of(progress).block) == 3
+    assert not progress.learned.probes_seek_block
+
+
 def block_of(progress):
     return unpacked(progress.learned.straightened.straightening.block)
 
