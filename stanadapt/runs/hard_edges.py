@@ -1,4 +1,4 @@
-"""Hard edges of a posterior: places where the log density falls to -inf without a declared bound.
+"""Hard edges of a posterior: places where the log density ends without a declared bound.
 
 `theta ~ uniform(0, 1)` on a `theta` declared without bounds is right but costly: trajectories that
 step over the edge end there and are rejected. NUTS calls them divergent, though nothing near the
@@ -14,6 +14,7 @@ Toward a declared bound, numbers end: a p below 1 is 1 to rounding if its logit 
 that has not become small before lacks mass there, or is improper.
 """
 
+import contextlib
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -113,10 +114,16 @@ def _ends(target: Target, positions: np.ndarray, bounded_only: bool = False) -> 
 
 
 def _values(target: Target, name: str, i: int, rows: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return the values of a parameter at rows in which coordinate i has been moved to places."""
-    moved = rows.copy()
+    """Return the values of a parameter at rows in which coordinate i has been moved to places.
+
+    NaN where there is none, as of a parameter between two others if these have crossed.
+    """
+    moved, values = rows.copy(), np.full(len(rows), np.nan)
     moved[:, i] = places
-    return np.array([target.elements(row)[name] for row in moved])
+    for k, row in enumerate(moved):
+        with contextlib.suppress(RuntimeError):
+            values[k] = target.elements(row)[name]
+    return values
 
 
 def _end(

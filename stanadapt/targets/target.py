@@ -406,7 +406,10 @@ class Target(BoundProgram, Samplable):
         if len(self.column_names) != self.dim or self.column_names != self.model.param_names():
             return False
         points = np.random.default_rng(18).normal(size=(3, self.dim))
-        return all(np.array_equal(self.model.param_constrain(point), point) for point in points)
+        try:
+            return all(np.array_equal(self.model.param_constrain(point), point) for point in points)
+        except RuntimeError:  # bounds that are other parameters may be in the wrong order there
+            return False
 
     def density(self, chain: int = 0) -> Density:
         """Make a density with separate counters for one chain. The target must outlive it."""

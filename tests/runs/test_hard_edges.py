@@ -214,3 +214,18 @@ def test_a_fit_of_an_improper_prior_between_bounds_is_suspect(sampler):
     assert judged.verdict in ("suspect", "do not use")
     (reason,) = (m for m in judged.reasons if m.code == "cut_tail")
     assert "density of p has" in reason
+
+
+@pytest.mark.parametrize("backend", ["stanli", pytest.param("cmdstan", marks=pytest.mark.cmdstan)])
+def test_parameters_that_bound_another_may_cross(backend):
+    """Beyond the edge, where a is above b, there is no c, whose value Stan refuses to compute."""
+    program = """
+    parameters { real a; real b; real<lower=a, upper=b> c; }
+    model { a ~ normal(0, 1); b ~ normal(1, 1); c ~ normal(0.5, 1); }
+    """
+    target = sa.Target(program, backend=backend)
+    noise = np.random.default_rng(1).normal(size=(400, 3))
+    draws = noise * [0.45, 0.45, 1.0] + [-1.0, 1.5, 0.0]
+    found = [(edge.name, edge.side, edge.value) for edge in find_edges(target, draws)]
+    assert found == [("a", "upper", None), ("b", "lower", None)]
+    assert find_cut_tails(target, draws) == []
