@@ -6,6 +6,7 @@ Betancourt (2016), arXiv 1604.00695: the energy's Bayesian fraction of missing i
 is low below 0.3.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
@@ -44,6 +45,14 @@ def check_sampler_statistics(fit: Fit) -> Iterator[reasons.Reason]:
     for needed, checks in CHECKS:
         if not needed or needed in sampled.stats:
             yield from reasons.find_problems(checks, sampled)
+
+
+def check_ends(fit: Fit, ends: Mapping[str, str]) -> Iterator[reasons.Reason]:
+    """Yield the problems of ends of the density that a fit does not record, as its attributes."""
+    sampled = _Sampled(fit)
+    for name in ("hard_edges", "cut_tails"):
+        setattr(sampled, name, json.loads(ends.get(name, "[]")))
+    yield from reasons.find_problems(ENDS, sampled)
 
 
 def divergent_share(fit: Fit) -> float:
@@ -96,6 +105,10 @@ class _Sampled(reasons.Judged):
     @cached_property
     def hard_edges(self) -> list[str]:
         return results.from_json(self.fit, "hard_edges", [])
+
+    @cached_property
+    def cut_tails(self) -> list[str]:
+        return results.from_json(self.fit, "cut_tails", [])
 
     @cached_property
     def share_at_edges(self) -> float:
@@ -201,17 +214,21 @@ def _lost(failed: np.ndarray) -> Found:
 
 
 def _at_hard_edges(fit: _Sampled) -> Found:
-    diverged, *_ = fit.counted("diverging", fit.stats["diverging"])
-    share = fit.share_at_edges if diverged else 0.0
+    if not fit.hard_edges or not fit.counted("diverging", fit.stats["diverging"])[0]:
+        return {}
+    edges = f"ended at hard edges of the density ({'; '.join(fit.hard_edges)})"
+    what = f"Trajectories that diverged may have {edges}"
+    if share := fit.share_at_edges:  # of the samplers that count them
+        what = f"{share:.0%} of the trajectories {edges}, and were rejected: the draws are right, "
+        what += "but cost more than without such edges"
     cure = "Declare the bounds in the parameters block, as in real<lower=0, upper=1>."
     if str(fit.attribute("program", "")).startswith(IN_PYTHON):
         cure = "Transform the parameters to all real numbers, with the Jacobian in the density."
-    return {"value": share, "edges": "; ".join(fit.hard_edges), "cure": cure}
+    return {"value": True, "what": what, "cure": cure}
 
 
 def _cut_tails(fit: _Sampled) -> Found:
-    names = results.from_json(fit.fit, "cut_tails", [])
-    return {"value": bool(names), "names": ", ".join(names)}
+    return {"value": bool(fit.cut_tails), "names": ", ".join(fit.cut_tails)}
 
 
 def _faulty(fit: _Sampled) -> Found:
@@ -323,17 +340,22 @@ ACCEPTANCE = (
         "step size was not adapted well. Lengthen warm-up (iter_warmup).",
     ),
 )  # fmt: skip
+ENDS = (
+    reasons.Check("hard_edges", _at_hard_edges, reasons.FINE, "{what}. {cure}"),
+    reasons.Check(
+        "cut_tail", _cut_tails, reasons.SUSPECT,
+        "The density of {names} has not become small where numbers end, close to a declared bound: "
+        "the posterior is improper, or draws lack what lies closer to the bound. Give {names} a "
+        "prior that falls toward its bounds, or declare it on another scale, such as a logarithm.",
+    ),
+)  # fmt: skip
 DIVERGENCES = (
     reasons.Check(
         "not_finite", lambda fit: _lost(np.isnan(fit.stats["diverging"])), reasons.SUSPECT,
         "diverging is not a number for {draws}, in chain {chains}: divergences may have gone "
         "unnoticed. Use a fit with complete statistics.",
     ),
-    reasons.Check(
-        "hard_edges", _at_hard_edges, reasons.FINE,
-        "{value:.0%} of the trajectories ended at hard edges of the density ({edges}), and were "
-        "rejected: the draws are right, but cost more than without such edges. {cure}",
-    ),
+    ENDS[0],
     reasons.Check(
         "divergences", _divergences, reasons.FINE,
         "{draws} come from trajectories that diverged: too few to indicate an underrepresented "
@@ -360,12 +382,7 @@ OBSTACLES = (
         "gradient (am), or correct the gradient.",
         above=FEW_DIVERGENCES,
     ),
-    reasons.Check(
-        "cut_tail", _cut_tails, reasons.SUSPECT,
-        "the density of {names} has not become small where numbers end, close to a declared bound: "
-        "the posterior is improper, or draws lack what lies closer to the bound. Give {names} a "
-        "prior that falls toward its bounds, or declare it on another scale, such as a logarithm.",
-    ),
+    ENDS[1],
     reasons.Check(
         "max_treedepth", _cut_trees, reasons.FINE,
         "{draws} come from trajectories that reached the maximum tree depth: the chains mix more "

@@ -1,7 +1,6 @@
 """What failed in a run, as notes for the user, and the error of a run without draws."""
 
 import contextlib
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -10,11 +9,10 @@ import numpy as np
 from stanadapt.engine.after_run import RunView
 from stanadapt.engine.chain import FAILURES_BEFORE_STOP, Chain
 from stanadapt.errors import Message, StanadaptError, first_of
-from stanadapt.runs.hard_edges import Edge, find_cut_tails, find_edges
+from stanadapt.runs.hard_edges import EDGES_FROM, Edge, ends_recorded, find_cut_tails, find_edges
 from stanadapt.targets.target import Samplable
 
 VALUES_SHOWN = 6  # of the point at which a density failed
-EDGES_FROM = 400  # draws from which hard edges are sought
 FEW_POINTS = 100  # draws with which a position is compared
 # share of evaluations up to which failures in warm-up alone are not worth a note
 FEW_FAILURES = 0.01
@@ -31,12 +29,9 @@ class Failures(NamedTuple):
 
     @property
     def attributes(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        found: dict[str, Any] = {**ends_recorded(self.edges, self.cut_tails)}
         if self.edges:
-            found["hard_edges"] = json.dumps([str(edge) for edge in self.edges])
             found["share_at_edges"] = self.share
-        if self.cut_tails:
-            found["cut_tails"] = json.dumps(self.cut_tails)
         if self.fault:
             found["density_raised"] = self.fault
         if self.cut_off:

@@ -15,11 +15,14 @@ that has not become small before lacks mass there, or is improper.
 """
 
 import contextlib
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt import results
+from stanadapt.diagnostics.modes import parameter_rows
 from stanadapt.targets.target import Target
 
 PROBED = 6  # draws from which edges are sought
@@ -31,6 +34,7 @@ BISECTIONS = 40
 SAME, LOWEST = 1e-6, 100.0
 # the same where numbers end at a declared bound: a part of some 1e-4 lies beyond
 LOWEST_AT_BOUND = 9.0
+EDGES_FROM = 400  # draws from which hard edges are sought
 
 
 class Edge(NamedTuple):
@@ -42,6 +46,29 @@ class Edge(NamedTuple):
     def __str__(self) -> str:
         bound = "a function of other parameters" if self.value is None else f"{self.value:.12g}"
         return f"{self.name}: {self.side} = {bound}"
+
+
+def ends_recorded(edges: Sequence[Edge], cut_tails: Sequence[str]) -> dict[str, str]:
+    """Return what was found as attributes of a fit."""
+    found = {"hard_edges": [str(edge) for edge in edges], "cut_tails": [*cut_tails]}
+    return {name: json.dumps(texts) for name, texts in found.items() if texts}
+
+
+def ends_of(target: Target, fit: results.Fit) -> dict[str, str]:
+    """Return the attributes on ends of the density that a fit of another sampler lacks.
+
+    Such samplers count no failed evaluations, so that ends are sought if trajectories diverged, or
+    if that is not recorded. How many trajectories an edge has ended is unknown.
+    """
+    diverged = results.statistics(fit).get("diverging")
+    known = {"hard_edges", "cut_tails"} & {*fit.attrs}
+    if known or target.noise_size or (diverged is not None and not np.nansum(diverged)):
+        return {}
+    rows, _ = parameter_rows(target, fit)
+    few = np.linspace(0, len(rows) - 1, min(len(rows), EDGES_FROM)).round().astype(int)
+    draws = target.unconstrain_rows(rows[few])
+    edges = [] if diverged is None else find_edges(target, draws)
+    return ends_recorded(edges, find_cut_tails(target, draws))
 
 
 def find_edges(target: Target, positions: np.ndarray) -> list[Edge]:
@@ -90,10 +117,12 @@ def _ends(target: Target, positions: np.ndarray, bounded_only: bool = False) -> 
     low, high = positions.min(axis=0), positions.max(axis=0)
     log_densities = [target.value(row) for row in probed]
     elements = [target.elements(row) for row in probed]
-    for i, name in enumerate(target.coordinate_names):
-        bounded = [row.get(name) for row in elements] != probed[:, i].tolist()
-        # an angle of a matrix is not the element of its name
-        if bounded_only > bounded or not all(name in row for row in elements):
+    for i, coordinate in enumerate(target.coordinates):
+        name, variable = coordinate.name, coordinate.variable
+        alone = name in elements[0]  # of the others, such as a correlation matrix, all elements
+        names = [name] if alone else [n for n in elements[0] if results.variable_of(n) == variable]
+        bounded = not alone or [row[name] for row in elements] != probed[:, i].tolist()
+        if bounded_only > bounded:
             continue
         lowest = LOWEST_AT_BOUND if bounded else LOWEST
         for side, beyond in (("lower", 2.0 * low[i] - high[i]), ("upper", 2.0 * high[i] - low[i])):
@@ -104,25 +133,31 @@ def _ends(target: Target, positions: np.ndarray, bounded_only: bool = False) -> 
                     break
                 places.append(place)
             else:
-                at = _values(target, name, i, probed, np.array(places))
-                after = _values(target, name, i, probed, np.full(PROBED, beyond))
-                drawn = _values(target, name, i, probed[[0, 0]], np.array([low[i], high[i]]))
+                at = _values(target, names, i, probed, np.array(places))
+                after = _values(target, names, i, probed, np.full(PROBED, beyond))
+                drawn = _values(target, names, i, probed[[0, 0]], np.array([low[i], high[i]]))
                 with np.errstate(invalid="ignore"):  # of numbers that have overflowed
-                    known = SAME * np.ptp(drawn)
+                    known = SAME * np.ptp(drawn, axis=0)
                     moves = np.isfinite(after) & (np.abs(after - at) > known) & (known > 0.0)
-                yield _End(i, name, side, at, known, bounded and not moves.all())
+                declared = bounded and not moves.any(axis=1).all()
+                if alone or declared:
+                    shown = name if alone else variable
+                    yield _End(i, shown, side, at[:, 0], float(known[0]), declared)
 
 
-def _values(target: Target, name: str, i: int, rows: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return the values of a parameter at rows in which coordinate i has been moved to places.
+def _values(
+    target: Target, names: list[str], i: int, rows: np.ndarray, places: np.ndarray
+) -> np.ndarray:
+    """Return elements at rows in which coordinate i has been moved to places, shape (row, element).
 
     NaN where there is none, as of a parameter between two others if these have crossed.
     """
-    moved, values = rows.copy(), np.full(len(rows), np.nan)
+    moved, values = rows.copy(), np.full((len(rows), len(names)), np.nan)
     moved[:, i] = places
     for k, row in enumerate(moved):
         with contextlib.suppress(RuntimeError):
-            values[k] = target.elements(row)[name]
+            elements = target.elements(row)
+            values[k] = [elements[name] for name in names]
     return values
 
 

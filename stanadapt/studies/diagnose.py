@@ -11,10 +11,12 @@ from stanadapt import results
 from stanadapt.diagnostics.importance import is_approximation
 from stanadapt.diagnostics.mixing import Efficiency, efficiency, mixing_of
 from stanadapt.diagnostics.modes import parameter_rows, require_fit_of
+from stanadapt.diagnostics.sampler_checks import check_ends
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import verdict
 from stanadapt.errors import Message, codes_of
 from stanadapt.results import Fit
+from stanadapt.runs.hard_edges import ends_of
 from stanadapt.samplers.whitened.missing_tails import find_tails, in_words, reasons_of
 from stanadapt.studies.noncentered import lines_of_block
 from stanadapt.studies.shape import measure_shape
@@ -84,7 +86,9 @@ def diagnose(fit: Fit, target: Target | None = None) -> Diagnosis:
         Gaussian, on which parameters the scales and locations of others depend, and whether the
         fit lacks a tail of such a parameter, which no check of draws alone can show. If parameters
         are exactly normal given a few others, it is also tested whether draws thin out toward a
-        tail of these: reason `tail_missing`, or the remark `tail_doubtful`.
+        tail of these: reason `tail_missing`, or the remark `tail_doubtful`. Undeclared bounds, and
+        tails that are cut off at declared ones, are sought with up to 300 parameters (`hard_edges`,
+        `cut_tail`).
 
     Returns
     -------
@@ -112,7 +116,7 @@ def diagnose(fit: Fit, target: Target | None = None) -> Diagnosis:
     if target is not None:
         require_fit_of(target, fit, "diagnose")
         found = find_tails(target, fit)
-        reasons = reasons_of(target, found)
+        reasons = [*reasons_of(target, found), *check_ends(fit, ends_of(target, fit))]
         notes += measure_shape(target, fit).messages
         if found is not None:
             rows, _ = parameter_rows(target, fit)

@@ -206,14 +206,53 @@ def test_tails_are_cut_off_where_the_density_is_not_small(p, x, cut):
     assert find_cut_tails(sa.Target(program), draws) == cut
 
 
+HALDANE = "parameters { real<lower=0, upper=1> p; } model { target += -log(p) - log1m(p); }"
+# lkj_corr with shape 0, whose density is improper where the correlation is 1 or -1
+MATRICES = {
+    "R": "parameters { corr_matrix[2] R; } model { target += -log_determinant(R); }",
+    "L": "parameters { cholesky_factor_corr[2] L; } model { target += -2 * log(L[2, 2]); }",
+}
+
+
 @pytest.mark.parametrize("sampler", slow_except(["nuts"], ["auto", "nuts", "rwm"]))
-def test_a_fit_of_an_improper_prior_between_bounds_is_suspect(sampler):
+@pytest.mark.parametrize(("name", "program"), [("p", HALDANE), *MATRICES.items()])
+def test_a_fit_of_an_improper_prior_between_bounds_is_suspect(sampler, name, program):
     """Haldane's prior: chains mix between the last numbers that differ from the bounds."""
-    program = "parameters { real<lower=0, upper=1> p; } model { target += -log(p) - log1m(p); }"
     judged = verdict(sa.sample(sa.Target(program), sampler, seed=1, iter_sampling=2000))
     assert judged.verdict in ("suspect", "do not use")
     (reason,) = (m for m in judged.reasons if m.code == "cut_tail")
-    assert "density of p has" in reason
+    assert f"density of {name} has" in reason
+
+
+def test_a_proper_prior_of_a_matrix_has_no_cut_tail_and_an_undeclared_bound_in_it_is_none():
+    """A fifth of a uniform correlation is below 0.6, where no bound can be declared."""
+    program = "parameters { corr_matrix[2] R; } model { R ~ lkj_corr(1); R[1, 2] ~ uniform(%s); }"
+    z = np.random.default_rng(1).normal(1.5, 0.3, (400, 1))
+    for ends in ("-1, 1", "0.6, 1"):
+        target = sa.Target(program % ends)
+        assert (find_edges(target, z), find_cut_tails(target, z)) == ([], [])
+
+
+@pytest.mark.parametrize("other", [False, True])
+def test_ends_are_sought_after_nuts_of_stan_and_in_fits_that_record_none(other):
+    """Its divergences may have ended at an edge or not: it counts no failed evaluations."""
+    for program, code, text in (
+        (HALDANE, "cut_tail", "density of p has"),
+        (BOX, "hard_edges", "diverged may have ended at hard edges of the density (theta: lower"),
+    ):
+        target = sa.Target(program, backend="stanli")
+        fit = sa.stan_nuts(target, backend="stanli", seed=1)
+        if other:
+            for name in ("hard_edges", "cut_tails"):
+                fit.attrs.pop(name, None)
+            assert code not in codes_of(verdict(fit).reasons)
+        judged = sa.diagnose(fit, target) if other else verdict(fit)
+        assert {code, "divergences"} <= {*codes_of(judged.reasons)}
+        assert judged.verdict in ("suspect", "do not use")
+        assert text in next(m for m in judged.reasons if m.code == code)
+    fit.attrs.pop("hard_edges", None)
+    fit.sample_stats["diverging"][:] = False  # without divergences, none are sought
+    assert "hard_edges" not in sa.diagnose(fit, target).codes
 
 
 @pytest.mark.parametrize("backend", ["stanli", pytest.param("cmdstan", marks=pytest.mark.cmdstan)])

@@ -28,6 +28,7 @@ from stanadapt.results.attributes import origin
 from stanadapt.results.cmdstan_csv import STATISTICS
 from stanadapt.results.labels import phase_groups
 from stanadapt.results.rehearsal import rehearse_draws
+from stanadapt.runs.hard_edges import ends_of
 from stanadapt.runs.run import judge_unless_interrupted
 from stanadapt.runs.stan_nuts import cmdstan, stanli
 from stanadapt.runs.stan_nuts.engine import METRICS, NutsRun, NutsSettings
@@ -189,6 +190,7 @@ def _result(
         "density_backend_version": target.backend_version,
     }
     fit = results.build(_groups(target, plan, outcome), attributes)
+    fit.attrs.update(ends_of(target, fit))
     _report_density(target, verification, fit)
     return fit
 
