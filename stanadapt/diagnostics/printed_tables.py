@@ -154,6 +154,10 @@ class PrintedFrame(pd.DataFrame):
     def _constructor(self) -> Any:
         return pd.DataFrame
 
+    def copy(self, deep: bool = True) -> Any:
+        """Return a copy of the whole frame, which prints as it does."""
+        return type(self)(super().copy(deep)).__finalize__(self)
+
     @property
     def _is_complete(self) -> bool:
         """Whether the frame has all printed columns; if not, it prints as an ordinary frame."""
