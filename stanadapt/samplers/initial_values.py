@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from stanadapt import results
 from stanadapt.errors import StanadaptError, is_real
 from stanadapt.results.files import read_text
+from stanadapt.results.read_cmdstan_csv import chains_in, load_csv
 from stanadapt.samplers.variational.methods import PATHFINDER, pathfinder_positions
 from stanadapt.targets.failing_statement import failing_statement
 from stanadapt.targets.projection import shapes_of, wrong_shape
@@ -107,7 +109,7 @@ def _one_per_chain(target: Target, inits: Any, rngs: Sequence[np.random.Generato
 
 
 def require_inits(inits: Any) -> Any:
-    """Read JSON, as text or in a file; return anything else unchanged.
+    """Read JSON, as text or in a file, or a fit; return anything else unchanged.
 
     StanadaptError, stage "initialization", for inits that are wrong for any target.
     """
@@ -123,6 +125,8 @@ def _parse(inits: Any) -> Any:
     text = str(inits)
     if not text.lstrip().startswith(("{", "[")):
         path = user_path(inits)
+        if path.is_dir() or path.suffix in (".csv", ".nc"):
+            return _earlier_fit(path)
         try:
             text = read_text(path, "file of initial values")
         except StanadaptError as error:
@@ -132,6 +136,15 @@ def _parse(inits: Any) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise _wrong(f"the initial values are not JSON: {error}.", "unreadable_inits") from None
+
+
+def _earlier_fit(path: Path) -> results.Fit:
+    if path.suffix == ".nc":
+        return results.load(path)
+    if files := [path] if path.is_file() else chains_in(path):
+        return load_csv(files)
+    text = f"the folder {path} has no CSV files of CmdStan: read a fit with stanadapt.load."
+    raise _wrong(text, "unreadable_inits")
 
 
 def _wrong(message: str, code: str = "invalid_inits", what: str = "inits") -> StanadaptError:
