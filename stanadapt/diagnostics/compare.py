@@ -22,7 +22,10 @@ from stanadapt.diagnostics.verdict import Verdict, verdict
 from stanadapt.errors import Message, StanadaptError, first_of, is_one_of, require_names
 from stanadapt.results import Fit
 
-HASHES = ("program_hash", "data_hash")
+HASHES = {
+    "program_hash": "program: `stanadapt loo`, or arviz.compare, compares their predictions",
+    "data_hash": "data: `summary` shows their estimates side by side",
+}
 Fits = Mapping[str, Fit]
 MOST_NAMED = 3  # quantities of a fit that a message lists
 
@@ -44,15 +47,16 @@ def require_comparable(fits: Fits, baseline: str | None) -> None:
         raise StanadaptError(
             "unknown_baseline", f"baseline must be one of the fits ({names}), got {baseline!r}."
         )
-    for attribute in HASHES:
+    for attribute, remedy in HASHES.items():
         values = {name: results.attribute(fit, attribute) for name, fit in fits.items()}
         recorded = {name: value for name, value in values.items() if value is not None}
         if len(set(recorded.values())) > 1:
-            listed = ", ".join(f"{name}: {value}" for name, value in recorded.items())
+            first, value = next(iter(recorded.items()))
+            other = next(name for name, theirs in recorded.items() if theirs != value)
             raise StanadaptError(
                 "different_targets",
-                f"All fits must have the same program and the same data, but {attribute} differs "
-                f"({listed}).",
+                "All fits must have the same program and the same data, but those of "
+                f"{first} ({value}) and {other} ({recorded[other]}) differ in their {remedy}.",
             )
     _require_same_variables(fits)
 
@@ -70,7 +74,7 @@ def _require_same_variables(fits: Fits) -> None:
     first, *others = fits
     shapes = _shapes(fits[first])
     for name in others:
-        unknown = [n for n in (first, name) if results.attribute(fits[n], HASHES[0]) is None]
+        unknown = [n for n in (first, name) if results.attribute(fits[n], "program_hash") is None]
         theirs = _shapes(fits[name])
         common = shapes.keys() & theirs.keys()
         different = [x for x in sorted(common) if shapes[x] != theirs[x]]

@@ -169,11 +169,11 @@ ERRORS = {
     ),
     "another program": (
         {"a": normal(1), "b": normal(2, program_hash="other")}, {}, "different_targets",
-        ["program_hash", "b: other"],
+        ["program", "b (other)", "stanadapt loo"],
     ),
     "other data": (
         {"a": normal(1), "b": normal(2, data_hash="other")}, {}, "different_targets",
-        ["data_hash", "b: other"],
+        ["data", "b (other)", "`summary`"],
     ),
 }  # fmt: skip
 
