@@ -112,10 +112,15 @@ class Drawn(reasons.Judged):
         worst = max(self.mixed, key=lambda name: self.mixed[name].r_hat)
         return advise_on_symmetry(self.columns, worst)
 
+    @property
+    def walks(self) -> bool:
+        """Whether its sampler used no gradient: slow chains of a random walk need not be apart."""
+        return not int(self.attribute("n_gradients", 1))
+
     @cached_property
     def hardly_moves(self) -> bool:
         """Whether chains hardly move between regions, so that more draws are no remedy."""
-        if self.draws >= TELLING:
+        if self.draws >= TELLING and not self.walks:
             apart = any(one.r_hat > R_HAT_UNUSABLE for one in self.mixed.values())
             return apart or self.times > MOST_TIMES
         return self.draws >= FEWEST_TELLING and any(
@@ -175,7 +180,7 @@ def _r_hat(fit: Drawn) -> Found:
     if fit.chains < 2:
         return {}
     found = _worst_r_hat(fit, {name: one.r_hat for name, one in fit.mixed.items()}, R_HAT)
-    short = fit.draws < TELLING or found["value"] <= R_HAT_UNUSABLE
+    short = fit.draws < TELLING or fit.walks or found["value"] <= R_HAT_UNUSABLE
     remedy = LONGER if short and not fit.hardly_moves else OTHERWISE.format(other=fit.other)
     if found["outlier"] and fit.chains >= MANY_CHAINS:
         remedy = ALONE.format(other=fit.other)
@@ -235,14 +240,15 @@ def _lacking_draws(fit: Drawn) -> Found:
             "modes), or a direction that nothing bounds. Order or inform these parameters, or use "
             f"{fit.other}."
         )
-    elif fit.times > MOST_TIMES:
+    elif fit.times > MOST_TIMES and (fit.draws < TELLING or not fit.walks):
         remedy = (
             f"{fit.draws} draws per chain are too few to tell why: draw more "
             f"(iter_sampling={TELLING_LENGTH * thin})."
         )
     else:
         length = fit.times * fit.draws * thin
-        remedy = f"Draw {fit.times} times as many (iter_sampling={length})."
+        other = f", or use {fit.other}" if fit.times > MOST_TIMES else ""
+        remedy = f"Draw {fit.times} times as many (iter_sampling={length}){other}."
     return {"value": enough - ess, "problem": problem, "remedy": remedy}
 
 

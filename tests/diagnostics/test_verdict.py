@@ -301,6 +301,16 @@ def test_no_longer_run_is_advised_where_chains_lie_in_separate_modes():
         assert "longer (iter_sampling)" not in " ".join(verdict(fit).reasons)
 
 
+def test_a_random_walk_is_slow_before_it_lies_in_separate_modes():
+    """Without gradients, each chain takes hundreds of iterations from one side to the other."""
+    fits = [made(attributes={"n_gradients": 0}, x=x) for x in (walk(0.02), shifted(9.0))]
+    slow, apart = (message(fit, "low_ess") for fit in fits)
+    assert ("modes (" not in slow.partition("use")[0], "times as many" in slow) == (True, True)
+    assert "another sampler" in slow
+    assert "Run longer" in message(fits[0], "high_r_hat")
+    assert "stanadapt modes" in apart
+
+
 @pytest.mark.parametrize("draws", [20, 50, 100, 399])
 @pytest.mark.parametrize("by", [0.0, 0.15])
 def test_more_draws_are_advised_while_a_run_is_merely_short(draws, by):
