@@ -70,15 +70,15 @@ def breaches(sampler: Sampler, registered: Mapping[str, Sampler]) -> list[Messag
         for part, value in classes.items()
         if not _is_named_tuple(value)
     ]
+    functions = [text for part in SIGNATURES for text in _function(sampler, part)]
     if wrong:
-        return wrong
+        code = "invalid_sampler_function"
+        return [*wrong, *(Message(code, f"{file}: {text}.") for text in functions)]
     texts = {
         "sampler_name_taken": [*_name(sampler, registered)],
         "settings_taken": [*_former_functions(sampler, registered)],
         "invalid_sampler_tuple": [*_settings(sampler), *_info(sampler), *_state(sampler)],
-        "invalid_sampler_function": [
-            text for part in SIGNATURES for text in _function(sampler, part)
-        ],
+        "invalid_sampler_function": functions,
         "invalid_sampler_option": [*_options(sampler)],
         "invalid_warmup": [*_warmup(sampler)],
     }
@@ -226,8 +226,7 @@ def _function(sampler: Sampler, part: str) -> Iterator[str]:
         return
     if part not in BY_PYTHON and not isinstance(function, Dispatcher):
         yield f"{part} must be compiled: decorate it with jit"
-    else:
-        yield from _arguments(part, function, SIGNATURES[part])
+    yield from _arguments(part, function, SIGNATURES[part])
 
 
 def _arguments(part: str, function: Any, expected: tuple[str, ...]) -> Iterator[str]:

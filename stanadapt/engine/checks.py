@@ -271,6 +271,7 @@ FALSE_ALARM = 1e-4
 # a Monte Carlo error above this share of the true value leaves that check without power
 LARGEST_ERROR = 0.15
 CHAINS, WARMUP, DRAWS = 40, 2000, 4000
+ZERO = "steps have become 0, such as scales that `adapt` learns from a chain before it has moved"
 WALL, BEFORE_WALL = 0.2, np.array([-1.0, 1.0, -2.0])
 
 
@@ -348,7 +349,10 @@ def own_randomness(case: Case) -> str:
     _finish([one, two])
     draws = np.concatenate([one.sampling.constrained, two.sampling.constrained])
     if np.all(draws == position):
-        text = "neither chain moves from its start: `step` returns no proposal, or accepts none"
+        text = (
+            "neither chain moves from its start: `step` returns no proposal, or accepts none, or "
+        )
+        text += ZERO
         return Message("chains_do_not_move", text)
     if np.array_equal(one.sampling.constrained, two.sampling.constrained):
         text = "two chains with the same start have the same draws: `rng` is not used"
@@ -371,7 +375,7 @@ def failures_are_rejections(case: Case) -> str:
     elif not np.isfinite(chain.sampling.stats[: chain.sampling.rows]).all():
         problem = "a field of Info is not finite after a failed evaluation"
     elif not np.ptp(draws, axis=0).all():
-        problem = "the chain no longer moves after failed evaluations"
+        problem = f"the chain no longer moves after failed evaluations, or {ZERO}"
     return Message("failures_not_rejected", problem) if problem else ""
 
 

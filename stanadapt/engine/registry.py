@@ -53,6 +53,10 @@ def register(sampler: Sampler | str, **options: Any) -> None:
         Stage "sampler": a line for each breach of the protocol.
     """
     if isinstance(sampler, str):
+        for name in options.keys() - {*Sampler._fields}:
+            text = f"{sampler}: register has no option {name!r}; it has "
+            text += f"{', '.join(Sampler._fields)}.{did_you_mean(name, Sampler._fields)}"
+            raise StanadaptError("invalid_sampler_option", text)
         names = vars(sys.modules[sampler])
         found = {part: names[name] for part, name in PARTS.items() if name in names}
         if not isinstance(found.get("warmup"), Warmup):  # such as a module of that name

@@ -128,6 +128,8 @@ MISTAKES = {
     "not compiled": (FUNCTION, "@jit\ndef adapt", "def adapt", "adapt", "jit"),
     "coordinates that do not exist": (OPTION, REGISTER, "register(__name__, standardize=True)",
         "standardize", "'diagonal'", "True"),
+    "an option that does not exist": (OPTION, REGISTER, "register(__name__, standardise='no')",
+        "no option 'standardise'", "Did you mean 'standardize'?"),
     "a default of no setting": (OPTION, REGISTER,
         "register(__name__, when_standardized={'step': lambda n: 1.0})",
         "when_standardized", "step"),
@@ -217,6 +219,10 @@ def test_all_mistakes_are_reported_at_once(refusal):
     error = refusal("barker", source)
     assert error.code == "invalid_sampler"
     assert [line.partition(":")[0] for line in error.message.splitlines()] == ["barker"] * 2
+    two = "@jit\ndef adapt(density, settings, state, info, t, iter_warmup)"
+    error = refusal("barker", changed(("class Info(", "class My("), (two, "def adapt(state)")))
+    for line, fact in zip(error.message.splitlines(), ("info", "compiled", "6 arg"), strict=True):
+        assert fact in line
 
 
 def test_every_name_of_the_page_is_documented():
