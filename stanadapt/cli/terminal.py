@@ -146,6 +146,10 @@ def typed() -> str:
 def load_all(files: list[Path]) -> dict[str, results.Fit]:
     """Return fits by the names of their files, without endings unless two are the same then."""
     count = Counter(path.stem for path in files)
+    for path in files[1:]:
+        if not path.suffix and not path.exists():
+            text = f"there is no fit {path}. Names after an option are separated by commas: "
+            raise StanadaptError("file_missing", f"{text}--vars a,b.")
     return {path.stem if count[path.stem] == 1 else str(path): load(path) for path in files}
 
 

@@ -159,7 +159,8 @@ def require_fit_of(target: Target, fit: Any, user: str) -> None:
     if not results.is_fit(fit):
         raise StanadaptError(
             "not_a_fit",
-            f"{user} expects a result of sample or stan_nuts, got {type(fit).__name__}.",
+            f"{user} expects a result of sample or stan_nuts, got {type(fit).__name__}."
+            + " Call it for each fit." * isinstance(fit, list | tuple | dict),
         )
     check_same_target(target, fit)
 

@@ -43,7 +43,7 @@ def require_empty(path: Path) -> None:
     """Raise StanadaptError unless a run may begin in a folder; one that holds a run passes."""
     if (path / MANIFEST).exists():
         return  # refused when the new run is known, with a comparison of the two
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+    if os.path.lexists(path) and (not path.is_dir() or any(path.iterdir())):
         raise StanadaptError(
             "folder_not_empty", f"{path} is not an empty folder: choose a new one for the run."
         )

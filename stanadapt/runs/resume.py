@@ -104,7 +104,7 @@ def prepare_again(
             "until_mcse needs gradients at all draws, which this run has not kept: begin one with "
             "until_mcse or save='gradient'.",
         )
-    plan = _changed(spec.plan, asked.iter_sampling, asked.parallel_chains)
+    plan = _changed(folder, spec.plan, asked.iter_sampling, asked.parallel_chains)
     if until_ess is not None or until_mcse is not None:
         plan = with_stopping_rule(plan, until_ess, until_mcse or plan.until_mcse or None, None)
     shown = shows(asked.show_progress)
@@ -128,7 +128,7 @@ def prepare_again(
     return setup, Start.free(made, begun["positions"], {}), record
 
 
-def _changed(plan: Plan, iter_sampling: Any, parallel_chains: Any) -> Plan:
+def _changed(folder: RunFolder, plan: Plan, iter_sampling: Any, parallel_chains: Any) -> Plan:
     """Return the plan with the lengths that may differ from those of the run."""
     if iter_sampling is not None:
         least = plan.iter_sampling
@@ -136,7 +136,8 @@ def _changed(plan: Plan, iter_sampling: Any, parallel_chains: Any) -> Plan:
             raise StanadaptError(
                 "out_of_range",
                 f"iter_sampling counts all sampling iterations, and {least} are already planned "
-                f"for this run: give {least} or more, got {iter_sampling}.",
+                f"for this run: give {least} or more, got {iter_sampling}. "
+                f"stanadapt.load({str(folder.path)!r}) returns the draws so far.",
             )
         plan = plan._replace(
             iter_sampling=int(iter_sampling), until_ess=0.0, until_mcse=0.0, most_iterations=0

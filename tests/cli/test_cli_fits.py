@@ -78,6 +78,7 @@ def test_table(saved):
     named = call("table", "one.nc", "two.nc", "--baseline", "two", "--vars", "a,c")
     assert "two" in named
     refused("unknown_variable", "table", "one.nc", "two.nc", "--vars", "q", facts=["'q'"])
+    refused("file_missing", "table", "one.nc", "--vars", "a", "c", facts=["fit c", "--vars a,b"])
 
 
 @pytest.mark.thorough

@@ -195,13 +195,13 @@ def _result(
     return fit
 
 
-def choose_engine(backend: str, argument: str = "backend") -> str:
+def choose_engine(backend: str, argument: str = "backend", *others: str) -> str:
     """Return the engine for a name or "auto", the value of an argument; StanadaptError if none."""
     if not is_one_of(backend, {"auto", *ENGINES}):
-        names = ", ".join(["auto", *ENGINES])
+        names = ", ".join(["auto", *ENGINES, *others])
         raise StanadaptError(
             "unknown_backend",
-            f"the backend of Stan's NUTS must be one of {names}, got {backend!r}.",
+            f"{argument}, which runs Stan's NUTS, must be one of {names}, got {backend!r}.",
         )
     if backend == "auto":
         backend = "cmdstan" if toolchain.cmdstan() else "stanli"

@@ -142,7 +142,10 @@ def compare_repeats(
     described = {name: _all_settings(name, one) for name, one in settings_by_sampler.items()}
     if not is_one_of(stan_nuts, {NO_NUTS}):
         stan_name = name_of_stan_nuts(settings_by_sampler)
-        described = {stan_name: {"engine": choose_engine(stan_nuts, "stan_nuts")}, **described}
+        described = {
+            stan_name: {"engine": choose_engine(stan_nuts, "stan_nuts", NO_NUTS)},
+            **described,
+        }
     settings = {
         **common,
         **lengths,

@@ -255,7 +255,8 @@ class TestOfAFinishedRun:
             resume(run, target=other)
 
     @pytest.mark.parametrize(("limit", "fact"), [
-        ({"iter_sampling": 59}, "60"), ({"until_ess": -1}, "-1"), ({"max_minutes": "2"}, "2"),
+        ({"iter_sampling": 59}, "60"), ({"iter_sampling": 59}, "stanadapt.load"),
+        ({"until_ess": -1}, "-1"), ({"max_minutes": "2"}, "2"),
     ])  # fmt: skip
     def test_what_is_no_limit_of_a_longer_run(self, run, limit, fact):
         with raises("out_of_range", *limit, fact):
@@ -423,6 +424,12 @@ def test_an_interrupted_run_names_resume(target, phase, number, tmp_path, monkey
 
 
 MEAN = "data { real m; } parameters { real x; } model { x ~ normal(m, 1); }"
+
+
+def test_a_link_to_nowhere_is_no_folder_for_a_run(target, tmp_path):
+    (tmp_path / "run").symlink_to(tmp_path / "gone")
+    with raises("folder_not_empty", "choose a new one"):
+        sa.sample(target, run=tmp_path / "run")
 
 
 def test_files_that_have_changed_since_a_run_began(tmp_path):

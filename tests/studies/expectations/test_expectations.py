@@ -1,5 +1,6 @@
 """Expectations with control variates: exact cases, honest errors, gains, guards, the table."""
 
+import copy
 import pickle
 
 import numpy as np
@@ -285,6 +286,8 @@ def test_the_table_is_a_data_frame_and_its_parts_are_ordinary_ones(found, fit, t
     assert repr(again) == repr(found)
     assert again.probability("mu", 100.0) == found.probability("mu", 100.0)
     pd.testing.assert_frame_equal(found.copy(), pd.DataFrame(found))
+    assert repr(copy.deepcopy(found)) == repr(found)
+    assert found.copy().probability("mu", 100.0) == found.probability("mu", 100.0)
     for part in (found.loc[["mu", "s"]], found[["mean", "sd"]], found.sort_values("gain_mean")):
         assert type(part) is pd.DataFrame
         assert "gradients" not in repr(part)
@@ -310,6 +313,9 @@ def test_a_table_belongs_to_its_fit(found, fit, target, tmp_path):
     found.add_to(sa.load(sa.save(fit, tmp_path / "small.nc", float32=True)))
     with raises("not_a_fit"):
         found.add_to(None)
+    for several in ([fit, fit], {"one": fit}):
+        with raises("not_a_fit", "for each fit"):
+            sa.expectations(several, target)
     with raises("fit_of_another_target", "other draws"):
         found.add_to(sa.sample(target, seed=2, iter_sampling=1000))
 

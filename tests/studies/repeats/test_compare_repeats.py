@@ -12,6 +12,7 @@ from stanadapt.errors import StanadaptWarning, codes_of
 from stanadapt.studies.repeats.rows import COLUMNS, compile_first, make_row, repeat_seed
 from stanadapt.targets.stan import bundled
 from tests.helpers import made_up_fits
+from tests.helpers.codes import raises
 from tests.helpers.stan_target import shared_target
 
 SHORT = {"chains": 2, "iter_warmup": 60, "iter_sampling": 100}
@@ -112,6 +113,11 @@ def test_the_workers_of_an_executor_run_the_chains(found, schools):
     rows = rows[rows["sampler"] == "rwm"]
     for name in ("seed", "ess_bulk_min", "r_hat_max", "densities", "verdict"):
         assert there.rows[name].tolist() == rows[name].tolist(), name
+
+
+def test_the_choices_of_an_engine_include_none(schools):
+    with raises("unknown_backend", "stan_nuts", "auto, cmdstan, stanli, none", "'foo'"):
+        sa.compare_repeats(schools, ["rwm"], stan_nuts="foo")
 
 
 def test_seeds_depend_on_both_numbers_and_suit_cmdstan():
