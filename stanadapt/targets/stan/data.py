@@ -127,6 +127,8 @@ def _require_all(given: GivenData, declarations: Sequence[Declaration]) -> None:
             hint += f" Is {spare[near]} in the data meant to be {absent.name}?"
     if given.sizes and all(absent.is_int and not absent.dims for absent in missing):
         hint += f" {given.sizes.replace('N', missing[0].name)}"
+        if missing[1:] and given.sizes.startswith("A table"):
+            hint += ' stan_data(data, groups={"group": "J"}) counts rows and groups.'
     content = f"They contain {', '.join(map(str, values))}"[:500] if values else "They are empty"
     raise StanadaptError(
         "data_missing",

@@ -9,6 +9,8 @@ import numpy as np
 
 from stanadapt.errors import StanadaptError, require_names
 
+# tables that pandas reads, and how
+BINARY = {".xlsx": "excel", ".xls": "excel", ".dta": "stata", ".sav": "spss", ".parquet": "parquet"}
 ENDINGS = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 SHOWN = 5  # rows that a message lists
 
@@ -22,13 +24,19 @@ class TableData(dict):
 
 
 def is_table_file(path: Path) -> bool:
-    return path.name.lower().endswith(ENDINGS)
+    return path.name.lower().endswith((*ENDINGS, *BINARY))
 
 
 def read_table(path: Path) -> Any:
     """Return a file of comma or tab separated values as a pandas.DataFrame."""
     import pandas as pd
 
+    if kind := BINARY.get(path.suffix.lower()):
+        raise StanadaptError(
+            "file_unreadable",
+            f"Of tables, only CSV files are read, not {path}. Save it as one, or give the frame "
+            f"that pandas.read_{kind} returns.",
+        )
     separator = "\t" if ".tsv" in path.name.lower() else ","
     try:
         header = pd.read_csv(path, sep=separator, header=None, nrows=1, dtype=str).iloc[0]

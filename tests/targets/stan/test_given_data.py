@@ -141,7 +141,7 @@ def test_columns_of_a_table_are_vectors(table):
 def test_a_table_with_sizes():
     declared = "int N; int K; vector[N] y;"
     for table, how in ((TABLE, '{**data, "N": len(data)}'), (Polars(), "**data.to_dict()")):
-        with raises("data_missing", how):
+        with raises("data_missing", how, 'stan_data(data, groups={"group": "J"})'):
             data.to_json(table, stan(declared))
     assert read(declared, {**TABLE, "N": 2, "K": 1}) == {"N": 2, "K": 1, "y": [1.5, 2.5]}
     with pytest.raises(StanadaptError) as caught:

@@ -88,6 +88,8 @@ def test_mistakes_in_tables_are_told(tmp_path):
     (tmp_path / "bad.csv").write_text('a,b\n1,2,3\n"1')
     with raises("file_unreadable", "bad.csv"):
         read(tmp_path / "bad.csv")
+    with raises("file_unreadable", "trial.XLSX", "pandas.read_excel"):
+        read(tmp_path / "trial.XLSX")
 
 
 @pytest.mark.parametrize(("text", "facts"), [
