@@ -155,8 +155,9 @@ class PrintedFrame(pd.DataFrame):
         return pd.DataFrame
 
     def copy(self, deep: bool = True) -> Any:
-        """Return a copy of the whole frame, which prints as it does."""
-        return type(self)(super().copy(deep)).__finalize__(self)
+        """Return a copy of the whole frame, which prints as it does; pandas' own are ordinary."""
+        copied = super().copy(deep)
+        return type(self)(copied).__finalize__(self) if deep else copied
 
     @property
     def _is_complete(self) -> bool:
