@@ -26,8 +26,10 @@ take O(n) operations.
 If Q is not positive definite, a constant diagonal takes the place of L, and m is 0. For each p this
 is a change of variables, whatever the numbers.
 
-Nearly all functions are inlined: with two members, to pass the arrays, and views of the workspace,
-from call to call took four times as long as the arithmetic.
+Compiled code passes the map as one array (`pack`), and calls one function that is compiled for the
+first program that has such a block. In it, nearly all functions are inlined: with two members, to
+pass the arrays, and views of the workspace, from call to call took four times as long as the
+arithmetic.
 
 References
 ----------
@@ -39,10 +41,12 @@ supplies. Reverse rule of the Cholesky factor: Smith (1995), same journal, 4.
 from typing import NamedTuple
 
 import numpy as np
+from numba import carray, types
 
 from stanadapt.engine.compiled.jit import inline, jit
+from stanadapt.engine.compiled.on_demand import on_demand
 from stanadapt.engine.numerics.vectors import copy
-from stanadapt.engine.wrapped_density import Integers, Matrix, Vector, packed, parts_in
+from stanadapt.engine.wrapped_density import Integers, Matrix, Vector, packed, parts_at, parts_in
 
 # functions of the value v of a hub with two bounds or none, in BlockMap.powers; 0 for none
 LINEAR, SQUARE, INVERSE, RATIO, RECIPROCAL, PRECISION = 1, 2, 3, 4, 5, 6
@@ -265,10 +269,66 @@ def _moments(block, x):
     return logs
 
 
+# what `_mapped` does
+PLACE, RESIDUAL, PULL_BACK, PUSH_FORWARD = 0, 1, 2, 3
+_ADDRESS = types.CPointer(types.float64)
+
+
+@on_demand(types.float64(types.voidptr, _ADDRESS, _ADDRESS, types.intp, types.intp))
+def _mapped(packed, given, out, size, task):
+    """Do one of the functions below, for vectors of shape (size,)."""
+    block = parts_at(packed, BlockMap)
+    return _do(block, carray(given, size), carray(out, size), task)
+
+
 @inline
+def _do(block, given, out, task):
+    logs = 0.0
+    if task <= RESIDUAL:
+        logs = _moments(block, given)
+        if task == PLACE:
+            _place(block, given, out)
+        else:
+            _residual(block, given, out)
+    else:
+        if task == PULL_BACK:
+            _pull_back(block, out)
+        else:
+            _push_forward(block, out)
+        if block.work[0] != 0.0:
+            _hand_on(block, given, out, 1.0 if task == PULL_BACK else -1.0)
+    return logs
+
+
+@jit
 def place(block, y, x):
     """Write x of y, which may be the same array; return the log of the Jacobian |dx/dy|."""
-    logs = _moments(block, y)
+    return _mapped(block, y, x, x.shape[0], PLACE)
+
+
+@jit
+def residual(block, x, y):
+    """Write y of x, another array; return the log of the Jacobian |dx/dy|."""
+    return _mapped(block, x, y, y.shape[0], RESIDUAL)
+
+
+@jit
+def pull_back(block, x, gradient):
+    """Replace the gradient in x by that in y, of the log density and the log Jacobian.
+
+    The workspace must be that of x.
+    """
+    _mapped(block, x, gradient, gradient.shape[0], PULL_BACK)
+
+
+@jit
+def push_forward(block, x, gradient):
+    """Undo `pull_back`: replace the gradient in y by that of the log density of x."""
+    _mapped(block, x, gradient, gradient.shape[0], PUSH_FORWARD)
+
+
+@inline
+def _place(block, y, x):
     _, _, factor, _, mean, away, _, _, _, _ = _views(block)
     for i in range(away.shape[0]):
         away[i] = y[block.block[i]]
@@ -276,13 +336,10 @@ def place(block, y, x):
     copy(y, x)
     for i in range(away.shape[0]):
         x[block.block[i]] = mean[i] + away[i]
-    return logs
 
 
 @inline
-def residual(block, x, y):
-    """Write y of x, another array; return the log of the Jacobian |dx/dy|."""
-    logs = _moments(block, x)
+def _residual(block, x, y):
     _, _, factor, _, mean, away, _, _, _, _ = _views(block)
     copy(x, y)
     for i in range(away.shape[0]):
@@ -292,28 +349,20 @@ def residual(block, x, y):
         own = block.start[i] - block.first[i]
         for k in range(block.first[i], i + 1):
             y[block.block[k]] += factor[own + k] * away[i]
-    return logs
 
 
 @inline
-def pull_back(block, x, gradient):
-    """Replace the gradient in x by that in y, of the log density and the log Jacobian.
-
-    The workspace must be that of x.
-    """
+def _pull_back(block, gradient):
     _, _, factor, _, _, _, u, v, _, _ = _views(block)
     for i in range(u.shape[0]):
         u[i] = gradient[block.block[i]]
     _forward(block, factor, u)
     for i in range(u.shape[0]):
         gradient[block.block[i]] = v[i] = u[i]
-    if block.work[0] != 0.0:
-        _hand_on(block, x, gradient, 1.0)
 
 
 @inline
-def push_forward(block, x, gradient):
-    """Undo `pull_back`: replace the gradient in y by that of the log density of x."""
+def _push_forward(block, gradient):
     _, _, factor, _, _, _, u, v, _, _ = _views(block)
     for i in range(u.shape[0]):
         u[i] = v[i] = gradient[block.block[i]]
@@ -322,8 +371,6 @@ def push_forward(block, x, gradient):
         for k in range(block.first[i], i + 1):
             entry += factor[own + k] * u[k]
         gradient[block.block[i]] = entry
-    if block.work[0] != 0.0:
-        _hand_on(block, x, gradient, -1.0)
 
 
 @inline
@@ -420,5 +467,5 @@ def enter_rows(block, positions, gradients, log_jacobians):
         log_jacobians[i] = residual(block, positions[i], y)
         pull_back(block, positions[i], gradients[i])
         copy(y, positions[i])
-        definite += int(block.work[0])
+        definite += int(parts_at(block, BlockMap).work[0])
     return definite

@@ -34,7 +34,6 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine import block_map
-from stanadapt.engine.block_map import BlockMap
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.density import (
     GRADIENTS,
@@ -45,7 +44,7 @@ from stanadapt.engine.density import (
 )
 from stanadapt.engine.numerics.vectors import copy
 from stanadapt.engine.points import GradientPoint
-from stanadapt.engine.wrapped_density import Matrix, Vector, parts_at
+from stanadapt.engine.wrapped_density import Matrix, Vector
 
 # columns of TriangularMap.rows: a, b, c, P0, d, e, w, q, f, s and t of the formulas above,
 A, B, C, P0, D, E, W, Q, F, S, T = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
@@ -155,7 +154,7 @@ def place(straightening, y, x):
     log_jacobian = _transform(straightening, y, x, True)
     if straightening.block.shape[0] > 0:
         copy(x, straightening.work[BETWEEN])
-        log_jacobian += block_map.place(parts_at(straightening.block, BlockMap), x, x)
+        log_jacobian += block_map.place(straightening.block, x, x)
     return log_jacobian
 
 
@@ -165,7 +164,7 @@ def residual(straightening, x, y):
     if straightening.block.shape[0] == 0:
         return _transform(straightening, x, y, False)
     between = straightening.work[BETWEEN]
-    log_jacobian = block_map.residual(parts_at(straightening.block, BlockMap), x, between)
+    log_jacobian = block_map.residual(straightening.block, x, between)
     return log_jacobian + _transform(straightening, between, y, False)
 
 
@@ -213,7 +212,7 @@ def pull_back(straightening, y, x, gradient):
     """
     between = x
     if straightening.block.shape[0] > 0:
-        block_map.pull_back(parts_at(straightening.block, BlockMap), x, gradient)
+        block_map.pull_back(straightening.block, x, gradient)
         between = straightening.work[BETWEEN]
     _exchange(straightening, y, between, gradient, True)
 
@@ -224,7 +223,7 @@ def push_forward(straightening, y, x, gradient):
     has_block = straightening.block.shape[0] > 0
     _exchange(straightening, y, straightening.work[BETWEEN] if has_block else x, gradient, False)
     if has_block:
-        block_map.push_forward(parts_at(straightening.block, BlockMap), x, gradient)
+        block_map.push_forward(straightening.block, x, gradient)
 
 
 @jit

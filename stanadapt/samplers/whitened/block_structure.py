@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from stanadapt.engine import block_map
-from stanadapt.engine.block_map import PRECISION, SQUARE, BlockMap, size_of_work
+from stanadapt.engine.block_map import PRECISION, SQUARE, BlockMap, pack, size_of_work
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.sparse_factor import narrow_order
 from stanadapt.samplers.whitened.block_terms import (
@@ -271,7 +271,8 @@ def is_definite(block: BlockMap, x: np.ndarray) -> bool:
 def definite_share(block: BlockMap, x: np.ndarray) -> float:
     """Return the share of positions at which the precision is positive definite."""
     rows = x.copy()
-    definite = block_map.enter_rows(block, rows, np.zeros_like(rows), np.empty(len(rows)))
+    logs = np.empty(len(rows))
+    definite = block_map.enter_rows(pack(block), rows, np.zeros_like(rows), logs)
     return float(definite / len(rows))
 
 
@@ -293,7 +294,7 @@ def apply_block(
     """Return rows of positions and gradients in y, and the log Jacobian of each, shape (row,)."""
     positions, gradients = np.array(positions, float), np.array(gradients, float)
     log_jacobians = np.empty(len(positions))
-    block_map.enter_rows(block, positions, gradients, log_jacobians)
+    block_map.enter_rows(pack(block), positions, gradients, log_jacobians)
     return positions, gradients, log_jacobians
 
 
