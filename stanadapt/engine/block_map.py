@@ -44,7 +44,7 @@ import numpy as np
 from numba import carray, types
 
 from stanadapt.engine.compiled.jit import inline, jit
-from stanadapt.engine.compiled.on_demand import on_demand
+from stanadapt.engine.compiled.on_demand import ADDRESS, on_demand
 from stanadapt.engine.numerics.vectors import copy
 from stanadapt.engine.wrapped_density import Integers, Matrix, Vector, packed, parts_at, parts_in
 
@@ -271,10 +271,9 @@ def _moments(block, x):
 
 # what `_mapped` does
 PLACE, RESIDUAL, PULL_BACK, PUSH_FORWARD = 0, 1, 2, 3
-_ADDRESS = types.CPointer(types.float64)
 
 
-@on_demand(types.float64(types.voidptr, _ADDRESS, _ADDRESS, types.intp, types.intp))
+@on_demand(types.float64(types.voidptr, ADDRESS, ADDRESS, types.intp, types.intp))
 def _mapped(packed, given, out, size, task):
     """Do one of the functions below, for vectors of shape (size,)."""
     block = parts_at(packed, BlockMap)

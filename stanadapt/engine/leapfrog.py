@@ -202,8 +202,8 @@ def _rotate(density, leapfrog, around, phase, angle):
 
 @jit
 def moves_around(around):
-    """Whether trajectories move around a Gaussian."""
-    return around.mean.shape[0] > 0
+    """Whether trajectories move around a Gaussian; never with None."""
+    return around is not None and around.mean.shape[0] > 0
 
 
 @jit

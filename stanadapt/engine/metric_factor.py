@@ -65,7 +65,7 @@ def times(factor, vector, out):
         triangular.times(factor, vector, out)
         return
     if factor.shape[1] < n:
-        sparse_factor.times(factor, vector, out)
+        sparse_factor.multiply(factor, vector, out, TIMES)
         return
     for i in range(n):
         out[i] = vector[i]
@@ -85,7 +85,7 @@ def transposed_times(factor, vector, out):
         triangular.transposed_times(factor, vector, out)
         return
     if factor.shape[1] < n:
-        sparse_factor.transposed_times(factor, vector, out)
+        sparse_factor.multiply(factor, vector, out, TRANSPOSED_TIMES)
         return
     for i in range(n):
         out[i] = factor[0, i] * vector[i]

@@ -17,9 +17,11 @@ division.
 """
 
 import numpy as np
+from numba import carray, types
 from scipy import linalg, sparse
 
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import inline, jit
+from stanadapt.engine.compiled.on_demand import ADDRESS, on_demand
 
 NUMBER, INVERSE, BAND = 0, 1, 2
 # nodes with more neighbors than this, and this many times the median, come last, unless they are a
@@ -27,7 +29,7 @@ NUMBER, INVERSE, BAND = 0, 1, 2
 HEAVY, HEAVY_TIMES, HEAVY_SHARE = 8, 4.0, 0.25
 # band and last rows beyond which products take longer than most densities
 LARGEST_WIDTH = 200
-# which product `over_rows` computes
+# which product `multiply` computes
 TIMES, TRANSPOSED_TIMES, INVERSE_TIMES = 0, 1, 2
 
 
@@ -81,8 +83,26 @@ def sparse_factor(precision: sparse.csr_array) -> np.ndarray | None:
 # --- products, in compiled code: vectors of shape (n,), `out` another one -------------------------
 
 
+@on_demand(types.float64(ADDRESS, types.intp, ADDRESS, ADDRESS, types.intp, types.intp))
+def _multiplied(factor, columns, vector, out, n, product):
+    numbers, given, made = carray(factor, (n + 1, columns)), carray(vector, n), carray(out, n)
+    if product == TIMES:
+        _times(numbers, given, made)
+    elif product == TRANSPOSED_TIMES:
+        _transposed_times(numbers, given, made)
+    else:
+        _inverse_times(numbers, given, made)
+    return 0.0
+
+
 @jit
-def transposed_times(factor, vector, out):
+def multiply(factor, vector, out, product):
+    """Write TIMES, TRANSPOSED_TIMES or INVERSE_TIMES a vector into out."""
+    _multiplied(factor, factor.shape[1], vector, out, vector.shape[0], product)
+
+
+@inline
+def _transposed_times(factor, vector, out):
     """Write L^T @ vector = R^-1 P vector into out."""
     n = vector.shape[0]
     band, last = int(factor[n, 0]), int(factor[n, 1])
@@ -97,8 +117,8 @@ def transposed_times(factor, vector, out):
         out[i] = entry
 
 
-@jit
-def times(factor, vector, out):
+@inline
+def _times(factor, vector, out):
     """Write L @ vector = P^T R^-T vector into out."""
     n = vector.shape[0]
     band, last = int(factor[n, 0]), int(factor[n, 1])
@@ -116,8 +136,8 @@ def times(factor, vector, out):
                 out[int(factor[j, NUMBER])] -= factor[j, BAND + band + i - n + last] * entry
 
 
-@jit
-def inverse_times(factor, vector, out):
+@inline
+def _inverse_times(factor, vector, out):
     """Write L^-1 @ vector = R^T P vector into out."""
     n = vector.shape[0]
     band, last = int(factor[n, 0]), int(factor[n, 1])
@@ -136,12 +156,7 @@ def inverse_times(factor, vector, out):
 def over_rows(factor, rows, out, product):
     """Write a product with each of the rows into rows of out, shape (m, n) both."""
     for i in range(rows.shape[0]):
-        if product == TIMES:
-            times(factor, rows[i], out[i])
-        elif product == TRANSPOSED_TIMES:
-            transposed_times(factor, rows[i], out[i])
-        else:
-            inverse_times(factor, rows[i], out[i])
+        multiply(factor, rows[i], out[i], product)
 
 
 def products_with_rows(factor: np.ndarray, rows: np.ndarray, product: int) -> np.ndarray:

@@ -32,9 +32,11 @@ with two precisions and a location is ours.
 from typing import NamedTuple
 
 import numpy as np
+from numba import carray, types
 
 from stanadapt.engine import block_map
-from stanadapt.engine.compiled.jit import jit
+from stanadapt.engine.compiled.jit import inline, jit
+from stanadapt.engine.compiled.on_demand import ADDRESS, on_demand
 from stanadapt.engine.density import (
     GRADIENTS,
     VALUES,
@@ -148,10 +150,39 @@ def with_memory(straightening: TriangularMap, dim: int) -> TriangularMap:
     return straightening._replace(work=work, block=straightening.block.copy())
 
 
+# what `_apply` does: write x of y, or y of x; replace the gradient in x by that in y, or undo this
+TO_X, TO_Y, PULL_BACK, PUSH_FORWARD = 0, 1, 2, 3
+
+
+@jit
+def _apply(straightening, given, out, gradient, task):
+    """Do one of these tasks; return the log of |dx/dy| of the first two, else 0."""
+    rows, work = straightening.rows, straightening.work
+    if rows.shape[0] > 0:
+        count, dim, size = rows.shape[0], work.shape[1], gradient.shape[0]
+        return _mapped(rows, count, work, dim, given, out, gradient, size, task)
+    if task <= TO_Y:
+        copy(given, out)
+    return 0.0
+
+
+@on_demand(types.float64(
+    ADDRESS, types.intp, ADDRESS, types.intp, ADDRESS, ADDRESS, ADDRESS, types.intp, types.intp
+))  # fmt: skip
+def _mapped(rows, count, work, dim, given, out, gradient, size, task):
+    """Do a task with the rows of a map, for vectors of shape (size,)."""
+    numbers, memory = carray(rows, (count, COLUMNS)), carray(work, (WORK, dim))
+    one, other = carray(given, size), carray(out, size)
+    if task <= TO_Y:
+        return _transform(numbers, memory, one, other, task == TO_X)
+    _exchange(numbers, memory, one, other, carray(gradient, size), task == PULL_BACK)
+    return 0.0
+
+
 @jit
 def place(straightening, y, x):
     """Write x of y, which may be the same array; return the log of the Jacobian |dx/dy|."""
-    log_jacobian = _transform(straightening, y, x, True)
+    log_jacobian = _apply(straightening, y, x, x, TO_X)
     if straightening.block.shape[0] > 0:
         copy(x, straightening.work[BETWEEN])
         log_jacobian += block_map.place(straightening.block, x, x)
@@ -162,19 +193,18 @@ def place(straightening, y, x):
 def residual(straightening, x, y):
     """Write y of x, another array; return the log of the Jacobian |dx/dy|."""
     if straightening.block.shape[0] == 0:
-        return _transform(straightening, x, y, False)
+        return _apply(straightening, x, y, y, TO_Y)
     between = straightening.work[BETWEEN]
     log_jacobian = block_map.residual(straightening.block, x, between)
-    return log_jacobian + _transform(straightening, between, y, False)
+    return log_jacobian + _apply(straightening, between, y, y, TO_Y)
 
 
-@jit
-def _transform(straightening, given, out, to_x):
+@inline
+def _transform(rows, work, given, out, to_x):
     """Write x of y or y of x, and fill in the workspace; return the log of |dx/dy|.
 
     A single function: Numba counts references to arrays that are passed to others, row by row.
     """
-    rows, work = straightening.rows, straightening.work
     copy(given, out)
     x = out if to_x else given
     logs, product = 0.0, 1.0
@@ -214,26 +244,26 @@ def pull_back(straightening, y, x, gradient):
     if straightening.block.shape[0] > 0:
         block_map.pull_back(straightening.block, x, gradient)
         between = straightening.work[BETWEEN]
-    _exchange(straightening, y, between, gradient, True)
+    _apply(straightening, y, between, gradient, PULL_BACK)
 
 
 @jit
 def push_forward(straightening, y, x, gradient):
     """Undo `pull_back`: replace the gradient in y by that of the log density of x."""
     has_block = straightening.block.shape[0] > 0
-    _exchange(straightening, y, straightening.work[BETWEEN] if has_block else x, gradient, False)
+    between = straightening.work[BETWEEN] if has_block else x
+    _apply(straightening, y, between, gradient, PUSH_FORWARD)
     if has_block:
         block_map.push_forward(straightening.block, x, gradient)
 
 
-@jit
-def _exchange(straightening, y, x, gradient, to_y):
+@inline
+def _exchange(rows, work, y, x, gradient, to_y):
     """Replace the gradient in x by that in y, or that in y by that in x.
 
     Each coordinate hands its part on to its drivers, the last one first; or takes it away from
     them, the first one first. Without calls, as `_transform`.
     """
-    rows, work = straightening.rows, straightening.work
     count, sign = rows.shape[0], 1.0 if to_y else -1.0
     if not to_y:
         for i in range(count):

@@ -256,11 +256,14 @@ def _misreturned(made: Any, former: Progress, states: States) -> str:
 
 
 def _other_type(name: str, old: Any, new: Any) -> str:
-    """Return a text for the first field for which the loop would be compiled again; "" for none."""
+    """Return a text for the first field for which the loop would be compiled again; "" for none.
+
+    A part that is None until it is needed may be: the code without it is compiled in less time.
+    """
     if hasattr(old, "_fields") and type(old) is type(new):
         fields = (_other_type(f"{name}.{f}", getattr(old, f), getattr(new, f)) for f in old._fields)
         return next(filter(None, fields), "")
-    if _is_alike(old, new):
+    if old is None or new is None or _is_alike(old, new):
         return ""
     kinds = _kind(old), _kind(new)
     return "" if kinds[0] == kinds[1] else f"{name} is {shown(kinds[1])}, and was {shown(kinds[0])}"

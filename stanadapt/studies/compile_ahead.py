@@ -16,6 +16,7 @@ from stanadapt.engine.chain import compiled_functions
 from stanadapt.engine.compilation_progress import compiling
 from stanadapt.engine.compiled.cache_folder import cache_root, is_temporary
 from stanadapt.engine.compiled.machine_code import MachineCode, own_folder
+from stanadapt.engine.compiled.on_demand import POINTERS
 from stanadapt.engine.protocol import KEEP_GRADIENT, Sampler
 from stanadapt.engine.registry import find, registered
 from stanadapt.engine.starts import START_OPTIONS
@@ -36,6 +37,8 @@ model {
 }
 generated quantities { real z = normal_rng(x[1], s); }
 """
+# from 301 parameters on, other code runs
+MANY = "parameters { vector[301] x; } model { x ~ std_normal(); }"
 LENGTHS: dict[str, Any] = {"chains": 2, "iter_warmup": 400, "iter_sampling": 20}
 
 
@@ -99,8 +102,14 @@ def run_briefly(target: Target, sampler: Sampler) -> None:
     draw = partial(sample, target, sampler.name, seed=1, show_progress=False, **LENGTHS)
     fit = draw()
     draw(inits=PATHFINDER)
-    if sampler.uses_gradient and not sampler.learns_scales:
-        draw(standardize=STRAIGHTEN)
+    if sampler.uses_gradient:
+        if not sampler.learns_scales:
+            draw(standardize=STRAIGHTEN)
+        for pointer in POINTERS:
+            pointer.compile()
+        if sampler.learns_scales or sampler.standardize != NO:
+            many = Target(MANY, backend="stanli", show_progress=False)
+            sample(many, sampler.name, seed=1, show_progress=False, **LENGTHS)
     if sampler.init_from_draws is not None:
         draw(warm_start=fit)
     if sampler.threading is not None:

@@ -131,7 +131,7 @@ class Standardized(Samplable):
 
     def standardized(self, positions: np.ndarray) -> np.ndarray:
         """Transform positions x of the base to positions z; both of shape (..., dim)."""
-        z, size = np.array(positions, dtype=float), len(self.location)
+        z, size = np.array(positions, dtype=float, order="C"), len(self.location)
         if self.is_straightened:
             x = z.reshape(-1, z.shape[-1])
             z = np.empty_like(x)

@@ -23,7 +23,9 @@ from numba.extending import intrinsic
 
 from stanadapt.engine.compiled.jit import CFunction
 
+ADDRESS = types.CPointer(types.float64)
 IN_C = {types.float64: ctypes.c_double, types.intp: ctypes.c_ssize_t}
+POINTERS: list["Pointer"] = []
 AGAIN = 0.05  # seconds until Ctrl-C comes once more, if it came while a function was compiled
 
 
@@ -37,15 +39,20 @@ class Pointer:
         self._python = self._prototype(self._first_call)
         self._variable = ctypes.cast(self._python, ctypes.c_void_p)
         llvm.add_symbol(name, ctypes.addressof(self._variable))
+        POINTERS.append(self)
+
+    def compile(self) -> int:
+        """Compile the function, or load it from the cache; return its address."""
+        self._variable.value = address = self._compiled.address
+        return address
 
     def _first_call(self, *arguments: Any) -> Any:
         address, pressed = 0, False
         while not address:  # compiled code does not see an exception
             try:
-                address = self._compiled.address
+                address = self.compile()
             except KeyboardInterrupt:
                 pressed = True
-        self._variable.value = address
         if pressed:
             threading.Timer(AGAIN, signal.raise_signal, [signal.SIGINT]).start()
         return self._prototype(address)(*arguments)
@@ -59,7 +66,7 @@ def on_demand(kinds: Any) -> Callable[[Callable], Any]:
 
     def made(function: Callable) -> Any:
         name = f"{function.__module__}.{function.__qualname__}"
-        pointer = Pointer(name, kinds, function)
+        Pointer(name, kinds, function)
 
         def call(typing: Any, *given: Any) -> Any:
             taken = [
@@ -74,7 +81,6 @@ def on_demand(kinds: Any) -> Callable[[Callable], Any]:
 
             return kinds.return_type(*taken), emit
 
-        call.pointer = pointer  # type: ignore[attr-defined]
         names = [Parameter("typing", Parameter.POSITIONAL_ONLY)]
         call.__signature__ = Signature(  # type: ignore[attr-defined]
             [*names, *inspect.signature(function).parameters.values()]

@@ -292,7 +292,7 @@ def apply_block(
     block: BlockMap, positions: np.ndarray, gradients: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return rows of positions and gradients in y, and the log Jacobian of each, shape (row,)."""
-    positions, gradients = np.array(positions, float), np.array(gradients, float)
+    positions, gradients = (np.array(rows, float, order="C") for rows in (positions, gradients))
     log_jacobians = np.empty(len(positions))
     block_map.enter_rows(pack(block), positions, gradients, log_jacobians)
     return positions, gradients, log_jacobians

@@ -21,6 +21,8 @@ from typing import Any
 import numpy as np
 
 from stanadapt.diagnostics.mixing import mixing
+from stanadapt.engine.compiled.jit import as_python
+from stanadapt.engine.leapfrog import moves_around
 from stanadapt.engine.warmup import Progress, Result, Sampled, States
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.choose_trajectory import CUT_SHORT, UNDECIDED, Trajectory
@@ -98,7 +100,7 @@ def keep_steps(settings: Any, progress: Progress, states: States) -> Result:
     """Keep each chain's step: a pooled one is too long for a chain in the neck of a funnel."""
     window, nuts = parts.window_of(progress, states), progress.learned.nuts
     steps = [float(np.exp(state.tuning.averaging.log_mean)) for state in states]
-    if len(states[0].around.mean):
+    if as_python(moves_around)(states[0].around):
         steps = [min(step_size, parts.LONGEST_TURN) for step_size in steps]
     if nuts.target_accept == SHORTEST:  # with longer ones, a chain would not enter an arm
         steps = [min(steps)] * len(steps)

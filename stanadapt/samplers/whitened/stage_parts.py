@@ -420,15 +420,20 @@ def _prepare(state: Any, progress: Progress, factor: np.ndarray, **tuning: Any) 
     learned = progress.learned
     leapfrog = state.leapfrog._replace(factor=factor)
     straightening = with_memory(learned.straightened.straightening, len(state.current.position))
+    around = nowhere(learned.dim, len(learned.members_aside) > 0)
     return make_room(state, progress.block)._replace(
-        leapfrog=leapfrog, straightening=straightening, around=nowhere(),
+        leapfrog=leapfrog, straightening=straightening, around=around,
         tuning=state.tuning._replace(force_known=False, **tuning),
     )  # fmt: skip
 
 
-def nowhere() -> Around:
-    """Return an Around of trajectories that move around no Gaussian."""
-    return Around(*(np.empty(0) for _ in Around._fields))
+def nowhere(dim: int, members_aside: bool = False) -> Around | None:
+    """Return an Around of trajectories that move around no Gaussian; None if they never do.
+
+    Code without rotations, for None, is compiled in less time; it depends on the type.
+    """
+    possible = dim > MANY or members_aside
+    return Around(*(np.empty(0) for _ in Around._fields)) if possible else None
 
 
 def _around_mean(learned: Learned, state: Any) -> Any:

@@ -91,7 +91,7 @@ def apply_map(
     straightening: TriangularMap, positions: np.ndarray, gradients: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return rows of positions and gradients in y, and the log Jacobian of each, shape (row,)."""
-    positions, gradients = np.array(positions, float), np.array(gradients, float)
+    positions, gradients = (np.array(rows, float, order="C") for rows in (positions, gradients))
     log_jacobians = np.zeros(len(positions))
     if as_python(is_used)(straightening):
         enter_rows(

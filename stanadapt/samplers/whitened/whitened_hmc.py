@@ -114,7 +114,7 @@ class State(NamedTuple):
     tuning: Tuning  # the kernel, its step size, and the state of its adaptation
     record: Record  # record of this chain since the chains were last pooled
     force: np.ndarray  # L^T g at the current point, shape (dim,), if `tuning.force_known`
-    around: Around  # the Gaussian that trajectories of many parameters move around
+    around: Around | None  # the Gaussian that trajectories of many parameters move around
     # the map to the coordinates y in which trajectories move; empty if they are the program's
     straightening: TriangularMap
     climb: Climb  # the climb that is due before the next iteration, or the findings of the last one
@@ -165,7 +165,7 @@ def init(
         tuning=tuning,
         record=as_python(no_record)(n),
         force=np.empty(n),
-        around=nowhere(),
+        around=nowhere(n),
         straightening=no_map(),
         climb=no_climb(),
         probes=NO_PROBES,
@@ -220,13 +220,12 @@ def _fixed(density, settings, leapfrog, tree, force, around, tuning, x, y, rng):
     if n_steps > 2:  # for one or two steps, the jitter of the step size is enough
         n_steps = max(1, int(n_steps * (0.6 + 0.8 * rng.random()) + 0.5))
     log_density, energy, made, diverging = -np.inf, start, 0, False
-    rotates = around.mean.shape[0] > 0
-    if rotates:
+    if around is not None and moves_around(around):
         copy(around.here, around.moving)
     # the trajectory does not stop at a large energy error: the reverse one might end elsewhere
     for _ in range(n_steps):
         made += 1
-        if rotates:
+        if around is not None and moves_around(around):
             log_density = rotating_move(density, leapfrog, around, end, step_size)
         else:
             log_density = two_stage_move(density, leapfrog, end, step_size)
@@ -240,7 +239,7 @@ def _fixed(density, settings, leapfrog, tree, force, around, tuning, x, y, rng):
         copy(end.position, y.position)
         copy(leapfrog.gradient, y.gradient)
         copy(end.force, force)
-        if rotates:
+        if around is not None and moves_around(around):
             copy(around.moving, around.here)
     info = Info(
         acceptance_rate=rate,
