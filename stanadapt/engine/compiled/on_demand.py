@@ -91,12 +91,11 @@ def on_demand(kinds: Any) -> Callable[[Callable], Any]:
 
 
 def _emit_call(context: Any, builder: Any, name: str, signature: Any, arguments: Any) -> Any:
-    passed = [
-        builder.bitcast(context.make_array(kind)(context, builder, argument).data, cgutils.voidptr_t)
-        if isinstance(kind, types.Array)
-        else argument
-        for kind, argument in zip(signature.args, arguments, strict=True)
-    ]
+    passed = []
+    for kind, argument in zip(signature.args, arguments, strict=True):
+        if isinstance(kind, types.Array):
+            argument = context.make_array(kind)(context, builder, argument).data
+        passed.append(argument)
     result = context.get_value_type(signature.return_type)
     function = ir.FunctionType(result, [argument.type for argument in passed]).as_pointer()
     variable = builder.module.globals.get(name)
