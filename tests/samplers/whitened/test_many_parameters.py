@@ -170,5 +170,5 @@ def test_nuts_moves_around_a_gaussian_of_many_parameters_near_the_density(
     progress = parts.learn_metric(settings, progress, window, 1.0)
     _, states = parts.nuts_block()(settings, at(progress, parts.NUTS_METRIC, 50), states)
     for state in states:
-        assert len(state.around.mean) == turns * dim
+        assert (state.around is not None and len(state.around.mean) == dim) == turns
         assert state.tuning.nuts_target_accept == (parts.TARGET_AROUND if turns else 0.8)
