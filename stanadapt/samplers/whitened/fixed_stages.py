@@ -21,6 +21,7 @@ from stanadapt.samplers.whitened.map_stages import (
     to_nuts_on_map,
     to_straighten,
 )
+from stanadapt.samplers.whitened.span_stages import LARGE_MISFIT, is_to_span
 from stanadapt.samplers.whitened.transitions import (
     to_nuts,
     to_tune_step,
@@ -94,8 +95,8 @@ def learn_from_fixed(settings: Any, progress: Progress, states: States) -> Resul
         step_size = min(step_size, settings.trajectory_length / fixed.n_steps)
         # by the metric with which the window was drawn
         misfit = largest_misfit(progress.learned.metric, *window.pooled)
-        short = misfit > parts.LARGE_MISFIT and not progress.learned.straightened.block_is_used
-    span = parts.is_to_span(settings, progress, window)
+        short = misfit > LARGE_MISFIT and not progress.learned.straightened.block_is_used
+    span = is_to_span(settings, progress, window)
     if span:
         longer = (*windows, windows[-1])
     if done == len(windows) and short and extra < MOST_EXTRA:

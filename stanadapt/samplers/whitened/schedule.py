@@ -67,15 +67,23 @@ from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened import travel_stages as moving
 from stanadapt.samplers.whitened.choose_trajectory import UNDECIDED
 from stanadapt.samplers.whitened.climb import climb_if_due
-from stanadapt.samplers.whitened.fisher_metric import Metric, scales_alone
+from stanadapt.samplers.whitened.fisher_metric import LARGEST_DENSE, Metric, scales_alone
 from stanadapt.samplers.whitened.further_climbs import climb_further_if_due, follow_climbs_first
 from stanadapt.samplers.whitened.gaussian_block import seek_block_too
 from stanadapt.samplers.whitened.probes import probe_if_due
+from stanadapt.samplers.whitened.span_stages import (
+    SPAN_SHARE,
+    learn_span,
+    may_span,
+    set_up_span,
+)
 from stanadapt.samplers.whitened.sparse_precision import ask_for_precision
 from stanadapt.samplers.whitened.window import no_record
 
 MOVING, LEARNING = "moving to the typical set", "learning the metric"
 STRAIGHTENING, TUNING_NUTS = "straightening the posterior", "tuning the step size of NUTS"
+# arrays as large as the positions of a block of all chains, while it is learned from: measured
+COPIES = 16
 fit, nuts = parts.fitting, parts.nuts_block
 unshortened = partial(fit, least=1.0)  # chains that move need iterations, however many there are
 STAGES = {
@@ -99,8 +107,8 @@ STAGES = {
         MOVING, unshortened(moving.SURVEY_LENGTH), nuts(moving.TRAVEL_DEPTH), maps.learn_survey
     ),
     parts.SPAN: Stage(
-        LEARNING, fit(lambda now: round(parts.SPAN_SHARE * now.learned.dim)),
-        parts.set_up_span, parts.learn_span,
+        LEARNING, fit(lambda now: round(SPAN_SHARE * now.learned.dim)),
+        set_up_span, learn_span,
     ),
     parts.FIRST_METRIC: Stage(
         LEARNING, fit(moving.FIRST_METRIC_LENGTH), nuts(moving.DEEPEST),
@@ -147,6 +155,19 @@ STAGES = {
     ),
     parts.REST: Stage(TUNING_NUTS, all_left, nuts_stages.set_up_rest, nuts_stages.keep_steps),
 }  # fmt: skip
+
+
+def bytes_of_trees(settings: Any, dim: int) -> int:
+    """Return about the bytes of a chain's trees."""
+    return 8 * 5 * dim * (settings.max_treedepth + 2)
+
+
+def bytes_of_pool(settings: Any, dim: int, chains: int) -> int:
+    """Return the bytes of the longest block of all chains, while it is learned from, at most."""
+    longest = max(4 * parts.METRIC_WINDOWS[-1], round(SPAN_SHARE * dim) if may_span(dim) else 0)
+    draws = int(chains * parts.stretch_for(chains) * longest)
+    dense = 6 * dim**2 if dim <= LARGEST_DENSE and settings.metric == Metric.automatic else 0
+    return 8 * (COPIES * dim * draws + dense)
 
 
 def begin(settings: Any, progress: Progress, states: States) -> Result:

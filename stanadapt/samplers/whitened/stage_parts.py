@@ -19,12 +19,10 @@ from stanadapt.samplers.whitened.choose_metric import LATER, choose_metric, draw
 from stanadapt.samplers.whitened.choose_trajectory import UNDECIDED, Choice
 from stanadapt.samplers.whitened.climb import Climb, no_climb
 from stanadapt.samplers.whitened.fisher_metric import (
-    LARGEST_DENSE,
     MANY,
     FisherMetric,
     Metric,
     diagonal_metric,
-    largest_misfit,
     use_standard_deviations,
 )
 from stanadapt.samplers.whitened.straightened import (
@@ -52,12 +50,6 @@ LAST, LAST_SHARE, SHORTEST = 50, 4, 4
 LEAST_STRETCH = 1 / 8
 # lengths of windows for the metric on which trajectories have fixed length
 METRIC_WINDOWS = (30, 60)
-# Length of SPAN by the number of parameters: the draws from which four chains learn then exceed it,
-# whichever part is kept to judge the metric, and a metric of a Gaussian is exact. It is made if the
-# metric is wrong by a larger factor in a direction.
-SPAN_SHARE, LARGE_MISFIT = 0.6, 2.0
-# arrays as large as the positions of a block of all chains, while it is learned from: measured
-COPIES = 16
 # largest first step of a search for the step size of fixed trajectories
 FIRST_STEP = 1.2
 # dual averaging of NUTS and of two-stage steps is centered at these multiples of the first step;
@@ -269,60 +261,6 @@ def own_scales(states: States, window: Window, former: list[np.ndarray]) -> list
         scales = metric_factor.scales(factor, len(state.current.position))
         found.append(diagonal_metric(positions, gradients, scales).factor)
     return found
-
-
-def bytes_of_trees(settings: Any, dim: int) -> int:
-    """Return about the bytes of a chain's trees."""
-    return 8 * 5 * dim * (settings.max_treedepth + 2)
-
-
-def bytes_of_pool(settings: Any, dim: int, chains: int) -> int:
-    """Return the bytes of the longest block of all chains, while it is learned from, at most."""
-    longest = max(4 * METRIC_WINDOWS[-1], round(SPAN_SHARE * dim) if may_span(dim) else 0)
-    draws = int(chains * stretch_for(chains) * longest)
-    dense = 6 * dim**2 if dim <= LARGEST_DENSE and settings.metric == Metric.automatic else 0
-    return 8 * (COPIES * dim * draws + dense)
-
-
-# --- a dense metric of many parameters ------------------------------------------------------------
-
-
-def may_span(dim: int) -> bool:
-    """Whether a dense metric of this many parameters needs a separate window."""
-    return MANY < dim <= LARGEST_DENSE
-
-
-def is_to_span(settings: Any, progress: Progress, window: Window) -> bool:
-    """Whether SPAN is due: the metric with which a window was drawn does not fit, by far."""
-    learned = progress.learned
-    if not may_span(learned.dim) or learned.travel.spanned:
-        return False
-    aside = learned.straightened.block_is_used or learned.metric.kind == "sparse"
-    if aside or settings.metric != Metric.automatic:
-        return False
-    return largest_misfit(learned.metric, *window.pooled) > LARGE_MISFIT
-
-
-def set_up_span(settings: Any, progress: Progress, states: States) -> Result:
-    """Let chains make trajectories of one step, however short, each in a random direction.
-
-    Where gradients are linear, a metric learned from these draws is exact as soon as they span all
-    directions, however far the chains move: a few gradients per parameter.
-    """
-    fixed = progress.learned.fixed._replace(step_size=FIRST_STEP, n_steps=1)
-    return two_stage_block(learns=True)(settings, progress.learning(fixed=fixed), states)
-
-
-def learn_span(settings: Any, progress: Progress, states: States) -> Result:
-    """Learn the metric, and continue where it was needed."""
-    window, learned = window_of(progress, states), progress.learned
-    progress = learn_metric(settings, progress, window, 1.0)
-    progress = with_levels_of(progress, window.part(slice(-METRIC_WINDOWS[0], None)))
-    progress = progress.learning(
-        travel=learned.travel._replace(spanned=True),
-        fixed=learned.fixed._replace(step_size=FIRST_STEP),
-    )
-    return progress.to(FIND_STEP if learned.settled else TRAVEL), states
 
 
 # --- lengths of blocks ----------------------------------------------------------------------------

@@ -53,6 +53,7 @@ from stanadapt.samplers.whitened.choose_trajectory import Trajectory
 from stanadapt.samplers.whitened.climb import DEEP, no_climb
 from stanadapt.samplers.whitened.fisher_metric import MANY, FisherMetric, Metric, diagonal_metric
 from stanadapt.samplers.whitened.further_climbs import ask_for_climbs
+from stanadapt.samplers.whitened.span_stages import is_to_span
 from stanadapt.samplers.whitened.window import Window
 
 # length and largest depth of the first window, which shows how far away the chains are
@@ -134,7 +135,7 @@ def learn_travel(settings: Any, progress: Progress, states: States) -> Result:
     # scale still moves slowly: in 29 windows in a row, one of four chains changed by too much.
     settled = window.settled(former, together=travel.spanned)
     moving = window.still_moving(former)
-    far_below, span = window.far_below(), parts.is_to_span(settings, progress, window)
+    far_below, span = window.far_below(), is_to_span(settings, progress, window)
     quiet = 0 if moving else travel.quiet + 1
     travel = travel._replace(quiet=quiet, windows=travel.windows + 1)
     progress = parts.learn_metric(settings, progress, window, WHILE_TRAVELING, far_below)

@@ -64,8 +64,6 @@ from stanadapt.samplers.whitened.probes import NO_PROBES, Probes
 from stanadapt.samplers.whitened.stage_parts import (
     LONGEST_TURN,
     NUTS_CENTER,
-    bytes_of_pool,
-    bytes_of_trees,
     nowhere,
 )
 from stanadapt.samplers.whitened.window import (
@@ -315,5 +313,8 @@ register(
     init_from={"warm_start": init_from_draws}, starts_at_draws=True,
     in_place_except=("current", "scratch", "tuning"),
     extra_output=KEEP_GRADIENT,
-    memory=Memory(storage=bytes_of_trees, pooled=bytes_of_pool, name="factors, blocks and trees"),
+    memory=Memory(
+        storage=schedule.bytes_of_trees, pooled=schedule.bytes_of_pool,
+        name="factors, blocks and trees",
+    ),
 )  # fmt: skip

@@ -8,6 +8,7 @@ from stanadapt.samplers.whitened.choose_metric import choose_metric
 from stanadapt.samplers.whitened.choose_trajectory import LARGEST_MISFIT, choose, most_steps
 from stanadapt.samplers.whitened.fisher_metric import MANY, largest_misfit, scales_alone
 from stanadapt.samplers.whitened.probes import NO_PROBES
+from stanadapt.samplers.whitened.span_stages import LARGE_MISFIT
 from stanadapt.samplers.whitened.stage_parts import stretch_for
 from stanadapt.samplers.whitened.window import Window
 from tests.helpers.made_up_blocks import after, at, begun, filled
@@ -74,7 +75,7 @@ def test_a_dense_metric_is_learned_from_one_window_of_short_trajectories():
         progress = progress._replace(chains=progress.chains._replace(level=np.full(4, -260.0)))
         progress, states = after(settings, at(progress, stage, length), made)
         assert progress.stage == expected
-        fits = largest_misfit(progress.learned.metric, *rows[0]) < parts.LARGE_MISFIT
+        fits = largest_misfit(progress.learned.metric, *rows[0]) < LARGE_MISFIT
         assert fits == progress.learned.travel.spanned
     assert progress.learned.metric.kind == "dense"
 
