@@ -31,7 +31,7 @@ NAMES = Option(
 )
 
 
-@command(shown=options_of(summarize, "var_names", var_names=NAMES))
+@command(shown=options_of(summarize, "var_names", "probabilities", var_names=NAMES))
 def summary(
     fits: list[Path],
     *,
@@ -56,7 +56,7 @@ def summary(
 
 
 @command(
-    plan=options_of(estimate, "of", "show_progress", of=NAMES),
+    plan=options_of(estimate, "of", "probabilities", "show_progress", of=NAMES),
     target=options_of(options.Target, "include_paths", "backend", "unsafe"),
 )
 def expectations(

@@ -3,6 +3,7 @@
 The commands that families of samplers add, too, are made of such options.
 """
 
+import contextlib
 import sys
 from collections.abc import Callable, Collection
 from importlib.util import module_from_spec, spec_from_file_location
@@ -66,6 +67,15 @@ def read_inits(text: str) -> Any:
         return Path(text)
 
 
+def read_numbers(text: str) -> list[Any]:
+    """Return numbers that are separated by commas; what is none stays text, and is refused."""
+    found: list[Any] = read_names(text)
+    for i, word in enumerate(found):
+        with contextlib.suppress(ValueError):
+            found[i] = float(word)
+    return found
+
+
 # what differs on the command line, by argument: types, and help
 KINDS = {
     "exclude": Option(kind=str | None, read=read_names),
@@ -73,6 +83,7 @@ KINDS = {
     "inits": Option(kind=str | None, read=read_inits),
     "labels": Option(kind=Path | None),
     "noise": Option(kind=list[str] | None),
+    "probabilities": Option(kind=str | None, read=read_numbers),
     "sampler": Option(kind=str),
     "save": Option(kind=str | None, read=read_names),
     "show_progress": Option(kind=bool, read=not_),

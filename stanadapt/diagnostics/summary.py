@@ -1,6 +1,7 @@
 """Summarize the draws of a fit: estimates of each quantity, and how precise they are."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,18 +10,14 @@ from stanadapt import results
 from stanadapt.diagnostics import mixing
 from stanadapt.diagnostics import printed_tables as tables
 from stanadapt.diagnostics.screening import NUMBERS
-from stanadapt.errors import StanadaptError, did_you_mean, require_names
+from stanadapt.errors import StanadaptError, did_you_mean, is_real, require_names
 
-LOW, HIGH = 0.05, 0.95  # the quantiles beside the median
-COLUMNS = (
-    "mean", "sd", "q5", "median", "q95",
-    "mcse_mean", "mcse_sd", "ess_bulk", "ess_tail", "r_hat",
-)  # fmt: skip
+LEVELS = (0.05, 0.5, 0.95)  # of quantiles
+MIXING = ("mcse_mean", "mcse_sd", "ess_bulk", "ess_tail", "r_hat")
 # printed titles, and the rank by which they are left out of narrow terminals
 TITLES = {
-    "mean": ("mean", 0), "sd": ("sd", 0), "q5": ("5%", 0), "median": ("median", 2),
-    "q95": ("95%", 0), "mcse_mean": ("MCSE", 3), "ess_bulk": ("bulk ESS", 1),
-    "ess_tail": ("tail ESS", 4), "r_hat": ("R-hat", 1),
+    "mean": ("mean", 0), "sd": ("sd", 0), "median": ("median", 2), "mcse_mean": ("MCSE", 3),
+    "ess_bulk": ("bulk ESS", 1), "ess_tail": ("tail ESS", 4), "r_hat": ("R-hat", 1),
 }  # fmt: skip
 # likewise, of means with control variates, if the fit has them
 CONTROLLED = {"controlled": ("controlled mean", 2), "mcse_controlled": ("its MCSE", 3)}
@@ -31,7 +28,10 @@ DIGITS, UNKNOWN_DIGITS = 7, 3
 
 
 def summary(
-    fit: results.Fit | Mapping[str, results.Fit], var_names: str | Iterable[str] | None = None
+    fit: results.Fit | Mapping[str, results.Fit],
+    var_names: str | Iterable[str] | None = None,
+    *,
+    probabilities: Sequence[float] = LEVELS,
 ) -> "Summary":
     """Summarize the posterior draws of a fit, in the units of the program.
 
@@ -43,6 +43,8 @@ def summary(
     var_names
         Variables of the posterior, such as "beta", or elements, "beta[2]"; default: all. Arrays
         that are named are printed in full.
+    probabilities
+        Of the quantiles, each strictly between 0 and 1: 0.025 and 0.975 for intervals of 95%.
 
     Returns
     -------
@@ -50,21 +52,20 @@ def summary(
         A data frame that prints with as many digits as the draws determine, long arrays in one line
         each. It has a row for each element, named as in Stan ("beta[2]"): parameters first, then
         transformed parameters and generated quantities, scalars before arrays. With several fits,
-        its index has two levels, element and fit. Its columns are
-        those of `arviz.summary` under names that do not depend on ArviZ's version: mean, sd;
-        quantiles q5, median, q95; Monte Carlo standard errors mcse_mean, mcse_sd; rank-normalized
-        effective sample sizes ess_bulk, ess_tail; r_hat. Of more than four million numbers, those
-        that mix worst are measured exactly, and for the others all from mcse_mean on is estimated
-        from batch means. If the fit has the group `expectations`,
-        `controlled` is the mean with control variates, and `mcse_controlled` its standard error.
-        What cannot be computed is NaN: all but
-        mean and quantiles of a constant, r_hat of a single chain, everything of draws that are not
-        finite.
+        its index has two levels, element and fit. Its columns are those of `arviz.summary` under
+        names that do not depend on ArviZ's version: mean, sd; quantiles, such as q5, median, q97.5;
+        Monte Carlo standard errors mcse_mean, mcse_sd; rank-normalized effective sample sizes
+        ess_bulk, ess_tail; r_hat. Of more than four million numbers, those that mix worst are
+        measured exactly, and for the others all from mcse_mean on is estimated from batch means.
+        If the fit has the group `expectations`, `controlled` is the mean with control variates, and
+        `mcse_controlled` its standard error. What cannot be computed is NaN: all but mean and
+        quantiles of a constant, r_hat of a single chain, everything of draws that are not finite.
 
     Raises
     ------
     StanadaptError
-        Stage "settings": no fit with draws, or no variable of that name ("unknown_variable").
+        Stage "settings": no fit with draws, or no variable of that name ("unknown_variable"), or
+        probabilities out of range.
 
     References
     ----------
@@ -80,14 +81,45 @@ def summary(
     3
     """
     if isinstance(fit, Mapping) and not hasattr(fit, "attrs"):
-        return _side_by_side(fit, var_names)
+        return _side_by_side(fit, var_names, probabilities)
+    levels = require_probabilities(probabilities)
     columns = ordered_columns(fit, var_names)  # type: ignore[arg-type]
-    return _table(fit, columns, in_full=var_names is not None)  # type: ignore[arg-type]
+    return _table(fit, columns, var_names is not None, levels)  # type: ignore[arg-type]
 
 
-def _table(fit: results.Fit, columns: dict[str, np.ndarray], in_full: bool) -> "Summary":
-    rows = _rows(columns, mixing.mixing_of(fit))
-    table = Summary(rows, index=list(columns), columns=list(COLUMNS))
+def kinds(levels: Sequence[float]) -> list[str]:
+    """Return the names of estimates: mean, sd, and quantiles such as "q5" and "median"."""
+    return ["mean", "sd", *("median" if p == 0.5 else f"q{100 * p:g}" for p in levels)]
+
+
+def title_of(kind: str) -> str:
+    """Return the printed title of an estimate: "5%" for "q5"."""
+    return f"{kind[1:]}%" if kind[:1] == "q" and kind[1:2].isdigit() else kind
+
+
+def require_probabilities(given: Any) -> list[float]:
+    """Return probabilities of quantiles with different names."""
+    listed = [given] if is_real(given) else list(given) if isinstance(given, Iterable) else [given]
+    for p in listed:
+        if not (is_real(p) and 0.0 < p < 1.0):
+            raise StanadaptError(
+                "out_of_range", f"probabilities must lie strictly between 0 and 1, got {p!r}."
+            )
+    if len(set(kinds(listed))) < len(kinds(listed)):
+        raise StanadaptError(
+            "out_of_range", f"probabilities must differ in their first six digits, got {listed}."
+        )
+    return [float(p) for p in listed]
+
+
+def _table(
+    fit: results.Fit,
+    columns: dict[str, np.ndarray],
+    in_full: bool,
+    levels: Sequence[float] = LEVELS,
+) -> "Summary":
+    rows = _rows(columns, mixing.mixing_of(fit), levels)
+    table = Summary(rows, index=list(columns), columns=[*kinds(levels), *MIXING])
     table.attrs[IN_FULL] = in_full
     kept = controlled(fit)
     if kept is not None:
@@ -109,12 +141,15 @@ def controlled(fit: results.Fit) -> pd.DataFrame | None:
 
 
 def _side_by_side(
-    fits: Mapping[str, results.Fit], var_names: str | Iterable[str] | None
+    fits: Mapping[str, results.Fit],
+    var_names: str | Iterable[str] | None,
+    probabilities: Sequence[float],
 ) -> "Summary":
     """Return the summaries of fits, with the rows of each quantity together."""
     if not fits:
         raise StanadaptError("no_fits", "summary needs at least one fit, got none.")
-    tables = {name: summary(fit, var_names) for name, fit in fits.items()}
+    levels = require_probabilities(probabilities)
+    tables = {name: summary(fit, var_names, probabilities=levels) for name, fit in fits.items()}
     elements = dict.fromkeys(element for table in tables.values() for element in table.index)
     rows = [(e, name) for e in elements for name, table in tables.items() if e in table.index]
     titles = dict.fromkeys(title for table in tables.values() for title in table)
@@ -180,9 +215,12 @@ def whole_variables(fit: results.Fit, most: int) -> "tuple[Summary, int]":
     return _table(fit, shown, False), len(columns) - len(shown)
 
 
-def _rows(columns: dict[str, np.ndarray], measure: mixing.MixingCache) -> np.ndarray:
+def _rows(
+    columns: dict[str, np.ndarray], measure: mixing.MixingCache, levels: Sequence[float]
+) -> np.ndarray:
     """Return the numbers of a summary, shape (column of draws, number)."""
-    table = np.full((len(columns), len(COLUMNS)), np.nan)
+    end = 2 + len(levels)
+    table = np.full((len(columns), end + len(MIXING)), np.nan)
     measured = mixing.efficiency(columns, measure=measure)
     row_of = {name: i for i, name in enumerate(measured.names)}
     names, draws = list(columns), list(columns.values())
@@ -190,14 +228,14 @@ def _rows(columns: dict[str, np.ndarray], measure: mixing.MixingCache) -> np.nda
     for first in range(0, len(draws), size):
         block = np.array(draws[first : first + size]).reshape(len(draws[first : first + size]), -1)
         finite = first + np.flatnonzero(np.isfinite(block).all(axis=1))
-        table[finite, 2:5] = np.quantile(block[finite - first], [LOW, 0.5, HIGH], axis=1).T
+        table[finite, 2:end] = np.quantile(block[finite - first], levels, axis=1).T
         for row in finite:
             i = row_of.get(names[row])
             if i is None:  # a constant
                 table[row, :2] = draws[row].flat[0], 0.0 if draws[row].size > 1 else np.nan
             else:
-                numbers = (x[i] for x in measured[1:])
-                table[row, [0, 1, 5, 6, 7, 8, 9]] = (*numbers,)
+                numbers = [x[i] for x in measured[1:]]
+                table[row, :2], table[row, end:] = numbers[:2], numbers[2:]
     return table
 
 
@@ -205,7 +243,7 @@ class Summary(tables.PrintedFrame):
     """Estimates and their precision: a data frame that prints with as many digits as are known."""
 
     def _printed(self) -> tables.Printed:
-        ranks = dict([*TITLES.values(), *CONTROLLED.values()])
+        ranks = dict(printed_titles(self).values())
         return tables.Printed([tables.PrintedTable("", *cells(self), ranks)])
 
 
@@ -229,7 +267,12 @@ def cells(table: pd.DataFrame) -> tuple[list[str], dict[str, list[str]]]:
 
 def printed_titles(table: pd.DataFrame) -> dict[str, tuple[str, int]]:
     """Return title and rank of each printed column."""
-    return TITLES | {name: titled for name, titled in CONTROLLED.items() if name in table}
+    known = (
+        TITLES
+        | CONTROLLED
+        | {name: (title_of(name), 0) for name in table if title_of(name) != name}
+    )
+    return {name: known[name] for name in table if name in known}
 
 
 def printed_rows(table: pd.DataFrame) -> Iterable[tuple[str, pd.DataFrame]]:

@@ -40,6 +40,9 @@ def test_summary(files):
     printed = CliRunner().invoke(app, asked).stdout  # for programs: without the name of the file
     assert json.loads(printed) == json.loads((files / "table.json").read_text()) == found
     refused("options_conflict", "summary", "fit.nc", "--json", "--csv")
+    levels = "--probabilities", "0.025, 0.975"
+    assert call("summary", "fit.nc", *levels).split()[2:4] == ["2.5%", "97.5%"]
+    refused("out_of_range", "summary", "fit.nc", "--probabilities", "0.025,b", facts=["'b'"])
     sa.save(made_up_fits.fit(2), files / "other.nc")
     both = json.loads(call("summary", "fit.nc", "other.nc", "--json"))
     assert both[name]["fit"] == found[name]

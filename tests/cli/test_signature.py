@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from stanadapt.cli.commands import LazyCommand, app, entries
 from stanadapt.cli.options import EXCEPTIONS, PLAIN_TARGET, options_of
 from stanadapt.cli.signature import TEXTS, Given, Option, command, documented, in_shell
+from stanadapt.diagnostics.summary import summary
 from stanadapt.runs.sample import sample
 from stanadapt.studies.calibration.sbc import sbc
 from stanadapt.studies.repeats.compare_repeats import compare_repeats
@@ -111,7 +112,7 @@ def test_advice_for_python_is_translated_where_an_option_means_the_same(advice, 
 
 
 def test_exceptions_are_arguments():
-    functions = (sample, compare_repeats, sbc, Target)
+    functions = (sample, compare_repeats, sbc, summary, Target)
     arguments = {name for function in functions for name in options_of(function)}
     assert set(EXCEPTIONS) <= arguments | {"budget"}
 

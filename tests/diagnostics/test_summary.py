@@ -8,7 +8,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.cli.signature import read_names
 from stanadapt.diagnostics import summary as summaries
-from stanadapt.diagnostics.summary import COLUMNS, first_rows
+from stanadapt.diagnostics.summary import LEVELS, MIXING, first_rows, kinds
 from tests.helpers.codes import raises
 
 CHAINS, DRAWS = 4, 500
@@ -58,7 +58,7 @@ def test_numbers_are_those_of_arviz_and_numpy(fit, name):
 def test_what_cannot_be_computed_is_nan(fit):
     table = sa.summary(fit)
     assert list(table.loc["constant", ["mean", "sd", "q5", "q95"]]) == [7.0, 0.0, 7.0, 7.0]
-    assert table.loc["constant", COLUMNS[5:]].isna().all()
+    assert table.loc["constant", [*MIXING]].isna().all()
     assert table.loc["failed"].isna().all()
     assert np.isfinite(table.drop(["constant", "failed"])).all(axis=None)
     alone = results.build({"posterior": {"x": np.random.default_rng(2).normal(size=(1, 99))}}, {})
@@ -111,6 +111,20 @@ def test_the_first_rows_are_those_of_the_whole_table(fit):
 def test_elements_can_be_asked_for(fit):
     assert list(sa.summary(fit, ["beta[2]", "s"]).index) == ["s", "beta[2]"]
     assert read_names("b[1,2],s beta[2]") == ["b[1,2]", "s", "beta[2]"]
+
+
+def test_other_quantiles_can_be_asked_for(fit):
+    table = sa.summary(fit, "beta", probabilities=[0.025, 0.5, 0.975])
+    assert list(table)[:6] == ["mean", "sd", "q2.5", "median", "q97.5", "mcse_mean"]
+    low, high = np.quantile(fit.posterior["beta"].values[..., 1], [0.025, 0.975])
+    assert table.loc["beta[2]", ["q2.5", "q97.5"]].tolist() == pytest.approx([low, high])
+    assert repr(table).split()[:6] == ["mean", "sd", "2.5%", "median", "97.5%", "MCSE"]
+    both = sa.summary({"one": fit, "two": fit}, "s", probabilities=0.9)
+    assert [*both][2] == "q90"
+    assert both.loc[("s", "two"), "r_hat"] == sa.summary(fit).loc["s", "r_hat"]
+    for wrong in ([0.0, 0.5], ["x"], [0.1, 0.1]):
+        with raises("out_of_range", "probabilities"):
+            sa.summary(fit, probabilities=wrong)
 
 
 def test_fewer_digits_are_printed_when_the_error_is_unknown(fit):
@@ -167,7 +181,7 @@ def test_whole_variables(fit):
 def test_a_selection_is_an_ordinary_frame(fit):
     table = sa.summary(fit)
     assert type(table[["mean"]]).__name__ == "DataFrame"
-    assert table.to_csv().splitlines()[0] == "," + ",".join(COLUMNS)
+    assert table.to_csv().splitlines()[0] == "," + ",".join([*kinds(LEVELS), *MIXING])
 
 
 def test_what_cannot_be_summarized_is_named_briefly(fit, caplog):

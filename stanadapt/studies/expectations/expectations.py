@@ -13,13 +13,13 @@ from stanadapt.diagnostics.control_variates.weights import LEAST_SHARE, stein_we
 from stanadapt.diagnostics.importance import GOOD, is_approximation, is_exact
 from stanadapt.diagnostics.modes import require_fit_of
 from stanadapt.diagnostics.screening import is_constant
-from stanadapt.diagnostics.summary import IN_FULL, ordered_columns
+from stanadapt.diagnostics.summary import IN_FULL, LEVELS, ordered_columns, require_probabilities
 from stanadapt.diagnostics.verdict import verdict
 from stanadapt.engine.console import report_if_slow, status
 from stanadapt.engine.interrupts import in_threads
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.plan import usable_cores
-from stanadapt.errors import Message, StanadaptError, first_of, is_real, require_flag
+from stanadapt.errors import Message, StanadaptError, first_of, require_flag
 from stanadapt.runs.controlled import controlled_draws
 from stanadapt.samplers import registered
 from stanadapt.studies.expectations.table import (
@@ -27,7 +27,6 @@ from stanadapt.studies.expectations.table import (
     Expectations,
     column_names,
     draws_digest,
-    kinds,
 )
 from stanadapt.targets.target import Target, parameter_draws
 
@@ -45,7 +44,7 @@ def expectations(
     target: Target,
     of: str | Iterable[str] | Mapping[str, Function] | None = None,
     *,
-    probabilities: Sequence[float] = (0.05, 0.5, 0.95),
+    probabilities: Sequence[float] = LEVELS,
     weights: bool = False,
     show_progress: bool = True,
 ) -> Expectations:
@@ -119,7 +118,7 @@ def expectations(
     True
     """
     require_fit_of(target, fit, "expectations")
-    levels = _require_probabilities(probabilities)
+    levels = require_probabilities(probabilities)
     doubts = _require_usable(fit)
     corrected = _weights_of_inexact(fit, target, doubts)
     quantities = _quantities(fit, of)
@@ -200,21 +199,6 @@ def _weights(draws: Draws) -> tuple[np.ndarray | None, list[Message]]:
         text = f"no weights: those that give all columns the mean zero {reached}."
         return None, [Message("no_weights", text)]
     return found.reshape(draws.chains, -1), []
-
-
-def _require_probabilities(given: Any) -> list[float]:
-    """Return probabilities of quantiles with different names."""
-    listed = [given] if is_real(given) else list(given) if isinstance(given, Iterable) else [given]
-    for p in listed:
-        if not (is_real(p) and 0.0 < p < 1.0):
-            raise StanadaptError(
-                "out_of_range", f"probabilities must lie strictly between 0 and 1, got {p!r}."
-            )
-    if len(set(kinds(listed))) < len(kinds(listed)):
-        raise StanadaptError(
-            "out_of_range", f"probabilities must differ in their first six digits, got {listed}."
-        )
-    return [float(p) for p in listed]
 
 
 def _require_usable(fit: results.Fit) -> list[Message]:

@@ -22,15 +22,14 @@ FEWEST_BEYOND = 10  # draws on each side of a number, for the error of a probabi
 RANKS = {"mean": 0, "sd": 0, "MCSE mean": 1, "gain mean": 1, "MCSE sd": 3, "gain sd": 4}
 
 
-def kinds(levels: Sequence[float]) -> list[str]:
-    """Return the names of the estimates: mean, sd, and quantiles such as "q5" and "median"."""
-    return ["mean", "sd", *("median" if p == 0.5 else f"q{100 * p:g}" for p in levels)]
-
-
 def column_names(levels: Sequence[float]) -> list[str]:
     """Return the columns of the table: each estimate, its standard error and gain; the order."""
     return [
-        *(name for kind in kinds(levels) for name in (kind, f"mcse_{kind}", f"gain_{kind}")),
+        *(
+            name
+            for kind in summary.kinds(levels)
+            for name in (kind, f"mcse_{kind}", f"gain_{kind}")
+        ),
         "order",
     ]
 
@@ -183,7 +182,7 @@ class Expectations(PrintedFrame):
                 values = part[kind].dropna().to_numpy(float)
                 places, known = summary.decimals(errors), summary.digits(part)
                 cell = summary.span(values, places, known) if len(values) else ""
-                shown.setdefault(_title(kind), []).append(cell)
+                shown.setdefault(summary.title_of(kind), []).append(cell)
                 if kind in ("mean", "sd"):
                     worst = errors.max()
                     text = "" if np.isnan(worst) else f"{worst:.1g}"
@@ -204,10 +203,6 @@ class Expectations(PrintedFrame):
                 f"{self.attrs['gradients']:,} gradients for {draws:,} draws."
             )
         return [*lines, *self.attrs["messages"]]
-
-
-def _title(kind: str) -> str:
-    return f"{kind[1:]}%" if kind[:1] == "q" and kind[1:2].isdigit() else kind
 
 
 def _gain(gain: Any) -> str:
