@@ -106,6 +106,8 @@ def _summary(sampler: Any, file: Path, text: str) -> str:
         reason = (
             f"`step` must return a state as `init` does, and so must `adapt`: {one} is not {other}"
         )
+    if "unify return type" in reason and f"Tuple({sampler.state.__name__}" in reason:
+        reason = "`step` must return (state, info) in every case"
     places = [(Path(path), int(line)) for path, line in PLACE.findall(text) if _is_of_author(path)]
     undefined = UNDEFINED.search(reason)
     if undefined:  # Numba's message has no place then

@@ -49,6 +49,9 @@ AS_IT_COMPILES = {
         ["`step` must return (state, info)", "got State"]),
     "step returns nothing in one case": (changed((f"    {STAYED}", "    pass")), OF_STEP,
         ["`step` must return (state, info) in every case"]),
+    "step returns the state alone in one case": (
+        changed((STAYED, "return replace(state, scratch=y)")), OF_STEP,
+        ["`step` must return (state, info) in every case"]),
     "step returns its parts in another order": (
         changed((MOVED, "return info, state"), (STAYED, "return info, state")), OF_STEP,
         ["must return a state as `init` does", "Info("]),
