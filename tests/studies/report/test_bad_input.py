@@ -17,7 +17,7 @@ def page_of(fits, path):
 
 def test_fits_of_different_data_are_refused(tmp_path):
     fits = {"a": made_up.fit(1), "b": made_up.fit(2, data_hash="other")}
-    with raises_in("settings", "data_hash"):
+    with raises_in("settings", "in their data"):
         sa.report(fits, tmp_path / "report.html")
     assert not list(tmp_path.iterdir())
 
