@@ -10,9 +10,7 @@ g being the gradient of the log density with respect to x. It needs no normalizi
 not depend on units, and is 0 if the conditional is exactly of this form, however few the draws.
 Everything here is in standardized units: z = (x - mean) / sd, and g times sd.
 
-All fits advance together in a Levenberg-Marquardt iteration with analytic derivatives: array
-operations over (fit, draw), nothing to compile.
-
+All fits advance together in a Levenberg-Marquardt iteration with analytic derivatives.
 """
 
 from typing import NamedTuple
@@ -20,26 +18,20 @@ from typing import NamedTuple
 import numpy as np
 
 from stanadapt.engine.one_blas_thread import one_blas_thread
+from stanadapt.samplers.whitened import conditional_kernels as kernels
+from stanadapt.samplers.whitened.conditional_kernels import LARGEST_EXPONENT, PARAMETERS, SMALLEST
 
-# numbers of a fit
-PARAMETERS = 8
-COLUMNS = range(PARAMETERS)
+COLUMNS = kernels.COLUMNS
 A, B, S, C, D, E, W, Q = COLUMNS
 # a driver that is absent
 NONE = -1
 # an absent own precision: exp(-700) is 0 next to any other
 ABSENT = -700.0
-LARGEST_EXPONENT = 60.0
 ITERATIONS, CHUNK = 30, 128
-# a fit ends when it has not improved by this share for this many iterations; those that have ended
-# are left out of the arrays when fewer than this share of them continue
-LEAST_GAIN, PATIENCE, SHARE_LEFT = 1e-4, 7, 0.7
-# of the logarithms a and c and the slopes b and s in one iteration
-LONGEST_STEP = 2.0
+# fits that have ended are left out of the arrays when fewer than this share of them continue
+SHARE_LEFT = 0.7
 # a fit with less is taken for the true conditional, before others that gain more
 EXACT = 0.01
-SMALLEST = 1e-300
-DIAGONAL = np.arange(PARAMETERS)
 
 
 class Draws(NamedTuple):
@@ -139,10 +131,7 @@ def join(parts: list[Fits]) -> Fits:
 
 def divergence(fits: Fits, draws: Draws) -> np.ndarray:
     """Return F of each fit on some draws, shape (fit,)."""
-    found = [
-        np.mean(_residuals(part.numbers, *_columns(part, draws))[0] ** 2, axis=1)
-        for part in _chunks(fits)
-    ]
+    found = [_Model(part, draws).evaluate(part.numbers).divergence for part in _chunks(fits)]
     return np.nan_to_num(np.concatenate(found), nan=np.inf) if found else np.empty(0)
 
 
@@ -150,8 +139,7 @@ def fit(fits: Fits, draws: Draws, iterations: int = ITERATIONS) -> Fits:
     """Minimize F over the free numbers, from those given."""
     with one_blas_thread(), np.errstate(all="ignore"):
         parts = [
-            part._replace(numbers=_minimize(part, iterations, *_columns(part, draws)))
-            for part in _chunks(fits)
+            part._replace(numbers=_minimize(part, iterations, draws)) for part in _chunks(fits)
         ]
     return join(parts) if parts else fits
 
@@ -172,112 +160,84 @@ def _chunks(fits: Fits) -> list[Fits]:
     return [fits.take(np.arange(i, min(i + CHUNK, count))) for i in range(0, count, CHUNK)]
 
 
-def _columns(fits: Fits, draws: Draws) -> tuple[np.ndarray, ...]:
-    """Return x, g, z_k, z_h and z_l of each fit, shape (fit, draw); 0 for an absent driver."""
-    z = draws.positions
-    drivers = (
-        np.where((driver >= 0)[:, None], z[driver], 0.0)
-        for driver in (fits.scale, fits.second, fits.location)
-    )
-    return z[fits.coordinate], draws.gradients[fits.coordinate], *drivers
+class _At(NamedTuple):
+    """Fits at some of their numbers."""
+
+    divergence: np.ndarray  # F, shape (fit,)
+    residuals: np.ndarray  # shape (fit, draw)
+    # own, learned: both parts of the precision, shapes (fit,) and (fit, draw)
+    own: np.ndarray
+    learned: np.ndarray
+
+    def take(self, rows: np.ndarray) -> "_At":
+        return _At(*(values[rows] for values in self))
 
 
-def _residuals(
-    numbers: np.ndarray,
-    x: np.ndarray,
-    g: np.ndarray,
-    scale: np.ndarray,
-    second: np.ndarray,
-    location: np.ndarray,
-) -> tuple[np.ndarray, ...]:
-    """Return (g + P (x - m)) / sqrt(P), and the parts that its derivatives need."""
-    a, b, s, c, d, e, w, q = (numbers[:, i, None] for i in range(PARAMETERS))
-    exponent = a + b * scale + s * second
-    learned = np.exp(np.clip(exponent, -LARGEST_EXPONENT, LARGEST_EXPONENT))
-    own = np.exp(np.minimum(c, LARGEST_EXPONENT))
-    precision = own + learned
-    center = e + (w + q * location) * location
-    mean = (own * d + learned * center) / precision
-    root = np.sqrt(precision)
-    return root * (x - mean) + g / root, learned, own, precision, center, mean, root
+class _Model:
+    """Fits with the draws that they are fitted to."""
+
+    def __init__(self, fits: Fits, draws: Draws) -> None:
+        self.fits, self.gradients = fits, draws.gradients
+        self.z = np.vstack([draws.positions, np.zeros(draws.positions.shape[1])])
+
+    def take(self, rows: np.ndarray) -> None:
+        """Keep some of the rows."""
+        self.fits = self.fits.take(rows)
+
+    def evaluate(self, numbers: np.ndarray) -> _At:
+        """Return the fits at these numbers."""
+        fits, shape = self.fits, (len(numbers), self.z.shape[1])
+        learned, values = np.empty(shape), np.empty(shape)
+        kernels.exponents(numbers, fits.scale, fits.second, self.z, learned)
+        np.exp(learned, out=learned)
+        own = np.exp(np.minimum(numbers[:, C], LARGEST_EXPONENT))
+        kernels.residuals(
+            numbers, fits.coordinate, fits.location, self.z, self.gradients, learned, own, values
+        )
+        return _At(np.mean(values**2, axis=1), values, own, learned)
+
+    def normal_equations(
+        self, rows: np.ndarray, numbers: np.ndarray, at: _At
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return those of some rows, shapes (row, PARAMETERS, PARAMETERS) and (row, PARAMETERS)."""
+        fits, slopes = self.fits, np.empty((len(rows), PARAMETERS, self.z.shape[1]))
+        kernels.slopes(
+            rows, numbers, fits.free, fits.coordinate, fits.scale, fits.second, fits.location,
+            self.z, self.gradients, at.learned, at.own, slopes,
+        )  # fmt: skip
+        right = slopes @ at.residuals[rows][:, :, None]
+        return slopes @ slopes.transpose(0, 2, 1), right[:, :, 0]
 
 
-def _derivatives(
-    numbers: np.ndarray,
-    parts: tuple,
-    x: np.ndarray,
-    g: np.ndarray,
-    scale: np.ndarray,
-    second: np.ndarray,
-    location: np.ndarray,
-) -> np.ndarray:
-    """Return those of the residuals, shape (fit, PARAMETERS, draw)."""
-    _, learned, own, precision, center, mean, root = parts
-    half = 0.5 * (x - g / precision + mean)
-    by_learned, by_own = (half - center) / root, (half - numbers[:, D, None]) / root
-    out = np.empty((len(x), PARAMETERS, x.shape[1]))
-    out[:, A] = learned * by_learned
-    out[:, B] = out[:, A] * scale
-    out[:, S] = out[:, A] * second
-    out[:, C] = own * by_own
-    out[:, D] = -own / root
-    out[:, E] = -learned / root
-    out[:, W] = out[:, E] * location
-    out[:, Q] = out[:, W] * location
-    return out
+def _minimize(fits: Fits, iterations: int, draws: Draws) -> np.ndarray:
+    """Levenberg-Marquardt for all fits at once, each with a separate damping.
 
-
-def _minimize(fits: Fits, iterations: int, *columns: np.ndarray) -> np.ndarray:
-    """Levenberg-Marquardt for all fits at once, each with a separate damping."""
-    found, rows = fits.numbers.copy(), np.arange(len(fits.numbers))
-    numbers, free = found.copy(), fits.free
-    damping, idle = np.full(len(rows), 1e-2), np.zeros(len(rows), int)
-    parts = _residuals(numbers, *columns)
-    best: np.ndarray = np.mean(parts[0] ** 2, axis=1)
+    The normal equations of a fit are computed again when it has improved.
+    """
+    model, found, rows = _Model(fits, draws), fits.numbers.copy(), np.arange(len(fits.numbers))
+    numbers, damping, idle = found.copy(), np.full(len(rows), 1e-2), np.zeros(len(rows), int)
+    at, better = model.evaluate(numbers), np.ones(len(rows), bool)
+    best = at.divergence.copy()
+    normal, right = model.normal_equations(rows, numbers, at)
     for _ in range(iterations):
-        step = _step(numbers, free, damping, parts, *columns)
-        tried = numbers + step
-        new = _residuals(tried, *columns)
-        value: np.ndarray = np.mean(new[0] ** 2, axis=1)
-        better: np.ndarray = value < best
-        numbers = np.where(better[:, None], tried, numbers)
-        gained = np.where(better, best - value, 0.0)
-        best = np.where(better, value, best)
-        damping = np.clip(np.where(better, 0.2 * damping, 5.0 * damping), 1e-9, 1e9)
-        for before, after in zip(parts, new, strict=True):
-            np.copyto(before, after, where=better[:, None])
-        idle = np.where(gained > LEAST_GAIN * best, 0, idle + 1)
-        goes_on = idle < PATIENCE
+        places, enlarged, sides = (np.empty_like(values) for values in (numbers, normal, right))
+        free = model.fits.free
+        kernels.damp(normal, right, free, damping, enlarged, sides)
+        kernels.move(numbers, np.linalg.solve(enlarged, sides[:, :, None]), free, places)
+        at = model.evaluate(places)
+        kernels.accept(places, at.divergence, numbers, best, damping, idle, better)
+        goes_on = idle < kernels.PATIENCE
         if goes_on.mean() < SHARE_LEFT:
             found[rows] = numbers
-            rows, numbers, free, damping, idle, best = (
-                values[goes_on] for values in (rows, numbers, free, damping, idle, best)
+            if not goes_on.any():
+                return found
+            rows, numbers, damping, idle, best, normal, right, better = (
+                values[goes_on]
+                for values in (rows, numbers, damping, idle, best, normal, right, better)
             )
-            columns = tuple(values[goes_on] for values in columns)
-            parts = tuple(values[goes_on] for values in parts)
-            if not len(rows):
-                break
+            model.take(goes_on)
+            at = at.take(goes_on)
+        improved = np.flatnonzero(better)
+        normal[improved], right[improved] = model.normal_equations(improved, numbers, at)
     found[rows] = numbers
     return found
-
-
-def _step(
-    numbers: np.ndarray, free: np.ndarray, damping: np.ndarray, parts: tuple, *columns: np.ndarray
-) -> np.ndarray:
-    """Return the step of each fit, from normal equations whose diagonal is enlarged."""
-    slopes = _derivatives(numbers, parts, *columns)
-    slopes *= free[:, :, None]
-    normal = slopes @ slopes.transpose(0, 2, 1)
-    right = (slopes @ parts[0][:, :, None])[:, :, 0]
-    sizes = normal[:, DIAGONAL, DIAGONAL]
-    normal[:, DIAGONAL, DIAGONAL] += (
-        damping[:, None] * sizes
-        + 1e-9 * sizes.max(axis=1, keepdims=True)
-        + (~free | (sizes <= 0.0))
-        + SMALLEST
-    )
-    usable = np.isfinite(normal).all(axis=(1, 2)) & np.isfinite(right).all(axis=1)
-    normal[~usable], right[~usable] = np.eye(PARAMETERS), 0.0
-    step: np.ndarray = -np.linalg.solve(normal, right[:, :, None])[:, :, 0] * free
-    step[:, : C + 1] = np.clip(step[:, : C + 1], -LONGEST_STEP, LONGEST_STEP)
-    return step

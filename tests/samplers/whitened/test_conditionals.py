@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from stanadapt.samplers.whitened import conditional_kernels as kernels
 from stanadapt.samplers.whitened.conditionals import (
     ABSENT,
     PARAMETERS,
@@ -16,6 +17,7 @@ from stanadapt.samplers.whitened.conditionals import (
     Q,
     S,
     W,
+    _Model,
     divergence,
     fit,
 )
@@ -110,3 +112,43 @@ def test_a_driver_that_is_absent_has_no_part():
     same = draws._replace(positions=np.concatenate([draws.positions, 1e6 + draws.positions[:1]]))
     without = model(numbers_of(TRUE), [A], scale=-1, location=-1, second=-1)
     assert divergence(without, same)[0] < 1e-25
+
+
+@pytest.mark.parametrize("second", [3, -1])
+def test_compiled_parts_are_array_operations_to_the_last_bit(second):
+    numbers, draws = numbers_of(TRUE | {Q: 0.2}), made(numbers_of(TRUE))
+    model_of = _Model(model(numbers, list(TRUE), second=second), draws)
+    at, (z_k, z_l, x), g = model_of.evaluate(numbers), draws.positions[:3], draws.gradients[2]
+    a, b, s, c, d, e, w, q = numbers[0]
+    z_h = draws.positions[3] if second >= 0 else 0.0 * x
+    learned, own = np.exp(a + b * z_k + s * z_h), np.exp(c)
+    precision, center = own + learned, e + (w + q * z_l) * z_l
+    mean, root = (own * d + learned * center) / precision, np.sqrt(precision)
+    np.testing.assert_array_equal(at.residuals[0], root * (x - mean) + g / root)
+    half = 0.5 * (x - g / precision + mean)
+    by_a, by_c, by_e = (
+        learned * ((half - center) / root),
+        own * ((half - d) / root),
+        -learned / root,
+    )
+    slopes = np.stack([
+        by_a, by_a * z_k, by_a * z_h, by_c, -own / root, by_e, by_e * z_l, by_e * z_l * z_l,
+    ])  # fmt: skip
+    normal, right = model_of.normal_equations(np.array([0]), numbers, at)
+    np.testing.assert_array_equal(normal[0], slopes @ slopes.T)
+    np.testing.assert_array_equal(right[0], (slopes @ at.residuals[0][:, None])[:, 0])
+
+
+def test_a_fit_without_finite_equations_does_not_move():
+    normal, right = np.ones((2, PARAMETERS, PARAMETERS)), np.ones((2, PARAMETERS))
+    normal[0, 1, 2], free, places = (
+        np.inf,
+        np.ones((2, PARAMETERS), bool),
+        np.empty((2, PARAMETERS)),
+    )
+    enlarged, sides = np.empty_like(normal), np.empty_like(right)
+    kernels.damp(normal, right, free, np.ones(2), enlarged, sides)
+    steps = np.linalg.solve(enlarged, sides[:, :, None])
+    kernels.move(numbers := np.full((2, PARAMETERS), 0.3), steps, free, places)
+    np.testing.assert_array_equal(places[0], numbers[0])
+    assert (places[1] < numbers[1]).all()
