@@ -126,7 +126,7 @@ def _require_all(given: GivenData, declarations: Sequence[Declaration]) -> None:
         for near in difflib.get_close_matches(absent.name.lower(), spare, 1, 0.75):
             hint += f" Is {spare[near]} in the data meant to be {absent.name}?"
     if given.sizes and all(absent.is_int and not absent.dims for absent in missing):
-        hint += f" {given.sizes.replace('N', missing[0].name)}"
+        hint += " " + given.sizes.replace('"N"', f'"{missing[0].name}"')
         if missing[1:] and given.sizes.startswith("A table"):
             hint += ' stan_data(data, groups={"group": "J"}) counts rows and groups.'
     content = f"They contain {', '.join(map(str, values))}"[:500] if values else "They are empty"
@@ -212,7 +212,8 @@ def _is_word(leaf: Any) -> bool:
 
 def _cure_of_text(leaf: str, name: str) -> str:
     if _is_word(leaf):
-        return f" Correct it, or number categories from 1: pandas.factorize({name})[0] + 1."
+        binary = f"({name} == {leaf!r:.40}) * 1 if there are two"
+        return f" Correct it, or give pandas.factorize({name})[0] + 1 for categories, {binary}."
     return f" It is a number written as text: give pandas.to_numeric({name})."
 
 

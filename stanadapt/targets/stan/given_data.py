@@ -90,7 +90,10 @@ def file_of(data: Any) -> Path | None:
 def _read(data: str | PathLike) -> GivenData:
     path = file_of(data)
     if path is not None and is_table_file(path):
-        cure = "A table has columns only: give the number as JSON, or use stan_data in Python."
+        cure = (
+            "A table has columns only: compute the number in the program, as in transformed data { "
+        )
+        cure += "int J = max(group); }, give it as JSON, or use stan_data in Python."
         return load(read_table(path))._replace(sizes=cure)
     if path is None:
         text, source = str(data).lstrip("\ufeff"), "The data given as text"

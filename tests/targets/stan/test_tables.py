@@ -36,9 +36,12 @@ def test_a_file_and_a_frame_are_the_same_data(tmp_path, name):
         ("data { int N; vector[N] y; real m; } model { }", "N, m"),
     ],
 )
-def test_a_size_is_counted_only_if_nothing_else_can_be_meant(code, lacking):
+def test_a_size_is_counted_only_if_nothing_else_can_be_meant(code, lacking, tmp_path):
     with raises("data_missing", lacking):
         read(FRAME, code)
+    FRAME.to_csv(tmp_path / "t.csv")
+    with raises("data_missing", "int J = max(group);", "as JSON"):
+        read(tmp_path / "t.csv", "data { int K; vector[3] y; } model { }")
 
 
 def test_whole_numbers_with_a_decimal_point_are_integers():
@@ -54,7 +57,13 @@ def test_whole_numbers_with_a_decimal_point_are_integers():
 
 
 @pytest.mark.parametrize(
-    ("text", "cure"), [("0.34", "pandas.to_numeric(y)"), ("3,5", "to_numeric"), ("A", "factorize")]
+    ("text", "cure"),
+    [
+        ("0.34", "pandas.to_numeric(y)"),
+        ("3,5", "to_numeric"),
+        ("A", "factorize"),
+        ("A", "(y == 'A') * 1"),
+    ],
 )
 def test_the_cure_of_text_is_that_of_its_content(text, cure):
     with raises("data_not_numeric", cure):
