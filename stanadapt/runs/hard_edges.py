@@ -122,7 +122,7 @@ def _ends(target: Target, positions: np.ndarray, bounded_only: bool = False) -> 
         alone = name in elements[0]  # of the others, such as a correlation matrix, all elements
         names = [name] if alone else [n for n in elements[0] if results.variable_of(n) == variable]
         bounded = not alone or [row[name] for row in elements] != probed[:, i].tolist()
-        if bounded_only > bounded:
+        if not names or bounded_only > bounded:  # none are those of a matrix in a tuple
             continue
         lowest = LOWEST_AT_BOUND if bounded else LOWEST
         for side, beyond in (("lower", 2.0 * low[i] - high[i]), ("upper", 2.0 * high[i] - low[i])):

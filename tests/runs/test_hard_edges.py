@@ -3,6 +3,8 @@
 And tails that are not small where numbers end, at a declared bound: a reason to doubt a fit.
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -231,6 +233,14 @@ def test_a_proper_prior_of_a_matrix_has_no_cut_tail_and_an_undeclared_bound_in_i
     for ends in ("-1, 1", "0.6, 1"):
         target = sa.Target(program % ends)
         assert (find_edges(target, z), find_cut_tails(target, z)) == ([], [])
+
+
+def test_nothing_is_said_of_a_coordinate_whose_elements_are_unknown():
+    """As of a matrix in a tuple, of which results have the parts under names of their own."""
+    target, z = sa.Target(MATRICES["L"]), np.random.default_rng(1).normal(size=(400, 1))
+    assert find_cut_tails(target, 10.0 * z) == ["L"]
+    target.coordinates = [dataclasses.replace(target.coordinates[0], variable="t")]
+    assert find_cut_tails(target, 10.0 * z) == []
 
 
 @pytest.mark.parametrize("other", [False, True])
