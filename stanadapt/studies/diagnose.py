@@ -85,10 +85,10 @@ def diagnose(fit: Fit, target: Target | None = None) -> Diagnosis:
         The target of the fit. With it, gradients at 600 draws show how far the posterior is from a
         Gaussian, on which parameters the scales and locations of others depend, and whether the
         fit lacks a tail of such a parameter, which no check of draws alone can show. If parameters
-        are exactly normal given a few others, it is also tested whether draws thin out toward a
-        tail of these: reason `tail_missing`, or the remark `tail_doubtful`. Undeclared bounds, and
-        tails that are cut off at declared ones, are sought with up to 300 parameters (`hard_edges`,
-        `cut_tail`).
+        are exactly normal given others, such as up to 12 scales, slopes and loadings, it is also
+        tested whether draws thin out toward a tail of these: reason `tail_missing`, or the remark
+        `tail_doubtful`. Undeclared bounds, and tails that are cut off at declared ones, are sought
+        with up to 300 parameters (`hard_edges`, `cut_tail`).
 
     Returns
     -------

@@ -18,30 +18,39 @@ Measuring sample quality with Stein's method, for the identity as a test of draw
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
 from stanadapt import results
 from stanadapt.diagnostics import reasons
 from stanadapt.diagnostics.mixing import mixing
 from stanadapt.diagnostics.modes import parameter_rows
+from stanadapt.diagnostics.ranked import size_of_mean
 from stanadapt.diagnostics.verdict import BY_DENSITY
 from stanadapt.engine.block_map import BlockMap, unpacked
 from stanadapt.errors import Message
 from stanadapt.results import Fit
 from stanadapt.samplers.whitened.block_structure import (
+    LEAST_MEMBERS,
     MOST_COORDINATES,
+    GaussianBlock,
     apply_block,
     find_block,
+    is_exact,
     rows_needed,
 )
-from stanadapt.samplers.whitened.block_terms import hints_of
+from stanadapt.samplers.whitened.block_terms import UNBOUNDED, hints_of
 from stanadapt.samplers.whitened.findings import BLOCK, NEARLY, members_and_hubs
+from stanadapt.samplers.whitened.loadings import find_loadings, pairs_to_find_loadings
 from stanadapt.samplers.whitened.sparse_block import (
+    MOST_BOUNDED,
+    NOTHING,
     find_nearly_block,
     find_sparse_block,
+    has_many_hubs,
     pairs_of_places,
     places,
 )
@@ -54,6 +63,8 @@ RAMPS = ((0.005, 0.05), (0.01, 0.1))
 # a mean below zero by as many Monte Carlo errors is a reason against the fit, also by fewer if this
 # is so in two tails, or a remark
 MISSING, MISSING_TWO, DOUBTFUL = 4.0, 3.5, 3.0
+# number of tails for which these are; of more, as many have a smaller mean by chance
+FEW_TAILS = 4
 # draws per chain below which quantiles mean nothing
 LEAST_DRAWS = 200
 # largest share of the gradients of a run that are evaluated to judge it, and number in any case
@@ -98,7 +109,7 @@ def find_tails(
     if sizes["draw"] < LEAST_DRAWS or _is_near(results.attribute(fit, "distance_from_gaussian")):
         return None
     rows, _ = parameter_rows(target, fit)
-    block = _search(target, rows, kind) if known is None else known
+    block = _search(target, rows, kind, most) if known is None else known
     if block is None:
         return None
     per_chain = len(rows) // sizes["chain"]
@@ -112,15 +123,15 @@ def find_tails(
     tails = []
     for hub in block.hubs:
         draws, scores = (values[:, hub].reshape(sizes["chain"], -1) for values in (y, slopes))
-        z = _ramps(draws, scores)
+        z = _ramps(draws, scores, kind is not None)
         tails += [Tail(int(hub), side, one) for side, one in zip(SIDES, z, strict=True)]
     return Found(block, tails, kind is not None, kind != NEARLY)
 
 
-def _search(target: Target, rows: np.ndarray, kind: str | None) -> BlockMap | None:
+def _search(target: Target, rows: np.ndarray, kind: str | None, most: float) -> BlockMap | None:
     """Return the block that gradients at some of the rows, or around, show: that of a run, if any.
 
-    `kind` is that of the block of the run.
+    `kind` is that of the block of the run; of places around draws, each set has at most `most`.
     """
     count = min(rows_needed(min(target.dim, MOST_COORDINATES)), len(rows))
     few = np.linspace(0, len(rows) - 1, count).round().astype(int)
@@ -131,16 +142,50 @@ def _search(target: Target, rows: np.ndarray, kind: str | None) -> BlockMap | No
     finite = np.isfinite(positions).all(axis=1) & np.isfinite(gradients).all(axis=1)
     if finite.mean() < 0.9:
         return None
-    distance, part = distance_of(positions[finite], gradients[finite])
-    if distance < NEAR_GAUSSIAN and part < PART:
+    x, g = positions[finite], gradients[finite]
+    distance, farthest = distance_of(x, g)
+    if distance < NEAR_GAUSSIAN and farthest < PART:
         return None
-    try:
-        block = find_block(positions[finite], gradients[finite], hints_of(bounds))
-    except np.linalg.LinAlgError:  # no convergence
-        return None
-    if block is None and kind is not None:  # of many hubs, which were moved one by one
-        return _search_sparse(target, positions[finite], bounds, NEARLY)
-    return None if block is None else block.map
+    part = _map_of(find_block, x, g, hints_of(bounds))
+    return _search_further(target, x, g, bounds, part, most)
+
+
+def _search_further(
+    target: Target,
+    x: np.ndarray,
+    g: np.ndarray,
+    bounds: np.ndarray,
+    part: BlockMap | None,
+    most: float,
+) -> BlockMap | None:
+    """Return the block of many hubs, or of some without bounds, or else the part that is known.
+
+    Its places are those of warm-up. It must be exact at draws `x` with gradients `g`.
+    """
+    bounded, dim = bounds[:, 0].astype(int), x.shape[1]
+    known = NOTHING if part is None else part.block
+    left_out = np.setdiff1d(np.arange(dim), [*known, *bounded])
+    if not len(left_out) or not 0 < len(bounded) <= min(MOST_BOUNDED, dim - LEAST_MEMBERS):
+        return part
+
+    def larger(loadings: np.ndarray) -> BlockMap | None:
+        no_factors = np.zeros((len(bounded), dim))
+        pairs = pairs_of_places(x, bounded, no_factors, loadings=loadings)
+        if len(pairs) > most:
+            return None
+        hints = {**hints_of(bounds), **dict.fromkeys(loadings.tolist(), UNBOUNDED)}
+        found = _map_of(find_nearly_block, _with_gradients(target, pairs), hints)
+        if found is None or len(found.block) <= len(known):
+            return None
+        return found if np.isin(known, found.block).all() and is_exact(found, x, g) else None
+
+    found = larger(NOTHING) if has_many_hubs(bounded, None) else None
+    pairs = pairs_to_find_loadings(x, bounded)
+    if found is None and len(pairs) <= most:
+        loadings = find_loadings(_with_gradients(target, pairs), bounded)
+        if 0 < len(loadings) <= MOST_BOUNDED - len(bounded):
+            found = larger(loadings)
+    return part if found is None else found
 
 
 def _search_sparse(
@@ -148,13 +193,21 @@ def _search_sparse(
 ) -> BlockMap | None:
     """Return the block of many coordinates, or one that is nearly Gaussian, from places around."""
     bounded, hints = bounds[:, 0].astype(int), hints_of(bounds)
-    nearly = kind == NEARLY
+    if kind == NEARLY:  # of effects that no scale multiplies
+        pairs = pairs_of_places(x, bounded, np.zeros((len(bounded), target.dim)))
+        return _map_of(find_nearly_block, _with_gradients(target, pairs), hints)
     asked = places(x, np.full_like(x, np.nan), bounded)
-    if nearly:  # of effects that no scale multiplies
-        asked = pairs_of_places(x, bounded, np.zeros((len(bounded), target.dim)))
-    asked[:, 1] = target.evaluate_rows(asked[:, 0])[1]
+    return _map_of(find_sparse_block, _with_gradients(target, asked), hints)
+
+
+def _with_gradients(target: Target, rows: np.ndarray) -> np.ndarray:
+    rows[:, 1] = target.evaluate_rows(rows[:, 0])[1]
+    return rows
+
+
+def _map_of(search: Callable[..., GaussianBlock | None], *known: Any) -> BlockMap | None:
     try:
-        block = find_nearly_block(asked, hints) if nearly else find_sparse_block(asked, hints)
+        block = search(*known)
     except np.linalg.LinAlgError:  # no convergence
         return None
     return None if block is None else block.map
@@ -169,7 +222,7 @@ def _evaluated(target: Target, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return positions, target.evaluate_rows(positions)[1]
 
 
-def _ramps(draws: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
+def _ramps(draws: np.ndarray, scores: np.ndarray, is_used: bool) -> tuple[float, float]:
     """Return the smaller z of the ramps at the lower and at the upper end; shape (chain, draw)."""
     sd = max(float(draws.std()), 1e-300)
     found = []
@@ -180,14 +233,22 @@ def _ramps(draws: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
             width = max(high - low, 1e-12)
             ramp = np.clip((high - x) / width, 0.0, 1.0)
             values = ramp * s - ((x > low) & (x < high)) / width
-            z.append(_z(values))
+            z.append(_z(values, ramp, is_used))
         found.append(float(np.min(z)))
     return found[0], found[1]
 
 
-def _z(values: np.ndarray) -> float:
-    """Return the mean in units of its Monte Carlo error."""
+def _z(values: np.ndarray, ramp: np.ndarray, is_used: bool) -> float:
+    """Return the mean in units of its Monte Carlo error.
+
+    Values are below and above zero in turn, so that they seem to be less correlated than excursions
+    to a tail are. Draws in the coordinates of the block enter necks, and lack a tail by chance
+    alone: their error is that of a size between those of the values and of the ramp. Other draws
+    may never enter one: with the larger error, a third of the wrong fits would be passed.
+    """
     size, sd = mixing(values).ess_bulk, float(values.std())
+    if is_used:
+        size = np.sqrt(size_of_mean(values) * size_of_mean(ramp))
     return float(values.mean()) * np.sqrt(size) / sd if size > 0.0 and sd > 0.0 else 0.0
 
 
@@ -216,11 +277,13 @@ def reasons_of(target: Target, found: Found | None) -> Iterator[reasons.Reason]:
     if found is None:
         return
     names = target.coordinate_names
-    two = sum(tail.z < -MISSING_TWO for tail in found.tails) > 1
+    share = FEW_TAILS / max(FEW_TAILS, len(found.tails))
+    one, both, doubtful = ndtri(share * ndtr(-np.array([MISSING, MISSING_TWO, DOUBTFUL])))
+    two = sum(tail.z < both for tail in found.tails) > 1
     for tail in found.tails:
-        if not tail.z < -DOUBTFUL:
+        if not tail.z < doubtful:
             continue
-        missing = tail.z < -(MISSING_TWO if two else MISSING)
+        missing = tail.z < (both if two else one)
         text = (
             f"The draws {'lack' if missing else 'may lack'} {tail.side} values of "
             f"{names[tail.coordinate]}: toward that tail they thin out faster than the density "

@@ -7,6 +7,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt.diagnostics.verdict import judge
+from stanadapt.samplers.whitened import missing_tails as module
 from stanadapt.samplers.whitened.findings import BLOCK, EXACT, NEARLY
 from stanadapt.samplers.whitened.missing_tails import Tail, find_tails, missing_tails, reasons_of
 from stanadapt.targets.declared_bounds import declared_bounds
@@ -93,9 +94,30 @@ def test_few_draws_and_other_shapes_claim_nothing(level):
     ((-3.9, -3.6), ["tail_missing", "tail_missing"]),
 ])  # fmt: skip
 def test_two_tails_support_each_other(level, found, z, codes):
-    tails = [Tail(hub, "small", one) for hub, one in zip(found.block.hubs, z, strict=True)]
-    reasons = reasons_of(level.target(), found._replace(tails=tails))
+    both = [Tail(hub, "small", one) for hub, one in zip(found.block.hubs, z, strict=True)]
+    reasons = reasons_of(level.target(), found._replace(tails=both))
     assert [reason.message.code for reason in reasons] == codes
+
+
+@pytest.mark.parametrize(("z", "codes"), [
+    (-3.3, []), (-3.5, ["tail_doubtful"]), (-4.2, ["tail_doubtful"]), (-4.4, ["tail_missing"]),
+])  # fmt: skip
+def test_of_many_tails_one_may_be_smaller_by_chance(level, found, z, codes):
+    many = [Tail(0, "small", one) for one in (z, *np.zeros(15))]
+    reasons = reasons_of(level.target(), found._replace(tails=many))
+    assert [reason.message.code for reason in reasons] == codes
+
+
+def test_the_error_of_draws_in_a_block_is_also_that_of_excursions():
+    """Those to a tail last long, while values in it change from draw to draw."""
+    rng = np.random.default_rng(1)
+    ramp = np.repeat(rng.uniform(size=(4, 20)), 50, axis=1)
+    values = rng.normal(-0.1, 1.0, ramp.shape)
+    fresh, lasting = (
+        module._z(values, each, True) for each in (rng.uniform(size=ramp.shape), ramp)
+    )
+    assert fresh == pytest.approx(module._z(values, ramp, False), rel=0.2)
+    assert fresh < 2.0 * lasting < 0.0
 
 
 def test_one_chain_is_judged(level):
@@ -120,3 +142,25 @@ def test_bounds_of_arrays_are_those_of_their_elements():
     target = sa.Target(code + "model {}", {"u": u})
     widths = declared_bounds(target)[:, 3]
     assert widths == pytest.approx([2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
+
+
+def test_blocks_of_many_hubs_and_of_loadings_are_found_in_any_fit():
+    """A factor model, whose loadings have no bounds, but for one; its draws are of anything."""
+    rng = np.random.default_rng(1)
+    size = (4, 300)
+    k, n = 3, 8
+    y = rng.standard_normal((k, n))
+    code = f"""data {{ matrix[{k}, {n}] Y; }} parameters {{
+      vector<lower=0>[{k}] s; real<lower=0> l1; vector[{k - 1}] l; vector[{n}] f; }}
+    model {{ s ~ normal(0, 1); l1 ~ normal(0, 1); l ~ normal(0, 1); f ~ normal(0, 1);
+      Y[1] ~ normal(l1 * f, s[1]);
+      for (j in 2:{k}) Y[j] ~ normal(l[j - 1] * f, s[j]); }}"""
+    draws = {
+        "s": rng.uniform(0.3, 2.0, (*size, k)), "l1": rng.uniform(0.3, 1.5, size),
+        "l": rng.normal(0.5, 0.5, (*size, k - 1)), "f": rng.standard_normal((*size, n)),
+    }  # fmt: skip
+    target = sa.Target(code, {"Y": y}, backend="stanli")
+    found = find_tails(target, funnel_fits.foreign(draws))
+    assert (len(found.block.hubs), len(found.block.block)) == (2 * k, n)
+    heavy = sa.Target(code.replace("f ~ normal(0, 1)", "f ~ student_t(4, 0, 1)"), {"Y": y})
+    assert find_tails(heavy, funnel_fits.foreign(draws)) is None
