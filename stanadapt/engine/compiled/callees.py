@@ -34,7 +34,20 @@ from stanadapt.engine.compiled.machine_code import MachineCode
 from stanadapt.engine.compiled.own_way import own_way_works
 
 
-class EntryLibrary(JITCodeLibrary):
+class OurLibrary(JITCodeLibrary):
+    """Code of which each function is simplified before it is linked: all of it is optimized later."""
+
+    def _optimize_functions(self, module: Any) -> None:
+        module.data_layout = self._codegen._data_layout
+        tuning = llvm.create_pipeline_tuning_options(speed_level=1)
+        for function in module.functions:
+            builder = llvm.create_pass_builder(self._codegen._tm, tuning)
+            passes = builder.getFunctionPassManager()
+            passes.add_refprune_pass()
+            passes.run(function, builder)
+
+
+class EntryLibrary(OurLibrary):
     """Code that Python calls, optimized as a whole.
 
     As in Numba, cheap passes come first, so that counts of references that cancel are seen. Loops
@@ -60,7 +73,7 @@ class EntryLibrary(JITCodeLibrary):
         passes.run(self._final_module, builder)
 
 
-class CalleeLibrary(JITCodeLibrary):
+class CalleeLibrary(OurLibrary):
     """Code that is linked, but neither optimized as a whole nor emitted."""
 
     def _optimize_final_module(self) -> None:
