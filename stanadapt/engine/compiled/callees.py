@@ -132,20 +132,28 @@ class Entry(Compiler):
     """Compiles for calls from Python, with the environments of all callees."""
 
     library: type[JITCodeLibrary] = EntryLibrary
+    # a wrapper for C, which optimizes the function once more, is not needed
+    for_c = False
 
     def compile_extra(self, func: Any) -> Any:
-        """Compile a Python function; a C wrapper, which optimizes it once more, is not needed."""
+        """Compile a Python function."""
         if not own_way_works(_trial):
             return super().compile_extra(func)
         codegen = self.state.targetctx.codegen()
         self.state.library = self.library(codegen, func.__qualname__)
         self.state.library.enable_object_caching()
-        self.state.flags.no_cfunc_wrapper = True
+        self.state.flags.no_cfunc_wrapper = not self.for_c
         with not_collected():  # Numba compiles under its lock
             result = super().compile_extra(func)
-        for environment in result._find_referenced_environments():
+        for environment in () if self.for_c else result._find_referenced_environments():
             result.library.codegen.set_env(environment.env_name, environment)
         return result
+
+
+class EntryForC(Entry):
+    """Compiles for calls from C."""
+
+    for_c = True
 
 
 class UnoptimizedLibrary(JITCodeLibrary):

@@ -25,6 +25,7 @@ except (ImportError, AttributeError) as error:  # parts of Numba have moved
 OPTIONS: Any = {"nogil": True, "error_model": "numpy", "forceinline": False}
 # of an overload, which nothing but compiled code calls
 OVERLOAD_OPTIONS: Any = OPTIONS | ({"pipeline_class": callees.Callee} if callees else {})
+FOR_C: Any = {"pipeline_class": callees.EntryForC} if callees else {}
 
 if config.DISABLE_JIT:
     # Python could not run our code, which calls C functions by their addresses
@@ -101,9 +102,8 @@ class CFunction:
         """The address; the first access compiles the function, or loads it from the cache."""
         with self._lock:
             if self._compiled is None:
-                compiled = CFunc(
-                    self._function, normalize_signature(self._signature), locals={}, options={}
-                )
+                kinds = normalize_signature(self._signature)
+                compiled = CFunc(self._function, kinds, locals={}, options={}, **FOR_C)
                 compiled._cache = MachineCode(self._function, "for C")
                 compiled.compile()
                 if not compiled.cache_hits:  # Numba reports no event
