@@ -35,7 +35,7 @@ from stanadapt.engine.compiled.own_way import own_way_works
 
 
 class OurLibrary(JITCodeLibrary):
-    """Code of which each function is simplified before it is linked: all of it is optimized later."""
+    """Code whose functions are simplified one by one; what they are linked to is optimized."""
 
     def _optimize_functions(self, module: Any) -> None:
         module.data_layout = self._codegen._data_layout
