@@ -3,8 +3,9 @@
 Both are evaluated at a few random points when a program is bound, and must agree in gradients and
 in differences of log densities; their constants may differ. This finds faults that no table of
 known faults lists, of a release of Stan or of the embedded backend. The comparison takes
-milliseconds. It is omitted if the embedded backend cannot bind the program quickly, and the outcome
-says so: a check at no point is no check.
+milliseconds. It is omitted if the embedded backend cannot bind and evaluate the program quickly,
+and the outcome says so: a check at no point is no check. Sizes decide this and not a clock, since
+the faster backend is sought only where both were compared: see `faster`.
 """
 
 import re
@@ -19,8 +20,16 @@ from stanadapt.targets.stan.program import Program
 from stanadapt.targets.stan.syntax import has_random_data, without_blocks
 from stanadapt.targets.stan.unrolled_size import unrolled_size
 
-# the embedded backend unrolls loops: above these sizes binding may take more than 0.3 s
-MOST_CHARACTERS, MOST_ITERATIONS, MOST_PARAMETERS = 20_000, 500, 300
+# the embedded backend unrolls loops: above this, binding may take more than 0.3 s
+MOST_ITERATIONS = 500
+# of data, to bind and evaluate in 0.1 s: where the work may grow with a power of the size, or is
+# unknown, and where it grows in proportion
+MOST_CHARACTERS = 20_000, 1_000_000
+MOST_PARAMETERS = 300  # with 1,000, the embedded backend unconstrains draws 35 times as slowly
+_STEEP = re.compile(
+    r"\b(?:\w*(?:multi_|cholesky|inverse|wishart|lkj|mdivide|determinant|eigen|matrix|svd|qr_|cov|gp_|"
+    r"integrate|solve|hmm|laplace)\w*|ode_\w+|dae\w*|map_rect|reduce_sum\w*)\s*\("
+)
 # allows for the approximations of _lcdf functions and solvers, which differ between releases
 TOLERANCE = 1e-3
 # relative to the largest derivative, or to the log density, whose differences others are
@@ -50,9 +59,10 @@ def check(
     fails to solve an equation.
     """
     dim, reason = native.param_unc_num(), ""
+    proportional = not _STEEP.search(known_faults.density_text(program.code))
     if not dim:
         reason = "no parameters"
-    elif len(data) > MOST_CHARACTERS or dim > MOST_PARAMETERS:
+    elif len(data) > MOST_CHARACTERS[proportional] or dim > MOST_PARAMETERS:
         reason = "the program is large"  # and would take long to bind a second time
     elif unrolled_size(program, data).iterations > MOST_ITERATIONS:
         reason = "the program's loops are large"

@@ -214,9 +214,27 @@ def test_programs_with_large_loops_are_not_bound_a_second_time(loops, n, large):
     assert ("large" in outcome) == bool(large) == (not times)
 
 
-def test_large_data_are_not_bound_a_second_time():
-    data = json.dumps({"y": [0.5] * agreement.MOST_CHARACTERS})
-    outcome = agreement.check(program(NORMAL), data, bound(NORMAL), "", "2.99.0", pytest.fail)
+COVARIANCE = "parameters { vector[2] x; } model { x ~ multi_normal([0, 0]', [[2, 1], [1, 2]]); }"
+
+
+@pytest.mark.parametrize(("code", "characters", "large"), [
+    (NORMAL, 25_000, 0), (NORMAL, 1_000_000, 1), (COVARIANCE, 19_000, 0), (COVARIANCE, 25_000, 1),
+])  # fmt: skip
+def test_large_data_are_not_bound_a_second_time(code, characters, large):
+    """Where the work may grow with the square or cube of the size, less counts as large."""
+    data, times = json.dumps({"y": "0" * characters}), []
+
+    def bind(*arguments):
+        times.append(arguments)
+        return bound(code)
+
+    outcome = agreement.check(program(code), data, bound(code), "", "2.99.0", bind)
+    assert ("large" in outcome) == bool(large) == (not times)
+
+
+def test_many_parameters_are_not_bound_a_second_time():
+    code = NORMAL.replace("vector[2]", "vector[301]")
+    outcome = agreement.check(program(code), "{}", bound(code), "", "2.99.0", pytest.fail)
     assert "large" in outcome
 
 
