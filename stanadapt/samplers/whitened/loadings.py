@@ -56,7 +56,9 @@ def find_loadings(pairs: np.ndarray, bounded: np.ndarray) -> np.ndarray:
     together = (changes | changes.T) & ~np.eye(len(others), dtype=bool)
     together &= squared & squared[:, None]
     found = np.empty(0, int)
-    while together.any():
+    for _ in others:  # each is held once at most
+        if not together.any():
+            break
         most = int(together.sum(axis=1).argmax())
         together[most], together[:, most] = False, False
         found = np.append(found, most)
