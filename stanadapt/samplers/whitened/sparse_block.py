@@ -231,6 +231,11 @@ def find_sparse_block(
             return None
         whole = Rows.standardize(third[:, 0], third[:, 1], hints)
         fitted = _fit(whole, functions, members, pattern)
+        many = np.diff(pattern.indptr) > MOST_NEIGHBORS
+        if fitted is None and many.any():
+            columns = sparse.csr_array(np.ones((len(many), 1))) @ sparse.csr_array(many[None] * 1.0)
+            full = sparse.csr_array(abs(pattern) + columns + columns.T)
+            fitted = _fit(whole, functions, members, full, NEGLIGIBLE / len(many))
         return block_of(whole, functions, fitted, third[:, 0])
 
 
@@ -266,9 +271,16 @@ def pattern_of(rows: np.ndarray) -> sparse.csr_array | None:
 
 
 def _fit(
-    rows: Rows, functions: list[Function], members: np.ndarray, pattern: sparse.csr_array
+    rows: Rows,
+    functions: list[Function],
+    members: np.ndarray,
+    pattern: sparse.csr_array,
+    negligible: float = NEGLIGIBLE,
 ) -> Members | None:
-    """Return the matrices of all functions, in raw units, if every row is exact."""
+    """Return the matrices of all functions, in raw units, if every row is exact.
+
+    What is negligible in a row may not be so in all rows together: in that of their mean.
+    """
     n, count, m = len(members), len(functions), len(rows.positions)
     columns = np.concatenate([rows.design(f, members) for f in functions], axis=1)
     y = rows.gradients[:, members] * rows.weights[:, None]
@@ -291,7 +303,7 @@ def _fit(
         slopes = _with_last(slopes, columns, y, last, count)
     size_of_y = np.sqrt(np.mean(y**2, axis=0))
     share = np.sqrt(np.mean(columns**2, axis=0))[slopes.column] / size_of_y[slopes.row]
-    kept = np.abs(slopes.value) * share > NEGLIGIBLE
+    kept = np.abs(slopes.value) * share > negligible
     slopes = Entries(*(part[kept] for part in slopes))
     there = slopes.column, slopes.row
     left = y - columns @ sparse.csr_array((slopes.value, there), shape=(columns.shape[1], n))

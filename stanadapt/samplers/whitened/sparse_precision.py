@@ -163,17 +163,23 @@ def find_precision(
     found, open_rows = _pursue(x, y, sample, most)
     if len(open_rows) > (1.0 - LEAST_SHARE) * len(sample):
         return None
-    parts, rest = [found], np.setdiff1d(np.arange(n), sample)
-    if len(rest) * m * n > AFFORDABLE / MOST_IN_A_ROW:
-        guessed, rest = _guess(x, y, rest, found, len(sample))
-        parts.append(guessed)
-    if len(rest) * m * n > AFFORDABLE:
-        return None
-    pursued, more = _pursue(x, y, rest, most)
-    parts.append(pursued)
-    known = Entries(*(np.concatenate(each) for each in zip(*parts, strict=True)))
-    last = np.concatenate([open_rows, more])
-    return _symmetric(x, y, known, last) if len(last) <= most else None
+    others = np.setdiff1d(np.arange(n), sample)
+    costly = len(others) * m * n > AFFORDABLE / MOST_IN_A_ROW
+    # a pursuit leaves out what is small in a row, such as a mean, of which all together are not
+    for guesses in (True,) if costly else (False, True):
+        parts, rest = [found], others
+        if guesses:
+            guessed, rest = _guess(x, y, rest, found, len(sample))
+            parts.append(guessed)
+        if len(rest) * m * n > AFFORDABLE:
+            return None
+        pursued, more = _pursue(x, y, rest, most)
+        known = Entries(*(np.concatenate(each) for each in zip(*parts, pursued, strict=True)))
+        last = np.concatenate([open_rows, more])
+        whole = _symmetric(x, y, known, last) if len(last) <= most else None
+        if whole is not None or not len(last):
+            return whole
+    return None
 
 
 def _pursue(
