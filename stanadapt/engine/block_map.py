@@ -21,7 +21,8 @@ terms of these sums, A_k and h_k - R_k x_F are multiplied with s_i, and A_k also
 
 Q is stored by rows from their first nonzero element to
 the diagonal, an envelope, in which its Cholesky factor has its place too: n states of a random walk
-take O(n) operations.
+take O(n) operations. If the program declares the innovations of a process, its states stand for
+them, above (`walk_map`).
 
 If Q is not positive definite, a constant diagonal takes the place of L, and m is 0. For each p this
 is a change of variables, whatever the numbers.
@@ -43,9 +44,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import carray, types
 
+from stanadapt.engine import walk_map
 from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.compiled.on_demand import ADDRESS, on_demand
 from stanadapt.engine.numerics.vectors import copy
+from stanadapt.engine.walk_map import NO_WALK, Walk
 from stanadapt.engine.wrapped_density import Integers, Matrix, Vector, packed, parts_at, parts_in
 
 # functions of the value v of a hub with two bounds or none, in BlockMap.powers; 0 for none
@@ -76,6 +79,7 @@ class BlockMap(NamedTuple):
     scaled: Integers = np.zeros(1, np.int64)  # how many of the last terms have scales s, shape (1,)
     grid: Matrix = np.empty((0, 2))  # first knot of the splines of each hub, and step; shape (H, 2)
     splines: Matrix = np.empty((0, 0))  # their coefficients, shape (H G, n), of B-splines
+    walk: Walk = NO_WALK  # among members
 
 
 def size_of_work(terms: int, hubs: int, n: int, envelope: int) -> int:
@@ -287,15 +291,21 @@ def _do(block, given, out, task):
         logs = _moments(block, given)
         if task == PLACE:
             _place(block, given, out)
+            logs += walk_map.leave(block.walk, out)
         else:
-            _residual(block, given, out)
+            copy(given, out)
+            logs += walk_map.enter(block.walk, out)
+            _residual(block, out)
     else:
         if task == PULL_BACK:
+            walk_map.pull_back(block.walk, given, out)
             _pull_back(block, out)
         else:
             _push_forward(block, out)
         if block.work[0] != 0.0:
             _hand_on(block, given, out, 1.0 if task == PULL_BACK else -1.0)
+        if task == PUSH_FORWARD:
+            walk_map.push_forward(block.walk, given, out)
     return logs
 
 
@@ -338,11 +348,10 @@ def _place(block, y, x):
 
 
 @inline
-def _residual(block, x, y):
+def _residual(block, y):
     _, _, factor, _, mean, away, _, _, _, _ = _views(block)
-    copy(x, y)
     for i in range(away.shape[0]):
-        away[i] = x[block.block[i]] - mean[i]
+        away[i] = y[block.block[i]] - mean[i]
         y[block.block[i]] = 0.0
     for i in range(away.shape[0]):
         own = block.start[i] - block.first[i]

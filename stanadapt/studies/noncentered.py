@@ -165,7 +165,8 @@ _FIRST = {
 def lines_of_block(target: Target, block: BlockMap, positions: np.ndarray) -> list[str]:
     """Return lines of Stan for vectors in a block that are random walks, AR(1), or groups."""
     lines = []
-    for stem, elements in _free_vectors(target, sorted(map(int, block.block)), positions):
+    members = np.setdiff1d(block.block, block.walk.members)  # innovations are noncentered
+    for stem, elements in _free_vectors(target, sorted(map(int, members)), positions):
         for hub in range(len(block.hubs)):
             lines += _given_scale(target, block, stem, elements, hub, positions)
     return lines

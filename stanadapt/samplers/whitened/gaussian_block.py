@@ -13,8 +13,9 @@ If there is none, the posterior may still be Gaussian but for the likelihood of 
 counts, for example. Once more, gradients are computed, around one position. They show the block of
 its second order there (`sparse_block.find_nearly_block`), whose map is taken if the draws of the
 last window are much closer to a Gaussian in its coordinates. Functions of hubs that the likelihood
-multiplies members with, and its own parameters, are seen beforehand (`scaled_block`). Any map of
-this form is a change of variables, so that draws are as exact as before.
+multiplies members with, and its own parameters, are seen beforehand (`scaled_block`), as are
+innovations of a process, whose states take their place. Any map of this form is a change of
+variables, so that draws are as exact as before.
 
 The design and its limits are ours.
 """
@@ -23,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from stanadapt.engine import metric_factor
+from stanadapt.engine import metric_factor, walk_map
 from stanadapt.engine.block_map import BlockMap, pack, unpacked
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.triangular_map import no_map
@@ -31,6 +32,7 @@ from stanadapt.engine.warmup import END, Change, Progress, Result, States
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.block_structure import (
     MOST_COORDINATES,
+    GaussianBlock,
     find_block,
     is_exact,
     is_tied,
@@ -66,6 +68,7 @@ from stanadapt.samplers.whitened.straightened import (
     Straightened,
     apply_map,
     distance_of,
+    parts_with,
     parts_with_scales,
 )
 from stanadapt.samplers.whitened.window import make_window
@@ -180,6 +183,7 @@ def _judge(settings: Any, progress: Progress, states: States, probes: list[np.nd
         given = [k + count * np.arange(len(own)) for k, own in enumerate(probes)]
         rows = rows[np.argsort(np.concatenate(given))]
     scales = None if exact else find_scales(last, progress.bounds)
+    rows = rows if scales is None else _of_states(scales.walk, rows)
     rows, products = _with_products_apart(progress, rows, scales)
     if len(products) and not has_good_map(progress):
         loadings = find_loadings(products, _scales(progress))
@@ -227,6 +231,15 @@ def _scales(progress: Progress) -> np.ndarray:
     return bounded[:0] if many else bounded
 
 
+def _of_states(walk: walk_map.Walk, rows: np.ndarray) -> np.ndarray:
+    """Return rows, shape (row, 2, dim), by the states of a process in place of its innovations."""
+    if len(walk.members) == 0:  # nothing to be compiled
+        return rows
+    x, g = (np.ascontiguousarray(rows[:, k]) for k in (0, 1))
+    walk_map.enter_rows(walk, x, g)
+    return np.stack([x, g], axis=1)
+
+
 def _moved(rows: np.ndarray, coordinates: np.ndarray) -> bool:
     return bool(np.ptp(rows[:, 0, coordinates], axis=0).any())
 
@@ -254,9 +267,14 @@ def _ask_for_pairs(
         return progress, states
     loadings = progress.learned.loadings
     still = scales.others[: 0 if first or len(loadings) else None]
+    x = _of_states(scales.walk, np.stack([x, x], axis=1))[:, 0]
     rows = pairs_of_places(x, bounded, scales.by, still, loadings)
     if len(still) and seeks_loadings and x.shape[1] <= MOST_COORDINATES and not scales.by.any():
         rows = np.concatenate([rows, pairs_to_find_loadings(x, bounded)])
+    if len(scales.walk.members):
+        innovations = np.ascontiguousarray(rows[:, 0])
+        walk_map.leave_rows(scales.walk, innovations)
+        rows[:, 0] = innovations
     return _give(progress, states, rows, last)
 
 
@@ -302,17 +320,28 @@ def is_closer(progress: Progress, found: Progress, states: States) -> bool:
     """Whether draws are much closer to a Gaussian in the block than they are without it.
 
     If a likelihood keeps each of many coordinates from a normal, perhaps only the farthest becomes
-    closer: a scale.
+    closer: a scale. The few outside of the block may be correlated.
     """
     former, new = (each.learned.straightened for each in (progress, found))
     x, g = _finite(*make_window(states).pooled)
-    after = parts_with_scales(*apply_map(new.straightening, x, g)[:2])
+    mapped = apply_map(new.straightening, x, g)
+    after = parts_with_scales(*mapped[:2])
     rival = former.distance if former.map_is_used else new.distance_before
     closer = after.mean() < LARGEST_REST * rival
     if x.shape[1] > MOST_COORDINATES:
         farthest = parts_with_scales(x, g).max()
+        others = np.setdiff1d(np.arange(x.shape[1]), _block_of(found).block)
+        y, slopes = (each[:, others] for each in mapped[:2])
+        after[others] = parts_with(fisher_metric(y, slopes, np.ones(len(others))), y, slopes)
         closer |= after.mean() < rival and after.max() < LARGEST_REST * farthest
     return bool(len(x) >= JUDGED and closer)
+
+
+def _with_walk(found: GaussianBlock | None, walk: walk_map.Walk) -> GaussianBlock | None:
+    """Return a block of the states of a process, if it has all of them, as one of innovations."""
+    if found is None or not np.isin(walk.members, found.map.block).all():
+        return None
+    return found._replace(map=found.map._replace(walk=walk))
 
 
 def in_block(
@@ -332,7 +361,7 @@ def in_block(
     try:
         hints = {**hints_of(progress.bounds), **dict.fromkeys(loadings, UNBOUNDED)}
         if scales is not None and scales.are_factors:
-            block = find_nearly_block(rows, hints, scales.by)
+            block = _with_walk(find_nearly_block(rows, hints, scales.by), scales.walk)
         elif scales is not None:
             block = find_scaled_block(rows, hints, scales)
             rows = rows[: len(rows) // 2]  # in the others, a scale is nearly zero

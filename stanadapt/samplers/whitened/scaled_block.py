@@ -19,7 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
+from stanadapt.engine.block_map import LOWER, WIDTH
 from stanadapt.engine.one_blas_thread import one_blas_thread
+from stanadapt.engine.walk_map import NO_WALK, Walk
 from stanadapt.samplers.whitened.block_structure import (
     DEFINITE,
     MOST_COORDINATES,
@@ -89,6 +91,7 @@ class Scales(NamedTuple):
     splines: Splines
     by: np.ndarray  # whether each bounded coordinate does so as a factor, shape (bounded, dim)
     others: np.ndarray  # bounded coordinates on which it depends in another way
+    walk: Walk = NO_WALK  # innovations, in place of which it knows the states of their process
 
     @property
     def main(self) -> int:
@@ -122,9 +125,21 @@ def find_scales(rows: np.ndarray, bounds: np.ndarray) -> Scales:
     Where all members are zero, the gradient of a member that is multiplied with a scale is this
     scale times a constant, since its prior has mean zero, and that of others is constant.
     """
-    by, bounded = multiplied(rows, bounds), bounds[:, 0].astype(int)
+    by, walk = multiplied(rows, bounds), find_walk(rows, bounds)
+    if len(walk.members):
+        alone = by.copy()
+        alone[:, walk.members] = False
+        found = _scales_of(rows, bounds, alone, walk)
+        if found.are_factors:
+            return found
+    return _scales_of(rows, bounds, by, NO_WALK)
+
+
+def _scales_of(rows: np.ndarray, bounds: np.ndarray, by: np.ndarray, walk: Walk) -> Scales:
+    bounded = bounds[:, 0].astype(int)
     count, dim = len(bounded), rows.shape[2]
-    knots = rows[2 * count :].reshape(count, KNOTS, 2, dim)
+    knots = rows[2 * count :].reshape(count, KNOTS, 2, dim).copy()
+    knots[:, :, 1, walk.members] = 0.0
     slopes, size = knots[:, :, 1], np.abs(knots[:, MIDDLE, 1]).copy()
     size[:, bounded] = 0.0
     with np.errstate(all="ignore"):
@@ -147,7 +162,38 @@ def find_scales(rows: np.ndarray, bounds: np.ndarray) -> Scales:
     chosen = np.flatnonzero(known & (logs != 0.0).any(axis=(1, 2)) & curved.any() & by.any())
     grid = np.column_stack([knots[np.arange(count), 0, 0, bounded], np.full(count, STEP)])
     splines = Splines(bounded[chosen], grid[chosen], logs[chosen])
-    return Scales(splines, by, bounded[~known & varies[:, all_others].any(axis=1)])
+    return Scales(splines, by, bounded[~known & varies[:, all_others].any(axis=1)], walk)
+
+
+def find_walk(rows: np.ndarray, bounds: np.ndarray) -> Walk:
+    """Return the process of which these places show the innovations, if any.
+
+    Where all of them are zero, so are the states, so that the gradients g_t by these are constant.
+    By an innovation, it is u_t = s g_t + v u_(t+1), whatever the coefficient v is.
+    """
+    by, bounded = multiplied(rows, bounds), bounds[:, 0].astype(int)
+    knots = rows[2 * len(by) :].reshape(len(by), KNOTS, 2, rows.shape[2])
+    for scale, members in ((i, np.flatnonzero(row)) for i, row in enumerate(by) if row.sum() > 2):
+        powers = np.exp(STEP * (np.arange(KNOTS) - MIDDLE))[:, None]
+        if not _is_constant(knots[scale, :, 1][:, members] / powers):
+            continue
+        for hub in np.flatnonzero((bounds[:, 1 + WIDTH] > 0.0) & (bounds[:, 1 + LOWER] >= -1.0)):
+            rate, lower, width = numbers = bounds[hub, 1:]
+            v = lower + width / (1.0 + np.exp(-rate * knots[hub, :, 0, bounded[hub]]))[:, None]
+            slopes = knots[hub, :, 1][:, members]
+            after = np.column_stack([slopes[:, 1:], np.zeros(KNOTS)])
+            for stationary in (1, 0) if np.abs(v).max() < 1.0 else ():
+                share = np.where(np.arange(len(members)) > 0, 1.0, np.sqrt(1.0 - stationary * v**2))
+                if _is_constant(share * slopes - v * after, np.abs(slopes).max()):
+                    found = bounded[scale], bounded[hub]
+                    return Walk(members, int(found[0]), int(found[1]), numbers.copy(), stationary)
+    return NO_WALK
+
+
+def _is_constant(values: np.ndarray, size: float = 0.0) -> bool:
+    """Whether rows are the same up to rounding, relative to a size or to the largest value."""
+    least = NO_CHANGE * max(size, np.abs(values).max())
+    return bool((np.abs(values - values[MIDDLE]) <= least).all())
 
 
 def pairs_with_scales(x: np.ndarray, bounded: np.ndarray, scales: Scales) -> np.ndarray:

@@ -22,7 +22,12 @@ from stanadapt.engine.triangular_map import (
 )
 from stanadapt.samplers.whitened.block_structure import MOST_COORDINATES
 from stanadapt.samplers.whitened.choose_metric import LARGEST_COMPOSED, composed_metric
-from stanadapt.samplers.whitened.fisher_metric import MANY, diagonal_metric, fisher_metric
+from stanadapt.samplers.whitened.fisher_metric import (
+    MANY,
+    FisherMetric,
+    diagonal_metric,
+    fisher_metric,
+)
 from stanadapt.samplers.whitened.priors import Group
 from stanadapt.samplers.whitened.window import LOG_DENSITY, Window
 
@@ -149,7 +154,12 @@ def parts_of(x: np.ndarray, g: np.ndarray) -> np.ndarray:
 def parts_with_scales(x: np.ndarray, g: np.ndarray) -> np.ndarray:
     """Return the same with a metric of scales alone, which few draws show."""
     with np.errstate(all="ignore"):
-        metric = diagonal_metric(x, g, np.ones(x.shape[1]))
+        return parts_with(diagonal_metric(x, g, np.ones(x.shape[1])), x, g)
+
+
+def parts_with(metric: FisherMetric, x: np.ndarray, g: np.ndarray) -> np.ndarray:
+    """Return the same with a metric."""
+    with np.errstate(all="ignore"):
         w, b = metric.whiten(x - x.mean(axis=0), g - g.mean(axis=0))
         return np.nan_to_num(np.mean((w + b) ** 2, axis=0), nan=np.inf)
 

@@ -1,0 +1,77 @@
+"""Blocks of the states of a process, of which a program declares the innovations."""
+
+import numpy as np
+import pytest
+
+from stanadapt.engine import walk_map
+from stanadapt.samplers.whitened import scaled_block, sparse_block
+from stanadapt.samplers.whitened.block_terms import hints_of
+
+# coordinates: a mean, the logit of the coefficient, the log of the scale, and innovations
+N, BOUNDS = 200, np.array([[1, 1.0, -1.0, 2.0], [2, 0.0, 0.0, 0.0]])
+Y = np.random.default_rng(0).poisson(3.0, N)
+
+
+@np.errstate(all="ignore")
+def gradient(row, is_stationary, power):
+    """Counts with log rates mean + states, whose coefficient is a power of v."""
+    mean, v, s, x = row[0], np.tanh(row[1] / 2.0) ** power, np.exp(row[2]), row[3:]
+    share = np.where(np.arange(N) > 0, 1.0, np.sqrt(1.0 - v**2) if is_stationary else 1.0)
+    z, u = s * x / share, np.empty(N)
+    for t in range(1, N):
+        z[t] += v * z[t - 1]
+    g = Y - np.exp(mean + z)
+    after = 0.0
+    for t in range(N - 1, -1, -1):
+        u[t] = after = g[t] + v * after
+    by_v = np.sum(u[1:] * z[:-1])
+    if is_stationary:
+        by_v += u[0] * z[0] * v / (1.0 - v**2)
+    by_p = by_v * power * np.tanh(row[1] / 2.0) ** (power - 1) * (1.0 - np.tanh(row[1] / 2.0) ** 2)
+    by_s = np.sum(u * s * x / share)
+    return np.concatenate([[g.sum() - mean, by_p / 2.0, by_s - row[2]], s * u / share - x])
+
+
+def computed(rows, *form):
+    rows[:, 1] = [gradient(row, *form) for row in rows[:, 0]]
+    return rows
+
+
+def draws():
+    x = 0.3 * np.random.default_rng(1).standard_normal((40, N + 3))
+    x[:, 1] += 2.0
+    return x
+
+
+@pytest.mark.parametrize("is_stationary", [0, 1])
+def test_the_precision_of_states_is_read_where_that_of_innovations_is_full(is_stationary):
+    bounded = BOUNDS[:, 0].astype(int)
+    far = computed(scaled_block.places_without(draws(), bounded), is_stationary, 1)
+    scales = scaled_block.find_scales(far, BOUNDS)
+    walk = scales.walk
+    assert (walk.scale, walk.coefficient, walk.is_stationary) == (2, 1, is_stationary)
+    assert walk.members.tolist() == list(range(3, N + 3))
+    assert scales.are_factors
+    assert not scales.by.any()
+    assert not len(scales.others)
+    rows = sparse_block.pairs_of_places(draws(), bounded, scales.by)
+    positions = np.ascontiguousarray(rows[:, 0])
+    walk_map.leave_rows(walk, positions)
+    rows[:, 0] = positions
+    rows = computed(rows, is_stationary, 1)
+    gradients = np.ascontiguousarray(rows[:, 1])
+    assert sparse_block.find_nearly_block(rows, hints_of(BOUNDS), scales.by) is None
+    walk_map.enter_rows(walk, positions, gradients)
+    rows = np.stack([positions, gradients], axis=1)
+    block = sparse_block.find_nearly_block(rows, hints_of(BOUNDS), scales.by)
+    assert set(block.functions) == {
+        (), ((2, True, -2),), ((1, False, 1), (2, True, -2)), ((1, False, 2), (2, True, -2))
+    }  # fmt: skip
+    assert len(block.map.block) == N + 1
+
+
+def test_another_function_of_the_coefficient_is_no_process():
+    far = computed(scaled_block.places_without(draws(), np.array([1, 2])), 1, 3)
+    scales = scaled_block.find_scales(far, BOUNDS)
+    assert not len(scales.walk.members)
+    assert scales.by[1].sum() == N
