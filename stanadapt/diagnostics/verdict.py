@@ -96,7 +96,9 @@ def _pareto_k(judged: reasons.Judged) -> dict:
 
 
 # codes of reasons that need the density, with their verdicts
-BY_DENSITY = {"tail_missing": reasons.SUSPECT, "tail_doubtful": reasons.FINE}
+BY_DENSITY = {
+    "tail_missing": reasons.SUSPECT, "tail_doubtful": reasons.FINE, "mode_missed": reasons.SUSPECT,
+}  # fmt: skip
 EXACTNESS = (
     reasons.Check(
         "not_exact",

@@ -9,6 +9,7 @@ draws that there are.
 """
 
 import contextlib
+import itertools
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from stanadapt.runs.spec import RunSpec, spec_of
 from stanadapt.runs.stopping_rule import MOST_FOR_MEANS, Shortfall, is_out_of_reach, shortfall
 from stanadapt.runs.workers import Reference, RunOnWorkers
 from stanadapt.samplers.whitened.missing_tails import missing_tails
+from stanadapt.samplers.whitened.modes_outside import modes_missed
 from stanadapt.targets.coordinates import element_name
 
 # numbers that are judged within some tenths of a second
@@ -284,7 +286,8 @@ def judge_unless_interrupted(fit: Any, target: Any, learned: Any = None) -> Any:
     """Judge a fit by its draws and its warm-up; Ctrl-C ends the judging, not the run."""
     try:
         with interruptible():
-            return judge(fit, missing_tails(target, fit, learned))
+            tails, modes = missing_tails(target, fit, learned), modes_missed(target, fit)
+            return judge(fit, itertools.chain(tails, modes))
     except KeyboardInterrupt:  # as the judging began or ended
         return skip_judging(fit)
 

@@ -1,6 +1,7 @@
 """Diagnose one fit: its verdict, the notes of its run, and the parameters that mix worst."""
 
 import html
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from stanadapt.errors import Message, codes_of
 from stanadapt.results import Fit
 from stanadapt.runs.hard_edges import ends_of
 from stanadapt.samplers.whitened.missing_tails import find_tails, in_words, reasons_of
+from stanadapt.samplers.whitened.modes_outside import modes_missed
 from stanadapt.studies.noncentered import lines_of_block
 from stanadapt.studies.shape import measure_shape
 from stanadapt.targets.target import Target
@@ -88,7 +90,8 @@ def diagnose(fit: Fit, target: Target | None = None) -> Diagnosis:
         are exactly normal given others, such as up to 12 scales, slopes and loadings, it is also
         tested whether draws thin out toward a tail of these: reason `tail_missing`, or the remark
         `tail_doubtful`. Undeclared bounds, and tails that are cut off at declared ones, are sought
-        with up to 300 parameters (`hard_edges`, `cut_tail`).
+        with up to 300 parameters (`hard_edges`, `cut_tail`), and modes that all draws lack with
+        up to 50 (`mode_missed`).
 
     Returns
     -------
@@ -116,7 +119,8 @@ def diagnose(fit: Fit, target: Target | None = None) -> Diagnosis:
     if target is not None:
         require_fit_of(target, fit, "diagnose")
         found = find_tails(target, fit)
-        reasons = [*reasons_of(target, found), *check_ends(fit, ends_of(target, fit))]
+        tails, ends = reasons_of(target, found), check_ends(fit, ends_of(target, fit))
+        reasons = itertools.chain(tails, ends, modes_missed(target, fit))
         notes += measure_shape(target, fit).messages
         if found is not None:
             rows, _ = parameter_rows(target, fit)

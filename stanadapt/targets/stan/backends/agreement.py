@@ -114,10 +114,15 @@ def check(
     )
 
 
+def solves_equations(program: Program) -> bool:
+    """Whether a log density calls a solver, which may take long far from the posterior."""
+    return bool(_SOLVER.search(known_faults.density_text(program.code)))
+
+
 def _solved(program: Program, ours: list[Answer], name: str) -> tuple[list[int], str]:
     """Return the points to compare, and words on those at which a native solver fails."""
     points = range(len(ours))
-    if not _SOLVER.search(known_faults.density_text(program.code)):
+    if not solves_equations(program):
         return [*points], ""
     solved = [i for i in points if np.isfinite([ours[i][0], *ours[i][1]]).all()]
     if len(solved) == len(ours):

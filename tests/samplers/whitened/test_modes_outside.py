@@ -1,0 +1,107 @@
+"""Modes outside of all draws are found by climbs, with their share; right fits lack nothing."""
+
+import json
+
+import numpy as np
+import pytest
+
+import stanadapt as sa
+from stanadapt.samplers.whitened import modes_outside
+from stanadapt.samplers.whitened.modes_outside import find_modes_outside, modes_missed
+from tests.helpers import funnel_fits
+from tests.helpers.stan_target import shared_target
+
+# a mode with a quarter of the mass, or with a hundredth
+TWO = """
+parameters { vector[2] x; real<lower=0> s; }
+model {
+  s ~ exponential(1);
+  target += log_mix(SHARE, normal_lpdf(x | 4, 0.6), normal_lpdf(x | 0, 0.6));
+}
+"""
+two, rare = (shared_target(TWO.replace("SHARE", share)) for share in ("0.25", "0.01"))
+funnel = shared_target(
+    "parameters { real a; real b; } model { a~normal(0,3); b~normal(0,exp(a)); }"
+)
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def draws(share=0.0, size=(4, 1000), seed=1):
+    """Independent draws of TWO, this share of them in the mode at 4."""
+    rng = np.random.default_rng(seed)
+    there = rng.random((*size, 1)) < share
+    x = np.where(there, 4.0, 0.0) + 0.6 * rng.normal(size=(*size, 2))
+    return funnel_fits.foreign({"x": x, "s": rng.exponential(size=size)})
+
+
+def test_a_mode_that_all_draws_lack_is_found_with_its_share(two):
+    (mode,) = find_modes_outside(two, draws())
+    np.testing.assert_allclose(two.constrain(mode.position)["x"], 4.0, atol=0.05)
+    assert 0.2 < mode.share < 0.27  # underestimated: the third coordinate is not Gaussian
+    fit = draws()
+    assert sa.diagnose(fit).verdict == "fine"
+    judged = sa.diagnose(fit, two)
+    assert judged.verdict == "suspect"
+    (reason,) = judged.reasons
+    assert reason.code == "mode_missed"
+    assert "All draws lack a mode that has some 2" in reason
+
+
+def test_draws_in_both_modes_lack_nothing(two):
+    assert find_modes_outside(two, draws(0.25)) == []
+    # so few that the farthest draw is one of them
+    assert sum(mode.share for mode in find_modes_outside(two, draws(0.003))) == 0.0
+
+
+def test_a_mode_with_little_mass_is_no_reason(rare):
+    (mode,) = find_modes_outside(rare, draws())
+    assert 0.005 < mode.share < 0.012
+    assert list(modes_missed(rare, draws())) == []
+
+
+def test_the_neck_of_a_funnel_is_no_mode(funnel):
+    rng = np.random.default_rng(1)
+    a = 3.0 * rng.normal(size=(4, 1000))
+    fit = funnel_fits.foreign({"a": a, "b": np.exp(a) * rng.normal(size=a.shape)})
+    assert sum(mode.share for mode in find_modes_outside(funnel, fit)) < 1e-6
+
+
+def test_few_draws_gradients_or_none_that_vary_claim_nothing(two, monkeypatch):
+    assert find_modes_outside(two, draws(size=(4, 100))) == []
+    assert find_modes_outside(two, draws(), 1000.0) == []
+    x = np.zeros((4, 1000, 2))
+    assert find_modes_outside(two, funnel_fits.foreign({"x": x, "s": x[..., 0] + 1.0})) == []
+    assert len(find_modes_outside(two, draws(), 3000.0)) == 1
+    monkeypatch.setattr(modes_outside, "MOST_PARAMETERS", 2)
+    assert find_modes_outside(two, draws()) == []
+
+
+def test_climbs_take_no_more_gradients_than_their_share(two, monkeypatch):
+    used = []
+    climb = modes_outside.climb
+
+    def counted(density, start, factor, plan):
+        used.append(plan.gradients)
+        return climb(density, start, factor, plan)
+
+    monkeypatch.setattr(modes_outside, "climb", counted)
+    monkeypatch.setattr(modes_outside, "_mode", lambda *_: None)
+    find_modes_outside(two, draws(), 2000.0)
+    assert used[0] <= 0.05 * 2000 - modes_outside.CLIMBS
+    assert 0 < len(used) < modes_outside.CLIMBS
+
+
+@pytest.mark.parametrize("sampler", ["whitened_hmc", "nuts"])
+def test_a_run_looks_for_them_and_its_fit_keeps_the_reason(two, sampler, tmp_path):
+    start = {"x": [0.0, 0.0], "s": 1.0}
+    run = {"inits": start, "iter_sampling": 500, "seed": 1}
+    fit = sa.sample(two, sampler, **run)
+    assert np.all(fit["posterior"]["x"] < 3.0)
+    assert json.loads(fit.attrs["verdict_codes"]).count("mode_missed") == 1
+    assert fit.attrs["verdict"] == "suspect"
+    sa.save(fit, tmp_path / "fit.nc")
+    assert "mode_missed" in sa.diagnose(sa.load(tmp_path / "fit.nc")).codes
+    kept = sa.sample(two, sampler, run=tmp_path / "run", **run)
+    again = sa.resume(tmp_path / "run")
+    for other in (kept, again):
+        assert other.attrs["verdict_reasons"] == fit.attrs["verdict_reasons"]
