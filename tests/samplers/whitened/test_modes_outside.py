@@ -51,6 +51,9 @@ def test_draws_in_both_modes_lack_nothing(two):
     assert find_modes_outside(two, draws(0.25)) == []
     # so few that the farthest draw is one of them
     assert sum(mode.share for mode in find_modes_outside(two, draws(0.003))) == 0.0
+    near = draws()
+    near.posterior["x"][0, 0] = 3.2  # not as far as the mode, but in its ellipsoid
+    assert [mode.share for mode in find_modes_outside(two, near)] == [0.0]
 
 
 def test_a_mode_with_little_mass_is_no_reason(rare):
