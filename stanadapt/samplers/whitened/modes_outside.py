@@ -118,7 +118,7 @@ def _cloud(target: Target, x: np.ndarray) -> Cloud | None:
         return None
     # an estimated covariance has a smaller determinant
     missing = n * (n + 1) / (2 * EFFECTIVE)
-    entropy = 0.5 * (n * np.log(2.0 * np.pi * np.e) + missing) + np.log(np.diag(root)).sum()
+    entropy = 0.5 * (n * (np.log(2.0 * np.pi) + 1.0) + missing) + np.log(np.diag(root)).sum()
     mean = x.mean(axis=0)
     if not np.isfinite(level):
         return None
