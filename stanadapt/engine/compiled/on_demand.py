@@ -2,8 +2,8 @@
 
 Their machine code is in none of their callers, which are compiled and loaded faster for it. The
 pointer is in a variable of this process that compiled code knows by a name, so that callers can be
-kept on disk. At first it points to Python code, which compiles the function, or loads it, and puts
-its address there.
+kept on disk. At first it is null: then callers call Python code, which compiles the function, or
+loads it, and puts its address there.
 """
 
 import ctypes
@@ -24,38 +24,42 @@ from numba.extending import intrinsic
 from stanadapt.engine.compiled.jit import CFunction
 
 ADDRESS = types.CPointer(types.float64)
-IN_C = {types.float64: ctypes.c_double, types.intp: ctypes.c_ssize_t}
+PREPARE = ctypes.CFUNCTYPE(None, ctypes.c_ssize_t)
+# the address of the function, if it is compiled, that of `_prepare`, and whether this has failed
+WORDS, ADDRESS_WORD, PREPARE_WORD, FAILED_WORD = ctypes.c_void_p * 3, 0, 1, 2
 POINTERS: list["Pointer"] = []
 AGAIN = 0.05  # seconds until Ctrl-C comes once more, if it came while a function was compiled
 
 
 class Pointer:
-    """The variable with the address of a function, or, before it is compiled, of Python code."""
+    """The words that compiled code knows by a name: see `WORDS`."""
 
     def __init__(self, name: str, kinds: Any, function: Callable) -> None:
         self._compiled = CFunction(kinds, function)
-        parts = [IN_C.get(kind, ctypes.c_void_p) for kind in (kinds.return_type, *kinds.args)]
-        self._prototype = ctypes.CFUNCTYPE(*parts)
-        self._python = self._prototype(self._first_call)
-        self._variable = ctypes.cast(self._python, ctypes.c_void_p)
-        llvm.add_symbol(name, ctypes.addressof(self._variable))
+        self._python = PREPARE(self._prepare)
+        self._words = WORDS(None, ctypes.cast(self._python, ctypes.c_void_p), None)
+        llvm.add_symbol(name, ctypes.addressof(self._words))
         POINTERS.append(self)
 
-    def compile(self) -> int:
-        """Compile the function, or load it from the cache; return its address."""
-        self._variable.value = address = self._compiled.address
-        return address
+    def compile(self) -> None:
+        """Compile the function, or load it from the cache."""
+        self._words[ADDRESS_WORD] = self._compiled.address
 
-    def _first_call(self, *arguments: Any) -> Any:
-        address, pressed = 0, False
-        while not address:  # compiled code does not see an exception
-            try:
-                address = self.compile()
-            except KeyboardInterrupt:
-                pressed = True
-        if pressed:
+    def _prepare(self, attempt: int) -> None:
+        """Compile for compiled code, which tries again until there is an address, or a failure.
+
+        It sees no exception. Ctrl-C may end this before the first statement.
+        """
+        self._words[FAILED_WORD] = None
+        try:
+            self.compile()
+        except KeyboardInterrupt:
+            return
+        except BaseException:
+            self._words[FAILED_WORD] = 1
+            raise  # Python prints it
+        if attempt:
             threading.Timer(AGAIN, signal.raise_signal, [signal.SIGINT]).start()
-        return self._prototype(address)(*arguments)
 
 
 def on_demand(kinds: Any) -> Callable[[Callable], Any]:
@@ -98,7 +102,36 @@ def _emit_call(context: Any, builder: Any, name: str, signature: Any, arguments:
         passed.append(argument)
     result = context.get_value_type(signature.return_type)
     function = ir.FunctionType(result, [argument.type for argument in passed]).as_pointer()
-    variable = builder.module.globals.get(name)
-    if variable is None:
-        variable = ir.GlobalVariable(builder.module, cgutils.voidptr_t, name)
-    return builder.call(builder.bitcast(builder.load(variable), function), passed)
+    return builder.call(builder.bitcast(_emit_address(context, builder, name), function), passed)
+
+
+def _emit_address(context: Any, builder: Any, name: str) -> Any:
+    """Load the address of a function, after calls of `_prepare` until there is one."""
+    words = builder.module.globals.get(name)
+    if words is None:
+        kind = ir.ArrayType(cgutils.voidptr_t, WORDS._length_)
+        words = ir.GlobalVariable(builder.module, kind, name)
+
+    def word(number: int) -> Any:
+        return builder.load(cgutils.gep_inbounds(builder, words, 0, number))
+
+    before = builder.block
+    seek, prepare, found = (
+        builder.append_basic_block(part) for part in ("seek", "prepare", "found")
+    )
+    builder.branch(seek)
+    builder.position_at_end(seek)
+    attempt = builder.phi(cgutils.intp_t)
+    attempt.add_incoming(cgutils.intp_t(0), before)
+    address = word(ADDRESS_WORD)
+    builder.cbranch(cgutils.is_null(builder, address), prepare, found)
+    builder.position_at_end(prepare)
+    call = ir.FunctionType(ir.VoidType(), [cgutils.intp_t]).as_pointer()
+    builder.call(builder.bitcast(word(PREPARE_WORD), call), [attempt])
+    with builder.if_then(cgutils.is_not_null(builder, word(FAILED_WORD)), likely=False):
+        text = f"{name} could not be compiled: see the exception that was printed"
+        context.call_conv.return_user_exc(builder, RuntimeError, (text,))
+    attempt.add_incoming(builder.add(attempt, cgutils.intp_t(1)), builder.block)
+    builder.branch(seek)
+    builder.position_at_end(found)
+    return address
