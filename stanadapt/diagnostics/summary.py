@@ -99,7 +99,8 @@ def title_of(kind: str) -> str:
 
 def require_probabilities(given: Any) -> list[float]:
     """Return probabilities of quantiles with different names."""
-    listed = [given] if is_real(given) else list(given) if isinstance(given, Iterable) else [given]
+    several = isinstance(given, Iterable) and not (is_real(given) or isinstance(given, str))
+    listed = list(given) if several else [given]
     for p in listed:
         if not (is_real(p) and 0.0 < p < 1.0):
             raise StanadaptError(

@@ -120,13 +120,16 @@ def require_inits(inits: Any) -> Any:
 
 
 def _parse(inits: Any) -> Any:
+    listed = inits if isinstance(inits, list | tuple) else ()
+    if listed and all(isinstance(each, str | PathLike) for each in listed):
+        return _earlier_fit([user_path(each) for each in listed])
     if not isinstance(inits, str | PathLike) or inits == PATHFINDER:
         return inits
     text = str(inits)
     if not text.lstrip().startswith(("{", "[")):
         path = user_path(inits)
-        if path.is_dir() or path.suffix in (".csv", ".nc"):
-            return _earlier_fit(path)
+        if path.is_dir() or path.suffix.lower() in (".csv", ".nc"):
+            return _earlier_fit([path])
         try:
             text = read_text(path, "file of initial values")
         except StanadaptError as error:
@@ -138,13 +141,18 @@ def _parse(inits: Any) -> Any:
         raise _wrong(f"the initial values are not JSON: {error}.", "unreadable_inits") from None
 
 
-def _earlier_fit(path: Path) -> results.Fit:
-    if path.suffix == ".nc":
-        return results.load(path)
-    if files := [path] if path.is_file() else chains_in(path):
-        return load_csv(files)
-    text = f"the folder {path} has no CSV files of CmdStan: read a fit with stanadapt.load."
-    raise _wrong(text, "unreadable_inits")
+def _earlier_fit(paths: list[Path]) -> results.Fit:
+    path, *others = paths
+    files = chains_in(path) if path.is_dir() else paths
+    if not files:
+        text = f"the folder {path} has no CSV files of CmdStan: read a fit with stanadapt.load."
+        raise _wrong(text, "unreadable_inits")
+    try:
+        is_fit = path.suffix.lower() == ".nc" and not others
+        return results.load(path) if is_fit else load_csv(files)
+    except StanadaptError as error:
+        text = f"the earlier fit cannot be read. {error.message}"
+        raise _wrong(text, "unreadable_inits") from None
 
 
 def _wrong(message: str, code: str = "invalid_inits", what: str = "inits") -> StanadaptError:

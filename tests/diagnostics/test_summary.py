@@ -122,8 +122,8 @@ def test_other_quantiles_can_be_asked_for(fit):
     both = sa.summary({"one": fit, "two": fit}, "s", probabilities=0.9)
     assert [*both][2] == "q90"
     assert both.loc[("s", "two"), "r_hat"] == sa.summary(fit).loc["s", "r_hat"]
-    for wrong in ([0.0, 0.5], ["x"], [0.1, 0.1]):
-        with raises("out_of_range", "probabilities"):
+    for wrong in ([0.0, 0.5], ["x"], [0.1, 0.1], "0.05,0.95"):
+        with raises("out_of_range", "probabilities", wrong if isinstance(wrong, str) else ""):
             sa.summary(fit, probabilities=wrong)
 
 

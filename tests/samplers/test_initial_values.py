@@ -104,11 +104,14 @@ def test_json_as_text_and_as_a_file(target, tmp_path, several, as_file):
 def test_files_of_an_earlier_fit_start_chains_at_its_draws(target, fit, tmp_path):
     sa.save(fit, tmp_path / "csv", format="cmdstan")
     first = next((tmp_path / "csv").glob("*_1.csv"))
-    for path in (sa.save(fit, tmp_path / "fit.nc"), tmp_path / "csv", str(first)):
+    files = [*(tmp_path / "csv").glob("*.csv")]
+    for path in (sa.save(fit, tmp_path / "fit.nc"), tmp_path / "csv", str(first), files):
         found = [target.constrain(position)["x"] for position in starts(target, path)]
         drawn = fit.posterior["x"].values
         assert np.isclose(found, drawn[..., None], rtol=1e-4).any(axis=(0, 1)).all()
     refused("unreadable_inits", target, tmp_path, "no CSV files")
+    refused("unreadable_inits", target, str(tmp_path / "none.CSV"), "none.CSV", "is no CSV file")
+    refused("unreadable_inits", target, [first, first], "cannot be read")
 
 
 @pytest.mark.parametrize("shape", [(8,), (3, 8)])
