@@ -44,7 +44,7 @@ def summary(
         Variables of the posterior, such as "beta", or elements, "beta[2]"; default: all. Arrays
         that are named are printed in full.
     probabilities
-        Of the quantiles, each strictly between 0 and 1: 0.025 and 0.975 for intervals of 95%.
+        Those of quantiles, strictly between 0 and 1: 0.025 and 0.975 for intervals of 95%.
 
     Returns
     -------

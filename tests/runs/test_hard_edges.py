@@ -209,7 +209,7 @@ def test_tails_are_cut_off_where_the_density_is_not_small(p, x, cut):
 
 
 HALDANE = "parameters { real<lower=0, upper=1> p; } model { target += -log(p) - log1m(p); }"
-# lkj_corr with shape 0, whose density is improper where the correlation is 1 or -1
+# lkj_corr with shape 0 has a density that is improper where the correlation is 1 or -1
 MATRICES = {
     "R": "parameters { corr_matrix[2] R; } model { target += -log_determinant(R); }",
     "L": "parameters { cholesky_factor_corr[2] L; } model { target += -2 * log(L[2, 2]); }",

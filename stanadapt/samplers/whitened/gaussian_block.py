@@ -14,7 +14,7 @@ counts, for example. Once more, gradients are computed, around one position. The
 its second order there (`sparse_block.find_nearly_block`), whose map is taken if the draws of the
 last window are much closer to a Gaussian in its coordinates. Functions of hubs that the likelihood
 multiplies members with, and its own parameters, are seen beforehand (`scaled_block`), as are
-innovations of a process, whose states take their place. Any map of this form is a change of
+innovations of a process: its states take their place. Any map of this form is a change of
 variables, so that draws are as exact as before.
 
 The design and its limits are ours.

@@ -166,7 +166,7 @@ def _scales_of(rows: np.ndarray, bounds: np.ndarray, by: np.ndarray, walk: Walk)
 
 
 def find_walk(rows: np.ndarray, bounds: np.ndarray) -> Walk:
-    """Return the process of which these places show the innovations, if any.
+    """Return the process with the innovations that these places show, if any.
 
     Where all of them are zero, so are the states, so that the gradients g_t by these are constant.
     By an innovation, it is u_t = s g_t + v u_(t+1), whatever the coefficient v is.

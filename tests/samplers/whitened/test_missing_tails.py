@@ -145,7 +145,7 @@ def test_bounds_of_arrays_are_those_of_their_elements():
 
 
 def test_blocks_of_many_hubs_and_of_loadings_are_found_in_any_fit():
-    """A factor model, whose loadings have no bounds, but for one; its draws are of anything."""
+    """A factor model with loadings that have no bounds, but for one; draws are of anything."""
     rng = np.random.default_rng(1)
     size = (4, 300)
     k, n = 3, 8

@@ -1,4 +1,4 @@
-"""Blocks of the states of a process, of which a program declares the innovations."""
+"""Blocks of the states of a process, in programs that declare its innovations."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ Y = np.random.default_rng(0).poisson(3.0, N)
 
 @np.errstate(all="ignore")
 def gradient(row, is_stationary, power):
-    """Counts with log rates mean + states, whose coefficient is a power of v."""
+    """Counts with log rates mean + states, with a power of v as coefficient."""
     mean, v, s, x = row[0], np.tanh(row[1] / 2.0) ** power, np.exp(row[2]), row[3:]
     share = np.where(np.arange(N) > 0, 1.0, np.sqrt(1.0 - v**2) if is_stationary else 1.0)
     z, u = s * x / share, np.empty(N)
