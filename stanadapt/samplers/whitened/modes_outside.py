@@ -28,13 +28,25 @@ from stanadapt import results
 from stanadapt.diagnostics import reasons
 from stanadapt.diagnostics.modes import parameter_rows
 from stanadapt.diagnostics.verdict import BY_DENSITY
-from stanadapt.engine.density import GRADIENT_CALLS, Density
+from stanadapt.engine.compiled.jit import rarely_called
+from stanadapt.engine.density import GRADIENT_CALLS, Density, gradient_of_program
+from stanadapt.engine.inverse_hessian import LEAST_CURVATURE
+from stanadapt.engine.numerics import triangular
+from stanadapt.engine.numerics.vectors import copy, inner_product, squared_norm
 from stanadapt.engine.one_blas_thread import one_blas_thread
-from stanadapt.engine.points import GradientPoint, start_at
+from stanadapt.engine.points import start_at
 from stanadapt.errors import Message
 from stanadapt.results import Fit
 from stanadapt.samplers.whitened.arrival import Newton, newton_from, sides_for
-from stanadapt.samplers.whitened.climb import climb, no_climb
+from stanadapt.samplers.whitened.climb import (
+    FLATTER,
+    LONGER,
+    SHORTER,
+    SUFFICIENT,
+    TRIES,
+    climb,
+    no_climb,
+)
 from stanadapt.samplers.whitened.further_climbs import LOWER, TOO_FAR
 from stanadapt.samplers.whitened.window import unit_of_levels
 from stanadapt.targets.stan.backends.agreement import solves_equations
@@ -42,19 +54,20 @@ from stanadapt.targets.target import Target
 
 # share of the mass, at least, of modes that make a fit suspect
 LEAST_SHARE = 0.05
-# climbs, modes whose mass is estimated, and gradients of all climbs: share of those of the run, and
-# number in any case
-CLIMBS, MOST_MODES, SHARE_OF_RUN, MOST_GRADIENTS = 64, 4, 0.05, 1000
+# climbs at most, modes whose mass is estimated, and gradients of all climbs: share of those of the
+# run, and number in any case
+CLIMBS, MOST_MODES, SHARE_OF_RUN, MOST_GRADIENTS = 256, 4, 0.02, 1000
 # starting values without `inits` are within this of 0, and climbs begin in a box as many times as
 # wide as that of these and the draws
 USUAL, WIDER = 2.0, 2.0
 # gradients from the end of a climb to its mode, points for a mass, and their degrees of freedom
 TO_THE_MODE, POINTS, FREEDOM = 200, 256, 5.0
 # parameters up to which modes are sought, draws per chain from which on, and draws that are used:
-# for a level, and otherwise
-MOST_PARAMETERS, LEAST_DRAWS, FOR_LEVEL, DRAWS = 50, 200, 128, 2000
+# for a rough level, for that of a mass, and otherwise
+MOST_PARAMETERS, LEAST_DRAWS, ROUGH, FOR_LEVEL, DRAWS = 50, 200, 16, 128, 2000
 # effective draws that a usable fit has at least, by which its covariance is known
 EFFECTIVE = 400
+SAME_HEIGHT = 0.01  # largest difference of log densities of mirror images
 SHOWN = 5  # parameters whose values a message lists
 
 
@@ -63,6 +76,7 @@ class Outside(NamedTuple):
 
     position: np.ndarray  # shape (dim,)
     share: float
+    mirrored: bool  # whether it is as high as the mode of the draws, as mirror images are
 
 
 class Cloud(NamedTuple):
@@ -72,8 +86,8 @@ class Cloud(NamedTuple):
     mean: np.ndarray
     root: np.ndarray
     farthest: float  # largest length of z
-    level: float  # mean log density
-    log_mass: float  # upper bound of the log integral over their region
+    level: float  # mean log density, from a few of them
+    entropy: float  # upper bound of that of their distribution
 
     def has(self, position: np.ndarray) -> bool:
         """Whether a position is no farther away than the farthest draw."""
@@ -85,35 +99,42 @@ def find_modes_outside(target: Target, fit: Fit, calls: float = np.inf) -> list[
     most = min(SHARE_OF_RUN * calls, MOST_GRADIENTS)
     few = results.dataset(fit, "posterior").sizes["draw"] < LEAST_DRAWS
     hard = target.dim > MOST_PARAMETERS or target.noise_size or solves_equations(target.program)
-    if few or hard or most < CLIMBS:
+    if few or hard:
         return []
     rows, _ = parameter_rows(target, fit)
     cloud = _cloud(target, target.unconstrain_rows(rows[:: -(-len(rows) // DRAWS)]))
     if cloud is None:
         return []
     rng = np.random.default_rng(np.ascontiguousarray(cloud.draws[0]).view(np.uint64))
-    density, masses = target.density(), []
+    density, masses, tried = target.density(), [], 0
     known: list[tuple[np.ndarray, np.ndarray]] = []
     for end in _ends(target, density, cloud, int(most), rng):
-        if len(known) == MOST_MODES or any(_is_at(mode, end.position) for mode in known):
+        position = cloud.mean + cloud.root @ end
+        if tried == MOST_MODES or any(_is_at(mode, position) for mode in known):
             continue
+        tried += 1
         mode = _mode(density, end, cloud)
         if mode is None or cloud.has(mode[0]) or any(_is_at(one, mode[0]) for one in known):
             continue
         known.append(mode)
         within = _lengths(mode[1], cloud.draws - mode[0]) < _radius(target.dim)
         masses.append(-np.inf if within.any() else _log_mass(target, *mode, rng))
-    shares = np.exp(masses - logsumexp([cloud.log_mass, *masses]))
-    return [Outside(mode[0], float(share)) for mode, share in zip(known, shares, strict=True)]
+    if not known:
+        return []
+    log_mass = _level(target, cloud.draws, FOR_LEVEL) + cloud.entropy
+    shares = np.exp(masses - logsumexp([log_mass, *masses]))
+    heights, _ = target.evaluate_rows(np.array([mode[0] for mode in known]))
+    same = np.abs(heights - _to_top(density, np.zeros(target.dim), cloud)) < SAME_HEIGHT
+    found = zip([mode[0] for mode in known], shares.tolist(), same.tolist(), strict=True)
+    return [Outside(*mode) for mode in found]
 
 
 def _cloud(target: Target, x: np.ndarray) -> Cloud | None:
     x = x[np.isfinite(x).all(axis=1)]
     n = target.dim
-    some = np.linspace(0, len(x) - 1, FOR_LEVEL).astype(int)
     try:
         root = np.linalg.cholesky(np.cov(x.T).reshape(n, n))
-        level = float(target.evaluate_rows(x[some])[0].mean())
+        level = _level(target, x, ROUGH)
     except (np.linalg.LinAlgError, IndexError):  # no draws are left, or they do not vary
         return None
     # an estimated covariance has a smaller determinant
@@ -122,38 +143,141 @@ def _cloud(target: Target, x: np.ndarray) -> Cloud | None:
     mean = x.mean(axis=0)
     if not np.isfinite(level):
         return None
-    return Cloud(x, mean, root, _lengths(root, x - mean).max(), level, level + entropy)
+    return Cloud(x, mean, root, _lengths(root, x - mean).max(), level, entropy)
+
+
+def _level(target: Target, x: np.ndarray, count: int) -> float:
+    """Return the mean log density of this many of the draws."""
+    some = np.linspace(0, len(x) - 1, count).astype(int)
+    return float(target.evaluate_rows(x[some])[0].mean())
 
 
 def _ends(
     target: Target, density: Density, cloud: Cloud, most: int, rng: np.random.Generator
-) -> list[GradientPoint]:
-    """Return ends of climbs outside of the draws, from the highest down."""
+) -> list[np.ndarray]:
+    """Return ends of climbs outside of the draws, in units of the cloud, from the highest down."""
     low = np.minimum(cloud.draws.min(axis=0), -USUAL)
     high = np.maximum(cloud.draws.max(axis=0), USUAL)
     middle, half = 0.5 * (low + high), 0.5 * WIDER * (high - low)
     strata = rng.permuted(np.tile(np.arange(CLIMBS), (target.dim, 1)), axis=1).T
     starts = middle + half * (2.0 * (strata + rng.random(strata.shape)) / CLIMBS - 1.0)
-    values, _ = target.evaluate_rows(starts)
+    rows, values = _in_units(cloud.root, starts - cloud.mean), np.empty(CLIMBS)
     lowest = cloud.level - LOWER * unit_of_levels(target.dim)
-    plan = no_climb()._replace(enough=max(target.dim, 4) / 2, newton=True)
-    first, ends = int(density.calls[GRADIENT_CALLS]), []
-    for start in starts[values > cloud.level - TOO_FAR]:
-        left = most - CLIMBS - int(density.calls[GRADIENT_CALLS] - first)
+    _climb_rows(density, rows, cloud.mean, cloud.root, cloud.farthest**2, lowest, most, values)
+    return [rows[row] for row in np.argsort(-values) if values[row] > -np.inf]
+
+
+@rarely_called
+def _climb_rows(density, rows, mean, root, radius, lowest, most, values):
+    """Climb from rows outside of the cloud; write ends, and -inf for the value of those within."""
+    values[:] = -np.inf
+    enough = max(density.dim, 4) / 2
+    for row in range(len(rows)):
+        left = most - density.calls[GRADIENT_CALLS]
         if left <= 0:
             break
-        end, _ = climb(density, start_at(density, start), cloud.root, plan._replace(gradients=left))
-        if end.log_density > lowest and not cloud.has(end.position):
-            ends.append(end)
-    return sorted(ends, key=lambda end: -end.log_density)
+        if squared_norm(rows[row]) > radius:
+            top = _climb(density, rows[row], mean, root, radius, lowest, enough, left)
+            if top > lowest and squared_norm(rows[row]) > radius:
+                values[row] = top
 
 
-def _mode(
-    density: Density, end: GradientPoint, cloud: Cloud
-) -> tuple[np.ndarray, np.ndarray] | None:
+@rarely_called
+def _climb(density, z, mean, root, radius, lowest, enough, most):
+    """Climb from z by BFGS, until it is among the draws or near a mode; return the log density.
+
+    As `climb`, which this is for few parameters: the rise that is left may be `enough`.
+    """
+    n, used, gained, learned = len(z), 1, 0.0, False
+    inverse, x, gradient = np.eye(n), np.empty(n), np.empty(n)
+    slope, direction, product = np.empty(n), np.empty(n), np.empty(n)
+    there, slope_there = np.empty(n), np.empty(n)
+    value = _slope_at(density, z, mean, root, x, gradient, slope)
+    if not value > lowest - TOO_FAR:
+        return -np.inf
+    while used < most and not (value > lowest and squared_norm(z) <= radius):
+        for i in range(n):
+            direction[i] = inner_product(inverse[i], slope, n)
+        rise = inner_product(slope, direction, n)
+        if not rise > 0.0 or (0.5 * rise <= enough and gained <= enough):
+            break
+        low, high, size, good, higher = 0.0, np.inf, 1.0, False, -np.inf
+        for _ in range(min(TRIES, most - used)):
+            used += 1
+            for i in range(n):
+                there[i] = z[i] + size * direction[i]
+            higher = _slope_at(density, there, mean, root, x, gradient, slope_there)
+            if not higher - value >= SUFFICIENT * size * rise:
+                high = size
+            elif inner_product(slope_there, direction, n) > FLATTER * rise:
+                low = size
+            else:
+                good = True
+                break
+            if high == np.inf:
+                size = LONGER * low
+            else:
+                size = 0.5 * (low + high) if low > 0.0 else SHORTER * high
+        if not higher > value:
+            break
+        gained = higher - value
+        for i in range(n):
+            direction[i] = there[i] - z[i]
+            product[i] = slope[i] - slope_there[i]
+        _learn(inverse, direction, product, learned)
+        learned, value = True, higher
+        copy(there, z)
+        copy(slope_there, slope)
+        if not good:
+            break
+    return value
+
+
+@rarely_called
+def _slope_at(density, z, mean, root, x, gradient, slope):
+    """Return the log density at mean + root z, and write its slope along z."""
+    triangular.times(root, z, x)
+    for i in range(len(z)):
+        x[i] += mean[i]
+        if not np.isfinite(x[i]):
+            return -np.inf
+    value = gradient_of_program(density, x, gradient)
+    triangular.transposed_times(root, gradient, slope)
+    return value
+
+
+@rarely_called
+def _learn(inverse, step, fall, learned):
+    """Update an inverse Hessian by a step and the fall of the slope, if that shows a curvature."""
+    n = len(step)
+    curved, steep = inner_product(step, fall, n), squared_norm(fall)
+    if not curved > LEAST_CURVATURE * np.sqrt(squared_norm(step) * steep):
+        return
+    if not learned:
+        inverse *= curved / steep
+    product = np.empty(n)
+    for i in range(n):
+        product[i] = inner_product(inverse[i], fall, n)
+    share = (1.0 + inner_product(fall, product, n) / curved) / curved
+    for i in range(n):
+        for j in range(n):
+            crossed = product[i] * step[j] + step[i] * product[j]
+            inverse[i, j] += share * step[i] * step[j] - crossed / curved
+
+
+def _to_top(density: Density, z: np.ndarray, cloud: Cloud) -> float:
+    """Move z to the mode above it, and return the log density there."""
+    top = _climb(density, z, cloud.mean, cloud.root, -1.0, -np.inf, 1e-3, TO_THE_MODE)
+    return float(top)
+
+
+def _mode(density: Density, end: np.ndarray, cloud: Cloud) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the mode above an end, and M with M M^T = |H|^-1 there; None if it is not regular."""
-    plan = no_climb()._replace(enough=1e-3, newton=True, gradients=TO_THE_MODE)
-    top, found = climb(density, end, cloud.root, plan._replace(sides=sides_for(density.dim)))
+    z = end.copy()
+    _to_top(density, z, cloud)
+    top = start_at(density, cloud.mean + cloud.root @ z)
+    plan = no_climb()._replace(sides=sides_for(density.dim))
+    top, found = climb(density, top, cloud.root, plan)
     with one_blas_thread():
         newton: Newton | None = newton_from(found.curvature, found.force, cloud.root)
     return None if newton is None else (top.position, newton.root)
@@ -185,11 +309,25 @@ def _is_at(mode: tuple[np.ndarray, np.ndarray], position: np.ndarray) -> bool:
 
 def _lengths(root: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """Return the lengths of rows, shape (m, n) or (n,), in units of a lower triangle."""
+    return np.linalg.norm(_in_units(root, np.atleast_2d(rows)), axis=1)
+
+
+def _in_units(root: np.ndarray, rows: np.ndarray) -> np.ndarray:
     with one_blas_thread():
-        return np.linalg.norm(solve_triangular(root, np.atleast_2d(rows).T, lower=True), axis=0)
+        return np.ascontiguousarray(solve_triangular(root, rows.T, lower=True).T)
 
 
 # --- reasons and remedies -------------------------------------------------------------------------
+
+APART = (
+    "Start chains there and here (inits). If they stay apart, give that fit as "
+    "reference_distribution= to 'parallel_tempering', which moves between the modes."
+)
+MIRRORED = (
+    "It is as high as the mode of the draws. If it is a mirror image, in which elements exchange "
+    "their roles, or signs change, order the parameters or declare a bound, or take the draws as "
+    f"those of one image. If not: {APART[0].lower()}{APART[1:]}"
+)
 
 
 def modes_missed(target: Any, fit: Fit) -> Iterator[reasons.Reason]:
@@ -206,8 +344,6 @@ def modes_missed(target: Any, fit: Fit) -> Iterator[reasons.Reason]:
     place = ", ".join(f"{name} = {value:.4g}" for name, value in values[:SHOWN])
     text = (
         f"All draws lack a mode that has some {heaviest.share:.0%} of the mass, around {place}"
-        f"{', ...' if len(values) > SHOWN else ''}. Start chains there and here (inits). If they "
-        "stay apart, give that fit as reference_distribution= to 'parallel_tempering', which "
-        "moves between the modes."
+        f"{', ...' if len(values) > SHOWN else ''}. {MIRRORED if heaviest.mirrored else APART}"
     )
     yield reasons.Reason(BY_DENSITY["mode_missed"], Message("mode_missed", text))

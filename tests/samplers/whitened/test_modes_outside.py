@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
+from stanadapt.engine.density import GRADIENT_CALLS
 from stanadapt.samplers.whitened import modes_outside
 from stanadapt.samplers.whitened.modes_outside import find_modes_outside, modes_missed
 from tests.helpers import funnel_fits
@@ -20,6 +21,18 @@ model {
 }
 """
 two, rare = (shared_target(TWO.replace("SHARE", share)) for share in ("0.25", "0.01"))
+mixture = shared_target(
+    """
+data { vector[4] y; }
+parameters { vector[2] m; real<lower=0, upper=1> w; }
+model {
+  m ~ normal(0, 3);
+  for (n in 1 : 4)
+    target += 9 * log_mix(w, normal_lpdf(y[n] | m[1], 1), normal_lpdf(y[n] | m[2], 1));
+}
+""",
+    {"y": [-0.5, 0.5, 3.6, 4.4]},
+)
 funnel = shared_target(
     "parameters { real a; real b; } model { a~normal(0,3); b~normal(0,exp(a)); }"
 )
@@ -45,6 +58,14 @@ def test_a_mode_that_all_draws_lack_is_found_with_its_share(two):
     (reason,) = judged.reasons
     assert reason.code == "mode_missed"
     assert "All draws lack a mode that has some 2" in reason
+    assert "mirror" not in reason
+
+
+def test_a_mirror_image_is_named(mixture):
+    judged = sa.sample(mixture, inits={"m": [0.0, 4.0], "w": 0.4}, iter_sampling=500, seed=1)
+    (reason,) = json.loads(judged.attrs["verdict_reasons"])
+    assert "around m[1] = 3.97" in reason
+    assert "It is as high as the mode of the draws. If it is a mirror image" in reason
 
 
 def test_draws_in_both_modes_lack_nothing(two):
@@ -71,27 +92,27 @@ def test_the_neck_of_a_funnel_is_no_mode(funnel):
 
 def test_few_draws_gradients_or_none_that_vary_claim_nothing(two, monkeypatch):
     assert find_modes_outside(two, draws(size=(4, 100))) == []
-    assert find_modes_outside(two, draws(), 1000.0) == []
+    assert find_modes_outside(two, draws(), 0.0) == []
     x = np.zeros((4, 1000, 2))
     assert find_modes_outside(two, funnel_fits.foreign({"x": x, "s": x[..., 0] + 1.0})) == []
-    assert len(find_modes_outside(two, draws(), 3000.0)) == 1
+    assert len(find_modes_outside(two, draws(), 10_000.0)) == 1
     monkeypatch.setattr(modes_outside, "MOST_PARAMETERS", 2)
     assert find_modes_outside(two, draws()) == []
 
 
 def test_climbs_take_no_more_gradients_than_their_share(two, monkeypatch):
     used = []
-    climb = modes_outside.climb
+    ends = modes_outside._ends
 
-    def counted(density, start, factor, plan):
-        used.append(plan.gradients)
-        return climb(density, start, factor, plan)
+    def counted(target, density, *rest):
+        found = ends(target, density, *rest)
+        used.append(density.calls[GRADIENT_CALLS])
+        return found
 
-    monkeypatch.setattr(modes_outside, "climb", counted)
-    monkeypatch.setattr(modes_outside, "_mode", lambda *_: None)
-    find_modes_outside(two, draws(), 2000.0)
-    assert used[0] <= 0.05 * 2000 - modes_outside.CLIMBS
-    assert 0 < len(used) < modes_outside.CLIMBS
+    monkeypatch.setattr(modes_outside, "_ends", counted)
+    for calls in (2000.0, 1e9):
+        find_modes_outside(two, draws(), calls)
+    assert used[0] == 0.02 * 2000 < used[1] <= modes_outside.MOST_GRADIENTS
 
 
 @pytest.mark.parametrize("sampler", ["whitened_hmc", "nuts"])
