@@ -77,6 +77,15 @@ def test_a_fit_finds_the_numbers_from_few_draws(true, free):
     np.testing.assert_allclose(found.numbers[0, free], numbers_of(true)[0, free], atol=1e-3)
 
 
+@pytest.mark.parametrize("seed", [1, 7, 19])
+def test_a_fit_from_far_away_takes_its_time(seed):
+    """It goes on after iterations without gain, and for as long as there is one."""
+    draws, start, free = made(numbers_of(TRUE)), numbers_of(TRUE), [A, B, S, C, D, E, W]
+    start[0, free] += np.random.default_rng(seed).uniform(-2.0, 2.0, len(free))
+    begun, found = (fit(model(start, free), draws, *few) for few in ([kernels.PATIENCE], []))
+    assert divergence(found, draws)[0] < 1e-8 < 1e-3 < divergence(begun, draws)[0]
+
+
 def test_numbers_that_are_not_free_stay():
     start = numbers_of(TRUE)
     start[0, [A, C]] += 0.3
@@ -152,3 +161,15 @@ def test_a_fit_without_finite_equations_does_not_move():
     kernels.move(numbers := np.full((2, PARAMETERS), 0.3), steps, free, places)
     np.testing.assert_array_equal(places[0], numbers[0])
     assert (places[1] < numbers[1]).all()
+
+
+def test_a_fit_ends_only_after_several_iterations_without_gain():
+    """A place that is worse only enlarges the damping, and a small gain counts as none."""
+    places, numbers = (np.full((3, PARAMETERS), each) for each in (1.0, 0.0))
+    best, damping, idle, better = np.ones(3), np.ones(3), np.full(3, 5), np.zeros(3, bool)
+    values = np.array([0.5, 1.0 - 0.5 * kernels.LEAST_GAIN, 1.5])
+    kernels.accept(places, values, numbers, best, damping, idle, better)
+    assert (better.tolist(), idle.tolist()) == ([True, True, False], [0, 6, 6])
+    assert numbers[:, 0].tolist() == [1.0, 1.0, 0.0]
+    assert best.tolist() == [*values[:2], 1.0]
+    np.testing.assert_allclose(damping, [0.2, 0.2, 5.0], rtol=1e-12)
