@@ -28,7 +28,8 @@ MOST_CHARACTERS = 20_000, 1_000_000
 MOST_PARAMETERS = 300  # with 1,000, the embedded backend unconstrains draws 35 times as slowly
 _STEEP = re.compile(
     r"\b(?:\w*(?:multi_|cholesky|inverse|wishart|lkj|mdivide|determinant|eigen|matrix|svd|qr_|cov|gp_|"
-    r"integrate|solve|hmm|laplace)\w*|ode_\w+|dae\w*|map_rect|reduce_sum\w*)\s*\("
+    r"integrate|solve|hmm|laplace|tcrossprod)\w*|ode_\w+|dae\w*|map_rect|reduce_sum\w*)\s*\("
+    r"|\*\s*\w+\s*'"  # an outer product
 )
 # allows for the approximations of _lcdf functions and solvers, which differ between releases
 TOLERANCE = 1e-3

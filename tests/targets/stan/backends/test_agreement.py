@@ -214,11 +214,13 @@ def test_programs_with_large_loops_are_not_bound_a_second_time(loops, n, large):
     assert ("large" in outcome) == bool(large) == (not times)
 
 
+OUTER = "parameters { vector[2] x; } model { x ~ normal(0, 1); target += -sum(exp(x * x ' )); }"
 COVARIANCE = "parameters { vector[2] x; } model { x ~ multi_normal([0, 0]', [[2, 1], [1, 2]]); }"
 
 
 @pytest.mark.parametrize(("code", "characters", "large"), [
     (NORMAL, 25_000, 0), (NORMAL, 1_000_000, 1), (COVARIANCE, 19_000, 0), (COVARIANCE, 25_000, 1),
+    (OUTER, 25_000, 1),
 ])  # fmt: skip
 def test_large_data_are_not_bound_a_second_time(code, characters, large):
     """Where the work may grow with the square or cube of the size, less counts as large."""
