@@ -120,10 +120,11 @@ def find_tails(
     if not (np.isfinite(positions).all() and np.isfinite(gradients).all()):
         return Found(block, [])
     y, slopes, _ = apply_block(block, positions, gradients)
+    lasting = kind is not None or 2 * len(block.hubs) > FEW_TAILS
     tails = []
     for hub in block.hubs:
         draws, scores = (values[:, hub].reshape(sizes["chain"], -1) for values in (y, slopes))
-        z = _ramps(draws, scores, kind is not None)
+        z = _ramps(draws, scores, lasting)
         tails += [Tail(int(hub), side, one) for side, one in zip(SIDES, z, strict=True)]
     return Found(block, tails, kind is not None, kind != NEARLY)
 
@@ -222,7 +223,7 @@ def _evaluated(target: Target, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray
     return positions, target.evaluate_rows(positions)[1]
 
 
-def _ramps(draws: np.ndarray, scores: np.ndarray, is_used: bool) -> tuple[float, float]:
+def _ramps(draws: np.ndarray, scores: np.ndarray, lasting: bool) -> tuple[float, float]:
     """Return the smaller z of the ramps at the lower and at the upper end; shape (chain, draw)."""
     sd = max(float(draws.std()), 1e-300)
     found = []
@@ -233,21 +234,23 @@ def _ramps(draws: np.ndarray, scores: np.ndarray, is_used: bool) -> tuple[float,
             width = max(high - low, 1e-12)
             ramp = np.clip((high - x) / width, 0.0, 1.0)
             values = ramp * s - ((x > low) & (x < high)) / width
-            z.append(_z(values, ramp, is_used))
+            z.append(_z(values, ramp, lasting))
         found.append(float(np.min(z)))
     return found[0], found[1]
 
 
-def _z(values: np.ndarray, ramp: np.ndarray, is_used: bool) -> float:
+def _z(values: np.ndarray, ramp: np.ndarray, lasting: bool) -> float:
     """Return the mean in units of its Monte Carlo error.
 
     Values are below and above zero in turn, so that they seem to be less correlated than excursions
     to a tail are. Draws in the coordinates of the block enter necks, and lack a tail by chance
-    alone: their error is that of a size between those of the values and of the ramp. Other draws
-    may never enter one: with the larger error, a third of the wrong fits would be passed.
+    alone: their error is that of a size between those of the values and of the ramp (`lasting`).
+    Other draws may never enter one: with the larger error, a third of the wrong fits of few hubs
+    would be passed. Of more, 2 of 25 right fits would be suspect with the smaller, and the wrong
+    ones fail other checks, too.
     """
     size, sd = mixing(values).ess_bulk, float(values.std())
-    if is_used:
+    if lasting:
         size = np.sqrt(size_of_mean(values) * size_of_mean(ramp))
     return float(values.mean()) * np.sqrt(size) / sd if size > 0.0 and sd > 0.0 else 0.0
 

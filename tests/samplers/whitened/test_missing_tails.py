@@ -144,7 +144,20 @@ def test_bounds_of_arrays_are_those_of_their_elements():
     assert widths == pytest.approx([2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
 
 
-def test_blocks_of_many_hubs_and_of_loadings_are_found_in_any_fit():
+@pytest.fixture
+def lasting(monkeypatch):
+    """Whether each error that is computed is that of excursions, too."""
+    seen, z = set(), module._z
+    monkeypatch.setattr(module, "_z", lambda v, r, given: seen.add(given) or z(v, r, given))
+    return seen
+
+
+def test_the_error_of_a_foreign_fit_with_few_hubs_is_that_of_values(level, lasting):
+    assert find_tails(level.target(), level.fit(1))
+    assert lasting == {False}
+
+
+def test_blocks_of_many_hubs_and_of_loadings_are_found_in_any_fit(lasting):
     """A factor model with loadings that have no bounds, but for one; draws are of anything."""
     rng = np.random.default_rng(1)
     size = (4, 300)
@@ -162,5 +175,6 @@ def test_blocks_of_many_hubs_and_of_loadings_are_found_in_any_fit():
     target = sa.Target(code, {"Y": y}, backend="stanli")
     found = find_tails(target, funnel_fits.foreign(draws))
     assert (len(found.block.hubs), len(found.block.block)) == (2 * k, n)
+    assert lasting == {True}
     heavy = sa.Target(code.replace("f ~ normal(0, 1)", "f ~ student_t(4, 0, 1)"), {"Y": y})
     assert find_tails(heavy, funnel_fits.foreign(draws)) is None
