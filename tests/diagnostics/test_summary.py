@@ -1,7 +1,10 @@
 """Summaries of fits: numbers against ArviZ's and exact ones, order, and the printed table."""
 
+import copy
+
 import arviz as az
 import numpy as np
+import pandas as pd
 import pytest
 
 import stanadapt as sa
@@ -125,6 +128,17 @@ def test_other_quantiles_can_be_asked_for(fit):
     for wrong in ([0.0, 0.5], ["x"], [0.1, 0.1], "0.05,0.95"):
         with raises("out_of_range", "probabilities", wrong if isinstance(wrong, str) else ""):
             sa.summary(fit, probabilities=wrong)
+
+
+def test_a_copy_prints_as_the_table_does(fit):
+    """It has what the table knows; what pandas makes of it is an ordinary frame."""
+    table = sa.summary(fit, "beta")
+    for copied in (table.copy(), copy.deepcopy(table)):
+        assert (type(copied), copied.attrs) == (type(table), table.attrs)
+        assert str(copied) == str(table) != str(pd.DataFrame(table))
+    copied.loc["beta[1]", "mean"] = 7.0
+    assert table.loc["beta[1]", "mean"] != 7.0
+    assert type(table.round(2)) is type(table.copy(deep=False)) is pd.DataFrame
 
 
 def test_fewer_digits_are_printed_when_the_error_is_unknown(fit):

@@ -173,3 +173,16 @@ def test_a_fit_ends_only_after_several_iterations_without_gain():
     assert numbers[:, 0].tolist() == [1.0, 1.0, 0.0]
     assert best.tolist() == [*values[:2], 1.0]
     np.testing.assert_allclose(damping, [0.2, 0.2, 5.0], rtol=1e-12)
+
+
+def test_steps_of_logarithms_and_exponents_are_limited():
+    numbers, free = np.zeros((2, PARAMETERS)), np.ones((2, PARAMETERS), bool)
+    places, steps = np.empty_like(numbers), np.full((2, PARAMETERS, 1), 5.0)
+    steps[1] *= -1.0
+    kernels.move(numbers, steps, free, places)
+    limited = [kernels.LONGEST_STEP if n in (A, B, S, C) else 5.0 for n in range(PARAMETERS)]
+    np.testing.assert_array_equal(places, np.outer([-1.0, 1.0], limited))
+    numbers, out = np.zeros((3, PARAMETERS)), np.empty((3, 2))
+    numbers[:, A] = 100.0, -100.0, np.nan
+    kernels.exponents(numbers, *2 * [np.zeros(3, int)], np.zeros((1, 2)), out)
+    np.testing.assert_array_equal(out[:, 1], [60.0, -60.0, np.nan])
