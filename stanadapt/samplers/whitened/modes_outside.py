@@ -132,10 +132,12 @@ def find_modes_outside(target: Target, fit: Fit, calls: float = np.inf) -> list[
 def _cloud(target: Target, x: np.ndarray) -> Cloud | None:
     x = x[np.isfinite(x).all(axis=1)]
     n = target.dim
+    if len(x) <= n:  # the others are on a boundary
+        return None
     try:
         root = np.linalg.cholesky(np.cov(x.T).reshape(n, n))
         level = _level(target, x, ROUGH)
-    except (np.linalg.LinAlgError, IndexError):  # no draws are left, or they do not vary
+    except np.linalg.LinAlgError:  # they do not vary
         return None
     # an estimated covariance has a smaller determinant
     missing = n * (n + 1) / (2 * EFFECTIVE)
