@@ -39,6 +39,7 @@ from stanadapt.samplers.whitened.fisher_metric import (
     fisher_metric,
     fisher_metrics,
     largest_misfit,
+    scales_alone,
 )
 from stanadapt.samplers.whitened.window import Window
 
@@ -54,6 +55,9 @@ OF_DENSITY = 500.0
 NO_MISFIT = 1.3
 # factors by which earlier knowledge must be better, while chains travel and later
 WHILE_TRAVELING, LATER = 1.2, 2.0
+# coordinates outside of a block, at most, whose correlations are learned, and their smallest
+# eigenvalue
+MOST_OUTSIDE, SMALLEST_VALUE = 20, 1e-12
 # Divergences per parameter below this are rounding: that of scales on an independent Gaussian is
 # 1e-30, and among such numbers the smallest would be chance.
 ROUNDING = 1e-10
@@ -124,6 +128,32 @@ def _of_many(former: FisherMetric, chains: Sequence[Draws], handicap: float) -> 
     if found[best].kind == "dense":  # as many draws as there are
         again["full"] = _full
     return again[best](former, *_joined(chains)) if best in again else found[best]
+
+
+def metric_outside(
+    former: FisherMetric, chains: Sequence[Draws], members: np.ndarray, handicap: float
+) -> FisherMetric:
+    """Return the metric of more than MANY parameters, the members of a block having scales of 1.
+
+    The correlations of the others are learned if they are few; of two, a map may leave some.
+    """
+    whole = _scales(former, *_joined(chains))
+    whole.factor[0, members] = 1.0
+    n = len(whole.scales)
+    others = np.setdiff1d(np.arange(n), members)
+    if not 1 < len(others) <= MOST_OUTSIDE:
+        return whole
+    parts = [(x[:, others], g[:, others]) for x, g in chains]
+    few = choose_metric(scales_alone(former.scales[others]), parts, handicap)
+    if few.kind == "diagonal":
+        return whole
+    root = written_out(few.factor, len(others)) / few.scales[:, None]
+    values, vectors = np.linalg.eigh(root @ root.T)
+    factor = np.zeros((1 + len(others), n + 1))
+    factor[0, :n] = whole.scales
+    factor[0, others], factor[1:, others] = few.scales, vectors.T
+    factor[1:, n] = np.sqrt(np.maximum(values, SMALLEST_VALUE)) - 1.0
+    return FisherMetric(factor, "low rank", len(others), whole.flat)
 
 
 def draws_of(window: Window, left_out: np.ndarray | None = None) -> list[Draws]:

@@ -15,7 +15,12 @@ from stanadapt.engine.leapfrog import Around
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.triangular_map import is_used, with_memory
 from stanadapt.engine.warmup import Change, Progress, Result, States
-from stanadapt.samplers.whitened.choose_metric import LATER, choose_metric, draws_of
+from stanadapt.samplers.whitened.choose_metric import (
+    LATER,
+    choose_metric,
+    draws_of,
+    metric_outside,
+)
 from stanadapt.samplers.whitened.choose_trajectory import UNDECIDED, Choice
 from stanadapt.samplers.whitened.climb import Climb, no_climb
 from stanadapt.samplers.whitened.fisher_metric import (
@@ -221,6 +226,8 @@ def learn_metric(
     members = progress.learned.members_aside
     if settings.metric == Metric.automatic and not len(members):
         metric = choose_metric(former, chains, handicap)
+    elif settings.metric == Metric.automatic and progress.learned.dim > MANY:
+        metric = metric_outside(former, chains, members, handicap)
     else:
         positions, gradients = (np.concatenate(arrays) for arrays in zip(*chains, strict=True))
         metric = diagonal_metric(positions, gradients, former.scales)
