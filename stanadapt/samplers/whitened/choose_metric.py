@@ -135,7 +135,7 @@ def metric_outside(
 ) -> FisherMetric:
     """Return the metric of more than MANY parameters, the members of a block having scales of 1.
 
-    The correlations of the others are learned if they are few; of two, a map may leave some.
+    The correlations of the others are learned if they are few.
     """
     whole = _scales(former, *_joined(chains))
     whole.factor[0, members] = 1.0

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from stanadapt.engine.metric_factor import written_out
 from stanadapt.samplers.whitened import stage_parts as parts
-from stanadapt.samplers.whitened.choose_metric import choose_metric
+from stanadapt.samplers.whitened.choose_metric import MOST_OUTSIDE, choose_metric, metric_outside
 from stanadapt.samplers.whitened.choose_trajectory import LARGEST_MISFIT, choose, most_steps
 from stanadapt.samplers.whitened.fisher_metric import MANY, largest_misfit, scales_alone
 from stanadapt.samplers.whitened.probes import NO_PROBES
@@ -46,6 +47,29 @@ def test_a_full_metric_has_its_price():
     kept, (x, g) = choose_metric(found, few, 2.0), gaussian_chains(strong, 100)[3]
     assert kept.kind == "dense"
     assert largest_misfit(kept, x, g) <= largest_misfit(found, x, g) + 0.01
+
+
+@pytest.mark.parametrize("count", [3, MOST_OUTSIDE + 1])
+def test_correlations_of_the_few_outside_of_a_block_are_learned(count):
+    n, rng = 400, np.random.default_rng(3)
+    others = np.sort(rng.permutation(n)[:count])
+    root = 10.0 * np.eye(count) + 9.0 * np.tri(count, k=-1)
+    covariance = root @ root.T
+    chains = gaussian_chains(np.full(n, 4.0), 30, rotated=False)
+    for x, g in chains:
+        x[:, others] = rng.standard_normal((30, count)) @ root.T
+        g[:, others] = -x[:, others] @ np.linalg.inv(covariance)
+    members = np.setdiff1d(np.arange(n), others)
+    found = metric_outside(scales_alone(np.full(n, 2.0)), chains, members, 2.0)
+    whole = written_out(found.factor, n)
+    np.testing.assert_allclose(whole[np.ix_(members, members)], np.eye(n - count))
+    assert not whole[np.ix_(members, others)].any()
+    if count > MOST_OUTSIDE:
+        assert found.kind == "diagonal"
+    else:
+        assert (found.kind, found.rank) == ("low rank", count)
+        few = whole[np.ix_(others, others)]
+        np.testing.assert_allclose(few @ few.T, covariance, rtol=1e-3)
 
 
 @pytest.mark.thorough
