@@ -54,7 +54,7 @@ FRAGMENTS = {
 # fits that a page shows because they are not fine, by page and name
 UNUSABLE = {
     "reading_the_table": {
-        "short": "too short", "walk": "do not use", "funnel_nuts": "suspect",
+        "short": "too short", "walk": "do not use", "funnel_nuts": "suspect", "one_mode": "suspect",
     },
     "many_modes": {"default": "do not use"},
     "is_it_right": {
