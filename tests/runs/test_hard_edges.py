@@ -12,7 +12,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.verdict import verdict
 from stanadapt.errors import codes_of
-from stanadapt.runs.hard_edges import find_cut_tails, find_edges
+from stanadapt.runs.hard_edges import ends_of, find_cut_tails, find_edges
 from tests.helpers.known_moments import surprise_of_share
 from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.short_runs import values
@@ -263,6 +263,17 @@ def test_ends_are_sought_after_nuts_of_stan_and_in_fits_that_record_none(other):
     fit.attrs.pop("hard_edges", None)
     fit.sample_stats["diverging"][:] = False  # without divergences, none are sought
     assert "hard_edges" not in sa.diagnose(fit, target).codes
+
+
+def test_ends_are_sought_once_and_edges_only_where_divergences_are_recorded():
+    target = sa.Target(BOX, backend="stanli")
+    fit = sa.sample(target, "nuts", seed=1)
+    assert fit.attrs["hard_edges"]
+    assert ends_of(target, fit) == {}
+    del fit.attrs["hard_edges"]
+    assert "theta: lower = -1" in ends_of(target, fit)["hard_edges"]
+    fit["sample_stats"]["diverging"] = np.nan * fit["sample_stats"]["diverging"]
+    assert ends_of(target, fit) == {}
 
 
 @pytest.mark.parametrize("backend", ["stanli", pytest.param("cmdstan", marks=pytest.mark.cmdstan)])

@@ -178,3 +178,16 @@ def test_blocks_of_many_hubs_and_of_loadings_are_found_in_any_fit(lasting):
     assert lasting == {True}
     heavy = sa.Target(code.replace("f ~ normal(0, 1)", "f ~ student_t(4, 0, 1)"), {"Y": y})
     assert find_tails(heavy, funnel_fits.foreign(draws)) is None
+
+
+@pytest.mark.parametrize(
+    ("lasting", "size"), [(False, 4000.0), (True, np.sqrt(4000.0 * 4000 / 19))]
+)
+def test_the_size_of_draws_in_coordinates_of_the_block_is_between_two(lasting, size):
+    """Independent values, and a ramp with correlation .9: of 4000 (1 - .9) / (1 + .9) draws."""
+    rng = np.random.default_rng(1)
+    values, ramp = 0.1 + rng.normal(size=(4, 1000)), rng.normal(size=(4, 1000))
+    for t in range(1, 1000):
+        ramp[:, t] = 0.9 * ramp[:, t - 1] + np.sqrt(0.19) * ramp[:, t]
+    z = module._z(values, ramp, lasting)
+    assert z == pytest.approx(values.mean() / values.std() * np.sqrt(size), rel=0.15)

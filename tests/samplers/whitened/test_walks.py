@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from stanadapt.engine import walk_map
-from stanadapt.samplers.whitened import scaled_block, sparse_block
+from stanadapt.engine.block_map import BlockMap
+from stanadapt.samplers.whitened import gaussian_block, scaled_block, sparse_block
+from stanadapt.samplers.whitened.block_structure import GaussianBlock
 from stanadapt.samplers.whitened.block_terms import hints_of
 
 # coordinates: a mean, the logit of the coefficient, the log of the scale, and innovations
@@ -75,3 +77,13 @@ def test_another_function_of_the_coefficient_is_no_process():
     scales = scaled_block.find_scales(far, BOUNDS)
     assert not len(scales.walk.members)
     assert scales.by[1].sum() == N
+
+
+@pytest.mark.parametrize("first", [3, 4])
+def test_a_block_that_lacks_a_state_of_the_process_is_none(first):
+    """Its map would enter innovations that it does not straighten."""
+    empty = BlockMap(*[np.empty(0)] * len(BlockMap._fields))
+    found = GaussianBlock(empty._replace(block=np.arange(first, 8)), [])
+    walk = walk_map.NO_WALK._replace(members=np.arange(3, 8))
+    kept = gaussian_block._with_walk(found, walk)
+    assert kept.map.walk is walk if first == 3 else kept is None
