@@ -188,7 +188,8 @@ def _climb_rows(density, rows, mean, root, radius, lowest, most, values):
 def _climb(density, z, mean, root, radius, lowest, enough, most):
     """Climb from z by BFGS, until it is among the draws or near a mode; return the log density.
 
-    As `climb`, which this is for few parameters: the rise that is left may be `enough`.
+    As `climb`, whose Python would take 30 us a gradient: here are hundreds of climbs, in few
+    dimensions. The rise that is left may be `enough`.
     """
     n, used, gained, learned = len(z), 1, 0.0, False
     inverse, x, gradient = np.eye(n), np.empty(n), np.empty(n)
