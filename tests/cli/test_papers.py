@@ -11,6 +11,7 @@ from stanadapt.cli import papers
 from tests.helpers.codes import raises
 from tests.helpers.command_line import call, refused
 from tests.helpers.repository import ROOT
+from workflows import every_experiment
 from workflows.catalogue import EXPERIMENTS, Experiment
 
 
@@ -119,7 +120,7 @@ if sys.argv[1] == "made-two":
 def run_all(folder, *names):
     catalogue = [Experiment(f"made.{name}", "nothing", None, None) for name in names]
     words = ["--quick", f"--out={folder}"]
-    return papers._run_all(catalogue, words, [sys.executable, "-u", "-c", MADE_UP])
+    return every_experiment.run_all(catalogue, words, [sys.executable, "-u", "-c", MADE_UP])
 
 
 @pytest.mark.slow
@@ -133,7 +134,7 @@ def test_all_continues_after_a_failure_and_ends_with_a_summary(tmp_path, capsys)
     for name in ("one", "two", "three"):
         folder = tmp_path / "made" / name
         expected = f"working {[f'made-{name}', '--out', str(folder), '--quick']}"
-        assert (folder / papers.LOG).read_text().startswith(expected)
+        assert (folder / every_experiment.LOG).read_text().startswith(expected)
 
 
 def test_all_succeeds_if_none_fails(tmp_path, capsys):
