@@ -25,6 +25,7 @@ from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.leapfrog import moves_around
 from stanadapt.engine.warmup import Progress, Result, Sampled, States
 from stanadapt.samplers.whitened import stage_parts as parts
+from stanadapt.samplers.whitened.around_gaussian import LONGEST_TURN
 from stanadapt.samplers.whitened.choose_trajectory import CUT_SHORT, UNDECIDED, Trajectory
 from stanadapt.samplers.whitened.fisher_metric import unbounded
 from stanadapt.samplers.whitened.map_stages import straighten_if, to_straighten
@@ -101,7 +102,7 @@ def keep_steps(settings: Any, progress: Progress, states: States) -> Result:
     window, nuts = parts.window_of(progress, states), progress.learned.nuts
     steps = [float(np.exp(state.tuning.averaging.log_mean)) for state in states]
     if as_python(moves_around)(states[0].around):
-        steps = [min(step_size, parts.LONGEST_TURN) for step_size in steps]
+        steps = [min(step_size, LONGEST_TURN) for step_size in steps]
     if nuts.target_accept == SHORTEST:  # with longer ones, a chain would not enter an arm
         steps = [min(steps)] * len(steps)
     states = [

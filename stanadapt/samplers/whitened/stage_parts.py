@@ -11,10 +11,9 @@ import numpy as np
 
 from stanadapt.engine import adaptation, metric_factor
 from stanadapt.engine.compiled.jit import as_python
-from stanadapt.engine.leapfrog import Around
-from stanadapt.engine.one_blas_thread import one_blas_thread
-from stanadapt.engine.triangular_map import is_used, with_memory
+from stanadapt.engine.triangular_map import with_memory
 from stanadapt.engine.warmup import Change, Progress, Result, States
+from stanadapt.samplers.whitened import around_gaussian
 from stanadapt.samplers.whitened.choose_metric import (
     LATER,
     choose_metric,
@@ -30,12 +29,7 @@ from stanadapt.samplers.whitened.fisher_metric import (
     diagonal_metric,
     use_standard_deviations,
 )
-from stanadapt.samplers.whitened.straightened import (
-    UNCHANGED,
-    Straightened,
-    apply_map,
-    in_coordinates_of,
-)
+from stanadapt.samplers.whitened.straightened import UNCHANGED, Straightened, in_coordinates_of
 from stanadapt.samplers.whitened.window import MANY_CHAINS, Record, Window, make_room, make_window
 
 FIRST_WINDOW, CLIMB, TRAVEL, SURVEY = "first window", "climb", "travel", "survey"
@@ -60,11 +54,6 @@ FIRST_STEP = 1.2
 # dual averaging of NUTS and of two-stage steps is centered at these multiples of the first step;
 # that of NUTS far away is centered higher
 NUTS_CENTER, FAR_CENTER, TWO_STAGE_CENTER = 2.0, 10.0, 1.3
-# NUTS moves around a Gaussian if this share of squared forces remains at most: all of it remains
-# for leapfrogs. With shorter steps, its trees are hardly deeper, and fewer trajectories diverge.
-MOST_UNEXPLAINED, TARGET_AROUND = 0.03, 0.9
-# its longest step: four points then pass through more than half a turn
-LONGEST_TURN = 1.2
 
 
 # --- memory ---------------------------------------------------------------------------------------
@@ -242,7 +231,7 @@ def learn_metric(
         metric.factor[0, members] = 1.0
     learned = progress.learned._replace(metric=metric, location=location)
     # between separate modes is no Gaussian for NUTS to move around
-    rest = rest_of(learned, whole if nuts_follows else window)
+    rest = around_gaussian.unexplained(metric, location, whole if nuts_follows else window)
     return progress._replace(learned=learned._replace(rest=rest))
 
 
@@ -322,9 +311,9 @@ def nuts_block(
         most = depth(progress) if callable(depth) else depth
         target = max(settings.nuts_target_accept, progress.learned.nuts.target_accept)
         alone = progress.learned.alone or (None,) * len(states)
-        near = progress.learned.settled and progress.learned.rest < MOST_UNEXPLAINED
-        around = near and not any(alone)
-        target = max(target, TARGET_AROUND) if around else target
+        explained = progress.learned.rest < around_gaussian.MOST_UNEXPLAINED
+        around = progress.learned.settled and explained and not any(alone)
+        target = max(target, around_gaussian.TARGET) if around else target
         factor = metric_factor.twofold(progress.learned.metric.factor)
         prepared = [
             _differing(own, _prepare(
@@ -335,7 +324,7 @@ def nuts_block(
             for state, own in zip(states, alone, strict=True)
         ]  # fmt: skip
         if around:
-            prepared = [_around_mean(progress.learned, state) for state in prepared]
+            prepared = _around(progress.learned, prepared)
         return progress.learning(alone=()), prepared
 
     return set_up
@@ -355,7 +344,7 @@ def two_stage_block(*, learns: bool) -> Change:
             )
             for state in states
         ]  # fmt: skip
-        return progress, [_around_mean(progress.learned, state) for state in prepared]
+        return progress, _around(progress.learned, prepared)
 
     return set_up
 
@@ -365,54 +354,16 @@ def _prepare(state: Any, progress: Progress, factor: np.ndarray, **tuning: Any) 
     learned = progress.learned
     leapfrog = state.leapfrog._replace(factor=factor)
     straightening = with_memory(learned.straightened.straightening, len(state.current.position))
-    around = nowhere(learned.dim, len(learned.members_aside) > 0)
+    around = around_gaussian.nowhere(learned.dim, len(learned.members_aside) > 0)
     return make_room(state, progress.block)._replace(
         leapfrog=leapfrog, straightening=straightening, around=around,
         tuning=state.tuning._replace(force_known=False, **tuning),
     )  # fmt: skip
 
 
-def nowhere(dim: int, members_aside: bool = False) -> Around | None:
-    """Return an Around of trajectories that move around no Gaussian; None if they never do.
-
-    Code without rotations, for None, is compiled in less time; it depends on the type.
-    """
-    possible = dim > MANY or members_aside
-    return Around(*(np.empty(0) for _ in Around._fields)) if possible else None
-
-
-def _around_mean(learned: Learned, state: Any) -> Any:
-    """Let trajectories move around the Gaussian that was learned, if there are many parameters.
-
-    The energy errors of all parameters add up, and those of a Gaussian are most of them.
-    """
-    position, dim = state.current.position, learned.dim
-    straightening = learned.straightened.straightening
-    if len(learned.members_aside):
-        rows = position[None], state.current.gradient[None]
-        position = apply_map(straightening, *rows)[0][0]
-    elif dim <= MANY or as_python(is_used)(straightening):
-        return state
-    here = metric_factor.inverse_times_rows(
-        learned.metric.factor, (position[:dim] - learned.location)[None]
-    )[0]
-    around = Around(learned.location.copy(), np.ascontiguousarray(here), np.empty(dim))
-    return state._replace(around=around)
-
-
-def rest_of(learned: Learned, window: Window) -> float:
-    """Return the share of squared whitened forces that a Gaussian does not explain.
-
-    Infinite up to MANY parameters, where trajectories do not move around it.
-    """
-    positions, gradients = window.pooled
-    if learned.dim <= MANY:
-        return np.inf
-    with one_blas_thread(), np.errstate(all="ignore"):
-        force = learned.metric.slopes(gradients)
-        rest = force + learned.metric.whitened(positions - learned.location)
-        share = float(np.square(rest).sum() / np.square(force).sum())
-    return share if np.isfinite(share) else np.inf
+def _around(learned: Learned, states: States) -> States:
+    found = learned.metric, learned.location, learned.straightened
+    return [around_gaussian.around_mean(*found, state) for state in states]
 
 
 def _differing(own: Alone | None, state: Any) -> Any:

@@ -55,17 +55,14 @@ from stanadapt.engine.triangular_map import (
     no_map,
 )
 from stanadapt.samplers.whitened import schedule
+from stanadapt.samplers.whitened.around_gaussian import LONGEST_TURN, nowhere
 from stanadapt.samplers.whitened.choose_trajectory import Trajectory
 from stanadapt.samplers.whitened.climb import Climb, no_climb
 from stanadapt.samplers.whitened.earlier_draws import init_from_draws
 from stanadapt.samplers.whitened.fisher_metric import Metric
 from stanadapt.samplers.whitened.further_climbs import NO_FURTHER, Further
 from stanadapt.samplers.whitened.probes import NO_PROBES, Probes
-from stanadapt.samplers.whitened.stage_parts import (
-    LONGEST_TURN,
-    NUTS_CENTER,
-    nowhere,
-)
+from stanadapt.samplers.whitened.stage_parts import NUTS_CENTER
 from stanadapt.samplers.whitened.window import (
     ACCEPTANCE,
     DIVERGING,

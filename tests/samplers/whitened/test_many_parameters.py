@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from stanadapt.engine.metric_factor import written_out
+from stanadapt.samplers.whitened import around_gaussian
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.choose_metric import MOST_OUTSIDE, choose_metric, metric_outside
 from stanadapt.samplers.whitened.choose_trajectory import LARGEST_MISFIT, choose, most_steps
@@ -196,4 +197,4 @@ def test_nuts_moves_around_a_gaussian_of_many_parameters_near_the_density(
     _, states = parts.nuts_block()(settings, at(progress, parts.NUTS_METRIC, 50), states)
     for state in states:
         assert (state.around is not None and len(state.around.mean) == dim) == turns
-        assert state.tuning.nuts_target_accept == (parts.TARGET_AROUND if turns else 0.8)
+        assert state.tuning.nuts_target_accept == (around_gaussian.TARGET if turns else 0.8)
