@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stanadapt.engine import every_iteration
+from stanadapt.engine import every_iteration, protocol
 from stanadapt.engine.breaches import require_state
 from stanadapt.engine.compile_errors import running
 from stanadapt.engine.compiled.jit import jit
@@ -32,15 +32,6 @@ from stanadapt.engine.density import (
 from stanadapt.engine.interrupts import wait_for
 from stanadapt.engine.numerics.vectors import copy
 from stanadapt.engine.plan import Plan
-from stanadapt.engine.protocol import (
-    Sampler,
-    adapt,
-    require_step,
-    restored_state,
-    state_by_reference,
-    step,
-    write_extra,
-)
 from stanadapt.engine.settings import as_compiled
 from stanadapt.engine.threads import ThreadPool
 from stanadapt.engine.warmup import NO_BOUNDS, Sampled, next_block
@@ -130,14 +121,14 @@ def _advance(density, settings, owned, rng, span, adapting, out):
     row, and the sum of acceptance rates.
     """
     draws, stats = out
-    row, accepted, state = 0, 0.0, state_by_reference(settings, owned)
+    row, accepted, state = 0, 0.0, protocol.state_by_reference(settings, owned)
     for i in range(span.t, span.stop):
-        moved = step(density, settings, state, rng)
-        require_step(settings, moved)  # types alone, as this is compiled
+        moved = protocol.step(density, settings, state, rng)
+        protocol.require_step(settings, moved)  # types alone, as this is compiled
         state, info = moved
         accepted += info.acceptance_rate
         if adapting:
-            state = adapt(density, settings, state, info, i, span.iter_warmup)
+            state = protocol.adapt(density, settings, state, info, i, span.iter_warmup)
         at = i - span.t
         if at < stats.shape[0]:
             write_fields(info, stats, at, 2)
@@ -145,14 +136,14 @@ def _advance(density, settings, owned, rng, span, adapting, out):
             calls = density.calls[VALUE_CALLS] + density.calls[GRADIENT_CALLS]
             copy(state.current.position, draws[row, : density.size])
             if draws.shape[1] > density.size:
-                write_extra(settings, state, draws[row, density.size :])
+                protocol.write_extra(settings, state, draws[row, density.size :])
             stats[at, 0] = state.current.log_density
             stats[at, 1] = calls - density.calls[RECORDED_CALLS]
             density.calls[RECORDED_CALLS] = calls
             row += 1
         if density.calls[FAILED_IN_A_ROW] >= FAILURES_BEFORE_STOP:
-            return restored_state(settings, state, owned), i + 1, accepted
-    return restored_state(settings, state, owned), span.stop, accepted
+            return protocol.restored_state(settings, state, owned), i + 1, accepted
+    return protocol.restored_state(settings, state, owned), span.stop, accepted
 
 
 # --- a chain --------------------------------------------------------------------------------------
@@ -162,7 +153,7 @@ class ChainDesign(NamedTuple):
     """Properties that all chains of a run share."""
 
     # sampler, settings: from `registry.find`
-    sampler: Sampler
+    sampler: protocol.Sampler
     settings: Any
     plan: Plan  # numbers of iterations, and which of them are kept
     n_constrained: int  # numbers per draw on the constrained scale
@@ -174,7 +165,7 @@ class ChainDesign(NamedTuple):
     bounds: np.ndarray = NO_BOUNDS  # of `Progress`
 
 
-def compiled_functions(sampler: Sampler) -> tuple[Callable, ...]:
+def compiled_functions(sampler: protocol.Sampler) -> tuple[Callable, ...]:
     """Return the compiled functions that Python calls for a chain."""
     called = (sampler.init, sampler.freeze, *sampler.compiled_parts)
     return _advance, *(function for function in called if hasattr(function, "py_func"))

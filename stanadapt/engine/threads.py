@@ -12,29 +12,22 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from stanadapt.engine import work_queue
 from stanadapt.engine.compiled.jit import jit
 from stanadapt.engine.density import Density
 from stanadapt.engine.protocol import Sampler, run_task, state_by_reference
-from stanadapt.engine.work_queue import (
-    KIND,
-    OPEN,
-    WORKERS,
-    YIELD_ADDRESS,
-    done_and_take,
-    wait_for_work,
-)
 
 
 @jit
 def _work(settings, owned, queue):
     """Run tasks from the queue until it is closed; owned is the state of the worker."""
     state = state_by_reference(settings, owned)
-    slot = wait_for_work(queue)
+    slot = work_queue.wait_for_work(queue)
     while slot >= 0:
-        run_task(settings, state, queue[KIND], slot)
-        slot = done_and_take(queue, slot)
+        run_task(settings, state, queue[work_queue.KIND], slot)
+        slot = work_queue.done_and_take(queue, slot)
         if slot < 0:
-            slot = wait_for_work(queue)
+            slot = work_queue.wait_for_work(queue)
 
 
 class ThreadPool:
@@ -52,7 +45,8 @@ class ThreadPool:
             make_worker = sampler.threading.make_worker
             workers = [make_worker(density, settings, state) for density in densities]
             self._states, self._queue = [worker for worker, _ in workers], workers[0][1]
-            self._queue[WORKERS], self._queue[YIELD_ADDRESS] = len(workers), yield_address()
+            self._queue[work_queue.WORKERS] = len(workers)
+            self._queue[work_queue.YIELD_ADDRESS] = yield_address()
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -60,13 +54,13 @@ class ThreadPool:
         if self._queue is None:
             yield
             return
-        self._queue[OPEN] = 1
+        self._queue[work_queue.OPEN] = 1
         with ThreadPoolExecutor(len(self._states)) as pool:
             futures = [pool.submit(self._run_worker, state) for state in self._states]
             try:
                 yield
             finally:
-                self._queue[OPEN] = 0
+                self._queue[work_queue.OPEN] = 0
         self.processor_seconds += sum(future.result() for future in futures)
 
     def _run_worker(self, state: Any) -> float:

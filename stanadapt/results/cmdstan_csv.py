@@ -16,16 +16,8 @@ import numpy as np
 import xarray as xr
 
 from stanadapt.errors import StanadaptError
+from stanadapt.results import cmdstan_header
 from stanadapt.results.arviz_object import decoded, variable_name
-from stanadapt.results.cmdstan_header import (
-    STATISTICS,
-    ZERO_WITHOUT,
-    File,
-    adaptation_lines,
-    elapsed_lines,
-    header_lines,
-    is_stan_csv,
-)
 from stanadapt.results.files import as_path, check_writable, replace_file, report_failures
 from stanadapt.results.statistics import standard_names
 
@@ -74,7 +66,7 @@ def save_csv(
     with report_failures(folder), contextlib.ExitStack() as stack:
         for chain, (name, number) in enumerate(zip(names, ids, strict=True)):
             partial = stack.enter_context(replace_file(folder / name))
-            file = File(
+            file = cmdstan_header.File(
                 attributes, model, number, chain, draws.names, parameters, draws.absent,
                 draws.values.shape[1], 0 if warmup is None else warmup.values.shape[1],
             )  # fmt: skip
@@ -119,7 +111,7 @@ def _require_room(folder: Any, names: Sequence[str], overwrite: bool) -> tuple[P
             "folder, or use this one nevertheless (overwrite=True, or --force in a shell): that "
             "removes files of CmdStan, and leaves others.",
         )
-    return folder, [path for path in others if is_stan_csv(path)]
+    return folder, [path for path in others if cmdstan_header.is_stan_csv(path)]
 
 
 def _require_chains(groups: Groups, attributes: Mapping[str, Any]) -> None:
@@ -178,13 +170,13 @@ def _statistics(stats: xr.Dataset, shape: Any) -> tuple[dict[str, np.ndarray], l
     # moves of a random walk are counted too, and are no leapfrogs
     moves = "n_density" in stats or "diverging" not in stats
     leapfrogs = "leapfrogs" if moves or "leapfrogs" in stats else "n_steps"
-    for stan, (name, _) in STATISTICS.items():
+    for stan, (name, _) in cmdstan_header.STATISTICS.items():
         source = leapfrogs if stan == "n_leapfrog__" else name
         if source in stats:
             columns[stan] = stats[source].transpose("chain", "draw").values.astype(float)
         else:
             absent.append(stan)
-            columns[stan] = np.full(shape, 0.0 if stan in ZERO_WITHOUT else np.nan)
+            columns[stan] = np.full(shape, 0.0 if stan in cmdstan_header.ZERO_WITHOUT else np.nan)
     if "treedepth__" in absent:  # the depth of a tree with as many steps
         columns["treedepth__"] = np.ceil(np.log2(columns["n_leapfrog__"] + 1.0))
     return columns, absent
@@ -224,15 +216,17 @@ def _elements(name: str, variable: xr.DataArray) -> dict[str, np.ndarray]:
     return found
 
 
-def _write(path: Path, file: File, draws: np.ndarray, warmup: np.ndarray | None) -> None:
+def _write(
+    path: Path, file: cmdstan_header.File, draws: np.ndarray, warmup: np.ndarray | None
+) -> None:
     with path.open("w", encoding="utf-8", newline="\n") as out:
-        out.writelines(f"# {line}\n" for line in header_lines(file))
+        out.writelines(f"# {line}\n" for line in cmdstan_header.header_lines(file))
         out.write(",".join(file.columns) + "\n")
         if warmup is not None:
             out.writelines(_lines(warmup))
-        out.writelines(f"# {line}\n" for line in adaptation_lines(file, draws))
+        out.writelines(f"# {line}\n" for line in cmdstan_header.adaptation_lines(file, draws))
         out.writelines(_lines(draws))
-        out.writelines(f"# {line}\n" for line in elapsed_lines(file))
+        out.writelines(f"# {line}\n" for line in cmdstan_header.elapsed_lines(file))
 
 
 def _lines(rows: np.ndarray) -> Iterator[str]:

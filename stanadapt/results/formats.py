@@ -6,20 +6,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from stanadapt.errors import StanadaptError, is_one_of, require_flag
+from stanadapt.results import files
 from stanadapt.results.arviz_object import Fit, dataset, group_names, is_fit, require_draws
 from stanadapt.results.cmdstan_csv import check_folder, save_csv
-from stanadapt.results.files import (
-    COMPRESSION,
-    check_writable,
-    require_netcdf,
-    save_netcdf,
-    select_draws,
-)
 from stanadapt.results.statistics import every_iteration
 from stanadapt.results.zarr_store import check_store, save_store
 
 # formats, with the check of a path before there is a fit to save
-FORMATS = {"netcdf": check_writable, "cmdstan": check_folder, "zarr": check_store}
+FORMATS = {"netcdf": files.check_writable, "cmdstan": check_folder, "zarr": check_store}
 
 
 def save(
@@ -30,7 +24,7 @@ def save(
     thin: int = 1,
     float32: bool = False,
     exclude: str | Iterable[str] = (),
-    compression: int = COMPRESSION,
+    compression: int = files.COMPRESSION,
     overwrite: bool = False,
 ) -> Path:
     """Write a fit to a file or a folder.
@@ -99,7 +93,7 @@ def save(
     require_format(format, float32=float32)
     require_flag("overwrite", overwrite)
     groups = {group: dataset(fit, group) for group in group_names(fit)}
-    groups = select_draws(groups, thin, exclude)
+    groups = files.select_draws(groups, thin, exclude)
     attributes: dict[str, Any] = {**fit.attrs, **(every_iteration(fit) if thin > 1 else {})}
     if "thin" in attributes:  # the verdict on thinned draws depends on it
         attributes["thin"] = int(attributes["thin"]) * thin
@@ -109,8 +103,8 @@ def save(
         attributes["thin"] = int(attributes.get("thin", thin))
         return save_csv(groups, attributes, path, overwrite)
     if format == "netcdf" and not overwrite:
-        require_netcdf(path)
-    write = save_store if format == "zarr" else save_netcdf
+        files.require_netcdf(path)
+    write = save_store if format == "zarr" else files.save_netcdf
     return write(groups, attributes, path, float32=float32, compression=compression)
 
 

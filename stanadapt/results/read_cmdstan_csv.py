@@ -11,8 +11,7 @@ import numpy as np
 
 from stanadapt.errors import StanadaptError
 from stanadapt.results.arviz_object import Fit, Groups, build, shapes, variables
-from stanadapt.results.cmdstan_csv import STATISTICS
-from stanadapt.results.cmdstan_header import JUDGED, RECORDED, TEXTS, is_stan_csv
+from stanadapt.results.cmdstan_header import JUDGED, RECORDED, STATISTICS, TEXTS, is_stan_csv
 from stanadapt.results.files import as_path, read_text
 from stanadapt.results.join import require_different
 from stanadapt.results.labels import make_labels, phase_groups

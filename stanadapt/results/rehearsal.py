@@ -17,14 +17,7 @@ import numpy as np
 import xarray as xr
 
 from stanadapt.errors import StanadaptError
-from stanadapt.results.arviz_object import (
-    UNCONSTRAINED,
-    Groups,
-    build,
-    dataset,
-    group_names,
-    variables,
-)
+from stanadapt.results import arviz_object
 from stanadapt.results.attributes import origin
 from stanadapt.results.labels import phase_groups
 
@@ -60,25 +53,25 @@ def rehearse_draws(
             f"the sampler has two statistics of the name {twice[0]!r}: rename the one in its Info.",
         )
     row = np.zeros((1, 1, len(program.column_names)))
-    draws = variables(program.column_names, row, program.program.integers)
-    groups: Groups = {}
+    draws = arviz_object.variables(program.column_names, row, program.program.integers)
+    groups: arviz_object.Groups = {}
     for prefix in ("", "warmup_") if plan.save_warmup else ("",):
         stats = {name: np.zeros((1, 1)) for name in statistics}
         groups |= phase_groups(program.labels, prefix, draws, stats)
-    groups[UNCONSTRAINED] = {name: np.zeros((1, 1, program.dim)) for name in further}
+    groups[arviz_object.UNCONSTRAINED] = {name: np.zeros((1, 1, program.dim)) for name in further}
     groups |= {**own, **program.data_groups}
     known = {"backend_reason": program.backend_reason, "noise": list(program.noise)}
     rehearse(groups, {**origin(program, plan), **known, **attributes})
 
 
-def rehearse(groups: Groups, attributes: Mapping[str, Any]) -> None:
+def rehearse(groups: arviz_object.Groups, attributes: Mapping[str, Any]) -> None:
     """Build a result of one draw, and write and read its names, labels and attributes.
 
     The arguments are those of `build`; the error is "result_refused", with which nothing is lost.
     """
     try:
-        fit = build(groups, attributes)
-        made = {name: dataset(fit, name) for name in group_names(fit)}
+        fit = arviz_object.build(groups, attributes)
+        made = {name: arviz_object.dataset(fit, name) for name in arviz_object.group_names(fit)}
         missing = [
             name
             for group, values in groups.items()

@@ -25,7 +25,7 @@ from stanadapt.errors import (
 )
 from stanadapt.results import Fit
 from stanadapt.results.attributes import origin
-from stanadapt.results.cmdstan_csv import STATISTICS
+from stanadapt.results.cmdstan_header import STATISTICS
 from stanadapt.results.labels import phase_groups
 from stanadapt.results.rehearsal import rehearse_draws
 from stanadapt.runs.hard_edges import ends_of

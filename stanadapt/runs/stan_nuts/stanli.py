@@ -12,7 +12,7 @@ import numpy as np
 
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import Message, StanadaptError
-from stanadapt.results.cmdstan_csv import STATISTICS
+from stanadapt.results.cmdstan_header import STATISTICS
 from stanadapt.runs.stan_nuts.engine import NutsRun, NutsSettings, dotted
 from stanadapt.targets.stan import toolchain
 from stanadapt.targets.stan.backends import stanli as backend

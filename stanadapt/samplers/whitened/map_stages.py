@@ -7,15 +7,11 @@ import numpy as np
 from stanadapt.engine.triangular_map import TriangularMap
 from stanadapt.engine.warmup import Progress, Result, States
 from stanadapt.samplers.whitened import stage_parts as parts
+from stanadapt.samplers.whitened import transitions
 from stanadapt.samplers.whitened.choose_trajectory import ASKED_FOR, Trajectory
 from stanadapt.samplers.whitened.fisher_metric import scales_alone, unbounded
 from stanadapt.samplers.whitened.straighten import straighten
 from stanadapt.samplers.whitened.straightened import distance_of, in_coordinates_of
-from stanadapt.samplers.whitened.transitions import (
-    to_nuts,
-    to_tune_step,
-    with_fixed,
-)
 from stanadapt.samplers.whitened.window import DIVERGING, Window, make_window
 
 # windows of NUTS on a map, after each of which it is learned again; and of one more that judges it
@@ -108,8 +104,8 @@ def learn_map(settings: Any, progress: Progress, states: States) -> Result:
     progress = with_metric_of_map(settings, progress, states)
     if not progress.learned.straightened.map_is_used:  # better draws do not support it
         if settings.trajectory == Trajectory.nuts:
-            return to_nuts(progress, ASKED_FOR), states
-        progress = with_fixed(progress, windows=parts.METRIC_WINDOWS, done=0)
+            return transitions.to_nuts(progress, ASKED_FOR), states
+        progress = transitions.with_fixed(progress, windows=parts.METRIC_WINDOWS, done=0)
         return progress.to(parts.FIND_STEP), states
     draws, dim = np.shape(make_window(states).pooled[0])
     enough = progress.learned.straightened.confirmed and draws >= DRAWS_PER_DIMENSION * dim
@@ -128,14 +124,14 @@ def judge_map(settings: Any, progress: Progress, states: States) -> Result:
     divergences = int(judged.sum()) if judged.mean() > ADAPTING_SHARE else 0
     progress = parts.learn_metric(settings, progress, window)
     target = settings.target_accept
-    progress = with_fixed(progress, step_size=parts.FIRST_STEP, target_accept=target)
+    progress = transitions.with_fixed(progress, step_size=parts.FIRST_STEP, target_accept=target)
     nuts = progress.learned.nuts._replace(steep_share=window.steep_share)
     progress = progress.learning(divergences=divergences, settled=True, nuts=nuts)
     if settings.trajectory == Trajectory.nuts:
-        return to_nuts(progress, ASKED_FOR), states
+        return transitions.to_nuts(progress, ASKED_FOR), states
     if much_remains(settings, progress):
         return to_nuts_on_map(progress), states
-    return to_tune_step(progress), states
+    return transitions.to_tune_step(progress), states
 
 
 def much_remains(settings: Any, progress: Progress) -> bool:
@@ -152,4 +148,4 @@ def to_nuts_on_map(progress: Progress) -> Progress:
     where = " outside of the block" if found.block_is_used else ""
     most = _straight_enough(progress)
     rest = f"a distance from a Gaussian of {found.distance:.2g}, above {most:g}"
-    return to_nuts(progress, f"{rest}, remains{where}")
+    return transitions.to_nuts(progress, f"{rest}, remains{where}")

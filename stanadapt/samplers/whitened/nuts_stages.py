@@ -25,17 +25,11 @@ from stanadapt.engine.compiled.jit import as_python
 from stanadapt.engine.leapfrog import moves_around
 from stanadapt.engine.warmup import Progress, Result, Sampled, States
 from stanadapt.samplers.whitened import stage_parts as parts
+from stanadapt.samplers.whitened import transitions
 from stanadapt.samplers.whitened.around_gaussian import LONGEST_TURN
 from stanadapt.samplers.whitened.choose_trajectory import CUT_SHORT, UNDECIDED, Trajectory
 from stanadapt.samplers.whitened.fisher_metric import unbounded
 from stanadapt.samplers.whitened.map_stages import straighten_if, to_straighten
-from stanadapt.samplers.whitened.transitions import (
-    NUTS_WINDOW,
-    SHORTER,
-    SHORTEST,
-    short_for_hubs,
-    to_nuts,
-)
 from stanadapt.samplers.whitened.window import STEEP, make_room
 
 # Iterations of sampling after which divergences are counted. If there are more than this share of
@@ -66,7 +60,7 @@ def learn_from_nuts(settings: Any, progress: Progress, states: States) -> Result
     scales: scales pooled over several modes are too wide for each of them.
     """
     window = parts.window_of(progress, states)
-    progress = short_for_hubs(straighten_if(settings, progress, states))
+    progress = transitions.short_for_hubs(straighten_if(settings, progress, states))
     if progress.learned.straightened.map_is_used:
         return to_straighten(settings, progress, states), states
     earlier = progress.learned.earlier
@@ -75,7 +69,7 @@ def learn_from_nuts(settings: Any, progress: Progress, states: States) -> Result
     nuts = progress.learned.nuts._replace(steep_share=window.steep_share)
     progress = progress.learning(unbounded=unbounded(window))
     last, used = nuts.windows[-1], sum(nuts.windows)
-    agree = last >= 2 * NUTS_WINDOW and window.r_hat < NUTS_R_HAT
+    agree = last >= 2 * transitions.NUTS_WINDOW and window.r_hat < NUTS_R_HAT
     known = agree or earlier is not None
     if not known and used + 2 * last + NUTS_LAST <= NUTS_CEILING:
         return _more_nuts(progress, nuts, 2 * last), states
@@ -103,7 +97,8 @@ def keep_steps(settings: Any, progress: Progress, states: States) -> Result:
     steps = [float(np.exp(state.tuning.averaging.log_mean)) for state in states]
     if as_python(moves_around)(states[0].around):
         steps = [min(step_size, LONGEST_TURN) for step_size in steps]
-    if nuts.target_accept == SHORTEST:  # with longer ones, a chain would not enter an arm
+    # with longer ones, a chain would not enter an arm
+    if nuts.target_accept == transitions.SHORTEST:
         steps = [min(steps)] * len(steps)
     states = [
         state._replace(tuning=state.tuning._replace(step_size=step_size, learns_step=False))
@@ -111,7 +106,7 @@ def keep_steps(settings: Any, progress: Progress, states: States) -> Result:
     ]
     # whether steps were tuned but once, and there are iterations left to do so again
     room = progress.used + NUTS_PILOT_LENGTH + NUTS_LAST <= progress.ceiling
-    lower = max(settings.nuts_target_accept, nuts.target_accept) < SHORTER
+    lower = max(settings.nuts_target_accept, nuts.target_accept) < transitions.SHORTER
     shares = nuts.steep_share, window.steep_share
     if settings.shorten and lower and room and not nuts.shortened and max(shares) > 0.0:
         if sum(shares) / 2 > MANY_STEEP:
@@ -133,7 +128,7 @@ def shorten_steps(settings: Any, progress: Progress, states: States) -> Result:
 
 
 def _with_shorter_steps(
-    progress: Progress, target: float = SHORTER, stage: str = parts.NUTS_STEP
+    progress: Progress, target: float = transitions.SHORTER, stage: str = parts.NUTS_STEP
 ) -> Progress:
     """Tune the steps once more, to a higher acceptance rate."""
     nuts = progress.learned.nuts._replace(shortened=True, target_accept=target)
@@ -158,7 +153,7 @@ def review(
     if mixing(log_density).ess_bulk < SLOW * sampled.iterations:
         return progress
     if learned.choice.two_stage:
-        progress = to_nuts(progress, DIVERGED)
+        progress = transitions.to_nuts(progress, DIVERGED)
     return _with_shorter_steps(progress, AGAIN, parts.AGAIN)
 
 

@@ -31,19 +31,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.engine import points
 from stanadapt.engine.compiled.jit import jit, rarely_called
 from stanadapt.engine.compiled.replace import replace
 from stanadapt.engine.numerics import triangular as factors
 from stanadapt.engine.numerics.vectors import copy, fill_normal
 from stanadapt.engine.one_blas_thread import one_blas_thread
-from stanadapt.engine.points import (
-    RANDOM_WALK_SCALE,
-    ValuePoint,
-    acceptance_probability,
-    proposed,
-    unused_value,
-    value_at,
-)
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import Probability
 from stanadapt.engine.warmup import END, Progress, Result, Stage, States, Warmup, all_left
@@ -81,8 +74,8 @@ class Settings(NamedTuple):
 class State(NamedTuple):
     """The current point, the rejected one, the tuning of moves, and the record of the block."""
 
-    current: ValuePoint
-    scratch: ValuePoint
+    current: points.ValuePoint
+    scratch: points.ValuePoint
     noise: np.ndarray
     # single, coordinate, scales: whether one parameter moves at a time; the next one to move; their
     # scales, shape (dim,), updated in place
@@ -109,13 +102,13 @@ def init(density, settings, position, rng):
     """Start at position, shape (size,)."""
     n = density.dim
     return State(
-        current=value_at(density, position),
-        scratch=unused_value(density.size),
+        current=points.value_at(density, position),
+        scratch=points.unused_value(density.size),
         noise=np.empty(n),
         single=False,
         coordinate=0,
         scales=np.ones(n),
-        scale=RANDOM_WALK_SCALE / np.sqrt(n),
+        scale=points.RANDOM_WALK_SCALE / np.sqrt(n),
         factor=factors.initial(n, 1.0, True),
         t=0,
         record=no_record(n),
@@ -135,8 +128,8 @@ def step(density, settings, state, rng):
         factors.times(state.factor, state.noise, y.position[:n])
         for i in range(n):
             y.position[i] = x.position[i] + state.scale * y.position[i]
-    proposal = proposed(density, x, y, rng)
-    rate = acceptance_probability(proposal.log_density - x.log_density)
+    proposal = points.proposed(density, x, y, rng)
+    rate = points.acceptance_probability(proposal.log_density - x.log_density)
     accepted = rng.random() < rate
     info = Info(
         acceptance_rate=rate, accepted=accepted, step_size=0.0 if state.single else state.scale
@@ -232,7 +225,10 @@ def walk_length(settings: Settings, progress: Progress) -> int:
 def set_up_walk(settings: Settings, progress: Progress, states: States) -> Result:
     """Let all parameters move together; draws are recorded if they are learned from."""
     factor, dim = np.ascontiguousarray(progress.learned.metric.factor), len(states[0].scales)
-    scale, room = RANDOM_WALK_SCALE / np.sqrt(dim), progress.block if progress.stage == WALK else 0
+    scale, room = (
+        points.RANDOM_WALK_SCALE / np.sqrt(dim),
+        progress.block if progress.stage == WALK else 0,
+    )
     return progress, [
         make_room(state, room)._replace(
             single=False, coordinate=0, t=0, scale=scale, factor=factor.copy()

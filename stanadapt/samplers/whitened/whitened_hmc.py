@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stanadapt.engine import adaptation, metric_factor, nuts_tree
+from stanadapt.engine import adaptation, metric_factor, nuts_tree, points, triangular_map
 from stanadapt.engine.compiled.by_reference import pointer_to
 from stanadapt.engine.compiled.jit import as_python, jit
 from stanadapt.engine.compiled.replace import replace
@@ -37,24 +37,10 @@ from stanadapt.engine.leapfrog import (
     two_stage_move,
 )
 from stanadapt.engine.numerics.vectors import copy, fill_normal, squared_norm
-from stanadapt.engine.points import (
-    GradientPoint,
-    acceptance_probability,
-    start_at,
-    unused_gradient,
-)
 from stanadapt.engine.protocol import KEEP_GRADIENT, Memory
 from stanadapt.engine.registry import register
 from stanadapt.engine.settings import Fraction, Positive, Probability
-from stanadapt.engine.triangular_map import (
-    MappedDensity,
-    TriangularMap,
-    enter,
-    is_used,
-    leave,
-    no_map,
-)
-from stanadapt.samplers.whitened import schedule
+from stanadapt.samplers.whitened import schedule, window
 from stanadapt.samplers.whitened.around_gaussian import LONGEST_TURN, nowhere
 from stanadapt.samplers.whitened.choose_trajectory import Trajectory
 from stanadapt.samplers.whitened.climb import Climb, no_climb
@@ -63,15 +49,6 @@ from stanadapt.samplers.whitened.fisher_metric import Metric
 from stanadapt.samplers.whitened.further_climbs import NO_FURTHER, Further
 from stanadapt.samplers.whitened.probes import NO_PROBES, Probes
 from stanadapt.samplers.whitened.stage_parts import NUTS_CENTER
-from stanadapt.samplers.whitened.window import (
-    ACCEPTANCE,
-    DIVERGING,
-    LOG_DENSITY,
-    STEEP,
-    Record,
-    Tuning,
-    no_record,
-)
 
 
 class Settings(NamedTuple):
@@ -102,16 +79,16 @@ class Settings(NamedTuple):
 class State(NamedTuple):
     """The current point, the rejected one, the memory of a trajectory, and the tuning."""
 
-    current: GradientPoint
-    scratch: GradientPoint
+    current: points.GradientPoint
+    scratch: points.GradientPoint
     tree: nuts_tree.Tree
     leapfrog: Leapfrog  # workspace with the factor of the metric, stored as in `metric_factor`
-    tuning: Tuning  # the kernel, its step size, and the state of its adaptation
-    record: Record  # record of this chain since the chains were last pooled
+    tuning: window.Tuning  # the kernel, its step size, and the state of its adaptation
+    record: window.Record  # record of this chain since the chains were last pooled
     force: np.ndarray  # L^T g at the current point, shape (dim,), if `tuning.force_known`
     around: Around | None  # the Gaussian that trajectories of many parameters move around
     # the map to the coordinates y in which trajectories move; empty if they are the program's
-    straightening: TriangularMap
+    straightening: triangular_map.TriangularMap
     climb: Climb  # the climb that is due before the next iteration, or the findings of the last one
     further: Further  # climbs from other starts that are due then, and their ends
     probes: Probes  # gradients that are due before the next iteration, or were computed then
@@ -137,11 +114,11 @@ def init(
 
     Not compiled, since it makes one evaluation. The first iteration searches for a step size.
     """
-    n, point = density.dim, start_at(density, position)
+    n, point = density.dim, points.start_at(density, position)
     steep = point.gradient != 0.0
     factor = np.ones((1, n))
     factor[0, steep] = 1.0 / np.sqrt(np.abs(point.gradient[steep]))
-    tuning = Tuning(
+    tuning = window.Tuning(
         two_stage=False,
         step_size=1.0,
         n_steps=1,
@@ -154,14 +131,14 @@ def init(
     )
     return State(
         current=point,
-        scratch=as_python(unused_gradient)(n),
+        scratch=as_python(points.unused_gradient)(n),
         tree=as_python(nuts_tree.make_tree)(n, settings.max_treedepth),
         leapfrog=Leapfrog(factor, np.empty(n), np.empty(n)),
         tuning=tuning,
-        record=as_python(no_record)(n),
+        record=as_python(window.no_record)(n),
         force=np.empty(n),
         around=nowhere(n),
-        straightening=no_map(),
+        straightening=triangular_map.no_map(),
         climb=no_climb(),
         probes=NO_PROBES,
         further=NO_FURTHER,
@@ -173,7 +150,7 @@ class Moved(NamedTuple):
 
     moved: bool
     log_density: float
-    tuning: Tuning
+    tuning: window.Tuning
 
 
 @jit
@@ -181,8 +158,10 @@ def step(density, settings, state, rng):
     """Make a trajectory, in the coordinates of the map if any."""
     current, scratch = state.current, state.scratch
     # the same code with and without a map: two kinds of densities would be compiled one by one
-    straightened = pointer_to(MappedDensity(density, state.straightening, density.dim))
-    x = enter(state.straightening, current)
+    straightened = pointer_to(
+        triangular_map.MappedDensity(density, state.straightening, density.dim)
+    )
+    x = triangular_map.enter(state.straightening, current)
     # parts of the state, since every function that is given all of it takes long to compile
     leapfrog, tree, tuning = state.leapfrog, state.tree, state.tuning
     if tuning.two_stage:
@@ -193,8 +172,8 @@ def step(density, settings, state, rng):
     else:
         made, info = _nuts(straightened, leapfrog, tree, state.around, tuning, x, scratch, rng)
     if made.moved:
-        point = GradientPoint(scratch.position, made.log_density, scratch.gradient)
-        current, scratch = leave(state.straightening, point), current
+        point = points.GradientPoint(scratch.position, made.log_density, scratch.gradient)
+        current, scratch = triangular_map.leave(state.straightening, point), current
     return replace(state, current=current, scratch=scratch, tuning=made.tuning), info
 
 
@@ -204,7 +183,7 @@ def _fixed(density, settings, leapfrog, tree, force, around, tuning, x, y, rng):
     end = nuts_tree.end_of(tree, 1)
     # the last iteration used NUTS or another metric; with a map, the gradient in y is recomputed
     # from that in x, so that a resumed chain continues with the same bits
-    if not tuning.force_known or is_used(density.straightening):
+    if not tuning.force_known or triangular_map.is_used(density.straightening):
         metric_factor.transposed_times(leapfrog.factor, x.gradient, force)
     copy(x.position, end.position)
     copy(force, end.force)
@@ -228,7 +207,7 @@ def _fixed(density, settings, leapfrog, tree, force, around, tuning, x, y, rng):
         diverging |= not energy - start <= LARGEST_ENERGY_ERROR
         if not log_density > -np.inf:
             break
-    rate = acceptance_probability(start - energy)
+    rate = points.acceptance_probability(start - energy)
     accepted = rng.random() < rate
     if accepted:
         copy(end.position, y.position)
@@ -289,11 +268,11 @@ def adapt(density, settings, state, info, t, iter_warmup):
     if row < record.positions.shape[0]:
         copy(state.current.position, record.positions[row])
         copy(state.current.gradient, record.gradients[row])
-        record.numbers[row, ACCEPTANCE] = info.acceptance_rate
-        record.numbers[row, LOG_DENSITY] = state.current.log_density
-        record.numbers[row, DIVERGING] = info.diverging
+        record.numbers[row, window.ACCEPTANCE] = info.acceptance_rate
+        record.numbers[row, window.LOG_DENSITY] = state.current.log_density
+        record.numbers[row, window.DIVERGING] = info.diverging
         by_nuts = info.diverging and not tuning.two_stage
-        record.numbers[row, STEEP] = by_nuts and not nuts_tree.left_support(state.tree)
+        record.numbers[row, window.STEEP] = by_nuts and not nuts_tree.left_support(state.tree)
         record.rows[0] = row + 1
     return replace(state, tuning=tuning)
 

@@ -12,7 +12,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.comparison_table import remarks
 from stanadapt.errors import Message, StanadaptError, StanadaptWarning, codes_of
-from stanadapt.results.cmdstan_csv import STATISTICS
+from stanadapt.results.cmdstan_header import STATISTICS
 from stanadapt.runs.stan_nuts import stanli
 from stanadapt.runs.stan_nuts.engine import NutsRun
 from stanadapt.targets.stan import bundled, toolchain

@@ -5,7 +5,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.results.cmdstan_csv import STATISTICS
+from stanadapt.results.cmdstan_header import STATISTICS
 from tests.helpers.chains import column, finish, make_chains
 from tests.helpers.codes import warns
 from tests.helpers.targets import SD, Awkward
