@@ -20,6 +20,10 @@ class Experiment(NamedTuple):
         """Name on the command line."""
         return self.module.replace(".", "-").replace("_", "-")
 
+    def takes(self, quick: bool = False) -> str:
+        """Return the duration in words, that of a quick run if asked for."""
+        return (self.quick if quick else self.duration) or "not measured"
+
 
 EXPERIMENTS = (
     Experiment(

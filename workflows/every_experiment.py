@@ -19,7 +19,6 @@ from stanadapt.errors import StanadaptError
 # unbuffered, so that the reason of a failure is the last line
 COMMAND = (sys.executable, "-u", "-m", "stanadapt", "paper")
 LOG = "log.txt"  # output of an experiment, in its folder
-UNKNOWN = "not measured"
 
 
 class Outcome(NamedTuple):
@@ -39,10 +38,10 @@ def run_all(
     console, outcomes = Console(soft_wrap=True), list[Outcome]()
     for number, experiment in enumerate(catalogue, 1):
         folder = out.joinpath(*experiment.module.split("."))
-        usual = (experiment.quick if quick else experiment.duration) or UNKNOWN
         try:
             with status(True) as report:
-                report(f"{experiment.name} ({number} of {len(catalogue)}), duration: {usual}")
+                place = f"{number} of {len(catalogue)}"
+                report(f"{experiment.name} ({place}), duration: {experiment.takes(quick)}")
                 outcomes.append(_run([*command, experiment.name], folder, quick))
         except KeyboardInterrupt:
             if outcomes:

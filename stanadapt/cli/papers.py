@@ -17,7 +17,6 @@ from stanadapt.errors import StanadaptError, did_you_mean
 
 PACKAGE = Path(__file__).resolve().parents[1]
 ALL = "workflows"
-UNKNOWN = "not measured"
 
 
 @command()
@@ -105,7 +104,7 @@ def _list(catalogue: Any) -> None:
     for experiment in catalogue:
         console.print(f"[bold]{experiment.name}[/bold]  {plain(experiment.reproduces)}")
         quick = f"; with --quick {experiment.quick}" if experiment.quick else ""
-        console.print(f"    takes: {experiment.duration or UNKNOWN}{quick}", highlight=False)
+        console.print(f"    takes: {experiment.takes()}{quick}", highlight=False)
     console.print(
         "The first run compiles code, which takes a minute or more.\n"
         "`stanadapt paper NAME --help` lists the options of one, `stanadapt paper --all` runs all.",
