@@ -35,7 +35,6 @@ _STEEP = re.compile(
 TOLERANCE = 1e-3
 # relative to the largest derivative, or to the log density, whose differences others are
 ROUNDING = 1e-11
-STEP = 1e-5
 AGREES = "agrees with"  # begins the outcome if no difference is found
 UNSOLVED = "does not solve the program's equations"  # in the outcome, if the other backend does
 # a solver may fail in one release and not in another, which does not make either density wrong
@@ -163,14 +162,7 @@ def _trust(native: Any, point: np.ndarray, gradient: np.ndarray, name: str) -> s
     """Say whether the native gradient contradicts the values of the same code."""
     if not np.all(np.isfinite(gradient)):
         return f"{name} fails where the embedded backend does not. "
-    direction = gradient / max(float(np.linalg.norm(gradient)), 1e-300)
-    try:
-        ahead, behind = (
-            native.log_density(point + s * STEP * direction, propto=False) for s in (1, -1)
-        )
-    except RuntimeError:
-        ahead = behind = np.nan
-    error = abs((ahead - behind) / (2 * STEP) - gradient @ direction)
-    if error > TOLERANCE * (1.0 + np.linalg.norm(gradient)):
+    error = stanli.gradient_error(native, point, gradient)
+    if error is not None and error > TOLERANCE:
         return f"Do not trust {name}: its gradient is not the derivative of its density. "
     return "One of the two is wrong; trust neither until you know which. "
