@@ -2,6 +2,8 @@
 
 Workers live as long as a chunk of iterations. Between sweeps they wait without sleeping, since the
 next one comes within microseconds, and yield if other threads need the processor.
+
+A file of its own, since most chains have no such threads.
 """
 
 import contextlib
