@@ -13,8 +13,12 @@ since no distribution with this covariance has more entropy than the Gaussian. T
 is hence underestimated, whatever the posterior: if it is large, and no draw is in the ellipsoid,
 the draws lack it. Necks and flat tails, where climbs may end as well, have small shares.
 
-Climbs find only modes that a point in the box may lead to. The test and its numbers are ours; the
-bound of the entropy is theorem 8.6.5 of Cover and Thomas (2006), Elements of Information Theory.
+A third of the climbs begin farther away, each coordinate at a distance of any order of magnitude up
+to REACH times the box. Far out, about any point leads to a mode as wide as that of the draws; the
+narrower it is, the fewer do, and in several dimensions hardly any.
+
+The test and its numbers are ours; the bound of the entropy is theorem 8.6.5 of Cover and Thomas
+(2006), Elements of Information Theory.
 """
 
 from collections.abc import Iterator
@@ -42,7 +46,6 @@ from stanadapt.samplers.whitened.climb import (
     FLATTER,
     LONGER,
     SHORTER,
-    SUFFICIENT,
     TRIES,
     climb,
     no_climb,
@@ -56,10 +59,15 @@ from stanadapt.targets.target import Target
 LEAST_SHARE = 0.05
 # climbs at most, modes whose mass is estimated, and gradients of all climbs: share of those of the
 # run, and number in any case
-CLIMBS, MOST_MODES, SHARE_OF_RUN, MOST_GRADIENTS = 256, 4, 0.02, 1000
+CLIMBS, MOST_MODES, SHARE_OF_RUN, MOST_GRADIENTS = 1024, 4, 0.02, 1000
 # starting values without `inits` are within this of 0, and climbs begin in a box as many times as
-# wide as that of these and the draws
-USUAL, WIDER = 2.0, 2.0
+# wide as that of these and the draws; share of climbs from outside, and how far
+USUAL, WIDER, FARTHER, REACH = 2.0, 2.0, 1 / 3, 50.0
+# least gain of a step, as a share of what its slope promises: a quadratic gains a half. If it might
+# be less, a step out of a narrow mode may end among the draws
+GAIN = 0.25
+# error of the log density at its maximum, if the slope is that of the draws' Gaussian, as a share
+NEARLY = 0.2
 # gradients from the end of a climb to its mode, points for a mass, and their degrees of freedom
 TO_THE_MODE, POINTS, FREEDOM = 200, 256, 5.0
 # parameters up to which modes are sought, draws per chain from which on, and draws that are used:
@@ -161,16 +169,17 @@ def _ends(
     low = np.minimum(cloud.draws.min(axis=0), -USUAL)
     high = np.maximum(cloud.draws.max(axis=0), USUAL)
     middle, half = 0.5 * (low + high), 0.5 * WIDER * (high - low)
-    strata = rng.permuted(np.tile(np.arange(CLIMBS), (target.dim, 1)), axis=1).T
-    starts = middle + half * (2.0 * (strata + rng.random(strata.shape)) / CLIMBS - 1.0)
-    rows, values = _in_units(cloud.root, starts - cloud.mean), np.empty(CLIMBS)
-    lowest = cloud.level - LOWER * unit_of_levels(target.dim)
-    _climb_rows(density, rows, cloud.mean, cloud.root, cloud.farthest**2, lowest, most, values)
+    within = rng.uniform(-1.0, 1.0, (CLIMBS, target.dim))
+    times = np.where(rng.random((CLIMBS, 1)) < FARTHER, REACH ** rng.random(within.shape), 1.0)
+    rows = _in_units(cloud.root, middle + half * times * within - cloud.mean)
+    values, radius = np.empty(CLIMBS), cloud.farthest**2
+    below = LOWER * unit_of_levels(target.dim)
+    _climb_rows(density, rows, cloud.mean, cloud.root, radius, cloud.level, below, most, values)
     return [rows[row] for row in np.argsort(-values) if values[row] > -np.inf]
 
 
 @rarely_called
-def _climb_rows(density, rows, mean, root, radius, lowest, most, values):
+def _climb_rows(density, rows, mean, root, radius, level, below, most, values):
     """Climb from rows outside of the cloud; write ends, and -inf for the value of those within."""
     values[:] = -np.inf
     enough = max(density.dim, 4) / 2
@@ -179,24 +188,30 @@ def _climb_rows(density, rows, mean, root, radius, lowest, most, values):
         if left <= 0:
             break
         if squared_norm(rows[row]) > radius:
-            top = _climb(density, rows[row], mean, root, radius, lowest, enough, left)
-            if top > lowest and squared_norm(rows[row]) > radius:
+            top = _climb(density, rows[row], mean, root, radius, level, below, enough, left)
+            if top > level - below and squared_norm(rows[row]) > radius:
                 values[row] = top
 
 
 @rarely_called
-def _climb(density, z, mean, root, radius, lowest, enough, most):
+def _climb(density, z, mean, root, radius, level, below, enough, most):
     """Climb from z by BFGS, until it is among the draws or near a mode; return the log density.
 
     As `climb`, whose Python would take 30 us a gradient: here are hundreds of climbs, in few
-    dimensions. The rise that is left may be `enough`.
+    dimensions. The rise that is left may be `enough`. Where the slope is that of a Gaussian with
+    the draws' covariance, whose mode is among them, no climb is needed, and -inf is returned.
     """
-    n, used, gained, learned = len(z), 1, 0.0, False
+    n, used, gained, learned, lowest = len(z), 1, 0.0, False, level - below
     inverse, x, gradient = np.eye(n), np.empty(n), np.empty(n)
     slope, direction, product = np.empty(n), np.empty(n), np.empty(n)
     there, slope_there = np.empty(n), np.empty(n)
     value = _slope_at(density, z, mean, root, x, gradient, slope)
     if not value > lowest - TOO_FAR:
+        return -np.inf
+    for i in range(n):
+        there[i] = z[i] + slope[i]
+    error = np.abs(value + 0.5 * squared_norm(slope) - level)
+    if squared_norm(there) <= radius and error < below + NEARLY * np.abs(value - level):
         return -np.inf
     while used < most and not (value > lowest and squared_norm(z) <= radius):
         for i in range(n):
@@ -210,7 +225,7 @@ def _climb(density, z, mean, root, radius, lowest, enough, most):
             for i in range(n):
                 there[i] = z[i] + size * direction[i]
             higher = _slope_at(density, there, mean, root, x, gradient, slope_there)
-            if not higher - value >= SUFFICIENT * size * rise:
+            if not higher - value >= GAIN * size * rise:
                 high = size
             elif inner_product(slope_there, direction, n) > FLATTER * rise:
                 low = size
@@ -270,7 +285,7 @@ def _learn(inverse, step, fall, learned):
 
 def _to_top(density: Density, z: np.ndarray, cloud: Cloud) -> float:
     """Move z to the mode above it, and return the log density there."""
-    top = _climb(density, z, cloud.mean, cloud.root, -1.0, -np.inf, 1e-3, TO_THE_MODE)
+    top = _climb(density, z, cloud.mean, cloud.root, -1.0, -np.inf, 0.0, 1e-3, TO_THE_MODE)
     return float(top)
 
 
