@@ -41,6 +41,10 @@ apart = shared_target(
     "parameters { real x; } "
     "model { target += log_mix(.4, normal_lpdf(x | -20, 1), normal_lpdf(x | 20, 2)); }"
 )
+narrow = shared_target(
+    "parameters { vector[3] x; } "
+    "model { target += log_mix(.5, normal_lpdf(x | 5, .25), normal_lpdf(x | 0, 1)); }"
+)
 normal = shared_target(
     "parameters { vector[3] x; } model { target += normal_lpdf(x | [1, 2, 3]', [.01, 1, 100]'); }"
 )
@@ -75,6 +79,50 @@ def test_climbs_begin_around_the_usual_starts_too(apart):
     (mode,) = find_modes_outside(apart, funnel_fits.foreign({"x": x}))
     assert mode.position == pytest.approx(-20.0, abs=0.1)
     assert 0.35 < mode.share < 0.42
+
+
+@pytest.mark.parametrize("distance", [15, 40, 150])
+def test_climbs_begin_far_outside_too(distance):
+    """In standard deviations of the draws; the mode is half as wide."""
+    target = sa.Target(
+        "data { real d; } parameters { real x; } "
+        "model { target += log_mix(.3, normal_lpdf(x | 5 - 2 * d, 1), normal_lpdf(x | 5, 2)); }",
+        {"d": distance},
+    )
+    x = 5.0 + 2.0 * np.random.default_rng(1).normal(size=(4, 1000))
+    (mode,) = find_modes_outside(target, funnel_fits.foreign({"x": x}), 10_000.0)
+    assert mode.position == pytest.approx(5.0 - 2.0 * distance, abs=0.1)
+    assert 0.25 < mode.share < 0.33
+
+
+def climbed(target, fit, starts):
+    """Climb from starts, given the draws of a fit; return ends, values, and gradients."""
+    cloud = modes_outside._cloud(target, np.asarray(fit.posterior["x"]).reshape(-1, target.dim))
+    density, values = target.density(), np.empty(len(starts))
+    rows = modes_outside._in_units(cloud.root, starts - cloud.mean)
+    options = (cloud.farthest**2, cloud.level, 20.0, 100_000, values)
+    modes_outside._climb_rows(density, rows, cloud.mean, cloud.root, *options)
+    return cloud.mean + rows @ cloud.root.T, values, density.calls[GRADIENT_CALLS]
+
+
+def test_a_step_out_of_a_narrow_mode_is_too_long(narrow):
+    """The first is as long as the draws are wide, and often ends among these."""
+    rng = np.random.default_rng(1)
+    fit = funnel_fits.foreign({"x": rng.normal(size=(4, 1000, 3))})
+    starts = 5.3 + 0.6 * rng.normal(size=(200, 3))
+    ends, values, _ = climbed(narrow, fit, starts)
+    assert np.all(values > -np.inf)
+    np.testing.assert_allclose(ends, 5.0, atol=1.5)
+
+
+def test_a_start_whose_slope_is_that_of_the_draws_takes_one_gradient(normal):
+    rng = np.random.default_rng(1)
+    mean, sd = np.array([1.0, 2.0, 3.0]), np.array([0.01, 1.0, 100.0])
+    fit = funnel_fits.foreign({"x": mean + sd * rng.normal(size=(4, 1000, 3))})
+    starts = mean + sd * 30.0 * rng.normal(size=(200, 3))
+    _, values, gradients = climbed(normal, fit, starts)
+    assert np.all(values == -np.inf)
+    assert gradients <= 210
 
 
 def test_the_mass_within_the_ellipsoid_is_estimated_without_bias(normal):
