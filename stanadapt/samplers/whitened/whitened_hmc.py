@@ -50,6 +50,10 @@ from stanadapt.samplers.whitened.further_climbs import NO_FURTHER, Further
 from stanadapt.samplers.whitened.probes import NO_PROBES, Probes
 from stanadapt.samplers.whitened.stage_parts import NUTS_CENTER
 
+# largest scale of a coordinate at a start, in units of its position: near a mode a gradient may be
+# 1e-250, and with a scale of 1e125 the search for a step size, which halves a hundred times, fails
+FARTHEST = 1e30
+
 
 class Settings(NamedTuple):
     # chosen: by the pilot run. fixed: trajectories of fixed length. nuts: NUTS.
@@ -117,7 +121,10 @@ def init(
     n, point = density.dim, points.start_at(density, position)
     steep = point.gradient != 0.0
     factor = np.ones((1, n))
-    factor[0, steep] = 1.0 / np.sqrt(np.abs(point.gradient[steep]))
+    factor[0, steep] = np.minimum(
+        1.0 / np.sqrt(np.abs(point.gradient[steep])),
+        FARTHEST * np.maximum(np.abs(position[steep]), 1.0),
+    )
     tuning = window.Tuning(
         two_stage=False,
         step_size=1.0,

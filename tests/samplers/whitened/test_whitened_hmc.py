@@ -52,6 +52,22 @@ def test_chains_that_start_250_standard_deviations_away():
         assert not column(chain, "diverging").any()
 
 
+def test_chains_that_start_at_a_mode():
+    """There the gradient is that of the other mode, 3e-265; without a bound, it gives a scale of
+    1e132, and warm-up takes six times the gradients.
+    """
+    target = sa.Target(
+        "parameters { real x; } "
+        "model { target += log_mix(.3, normal_lpdf(x | -30, 1), normal_lpdf(x | 5, 2)); }"
+    )
+    used = {}
+    for x in (5.0, 5.1):
+        fit = sa.sample(target, inits={"x": x}, iter_sampling=250, seed=1, show_progress=False)
+        used[x] = attribute(fit, "n_gradients")
+        assert json.loads(fit.attrs["note_codes"]) == []
+    assert 0 < used[5.0] < 1.3 * used[5.1]
+
+
 def test_one_distant_chain_finds_the_others():
     begin = around(np.zeros(3), np.ones(3))
     begin[0] = 1e5
