@@ -1,6 +1,7 @@
 """The command line: every command, and one-line messages in place of tracebacks."""
 
 import json
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from stanadapt.errors import NOTE, STAGES, VERDICT, StanadaptError, all_codes
 from stanadapt.samplers import registered
 from stanadapt.targets import doctor
 from stanadapt.targets.stan import bundled
+from tests.helpers import tiny_posteriordb
 from tests.helpers.codes import raises
 from tests.helpers.command_line import PROGRAM, TINY, call, refused
 
@@ -27,11 +29,16 @@ from tests.helpers.command_line import PROGRAM, TINY, call, refused
 COMMANDS = [name for name, entry in entries().items() if not entry.forwards]
 
 
-def test_help_lists_every_command():
+def test_help_version_and_an_unknown_command():
     printed = call("--help")
     for command in COMMANDS:
         assert command in printed
     assert CliRunner().invoke(app, []).output.split() == printed.split()  # without a command
+    assert "'stanadapt[learn]'" in call("train-nice", "--help")
+    assert call("--version") == f"stanadapt {version('stanadapt')}"
+    done = CliRunner().invoke(app, ["resample"])
+    assert done.exit_code == 2
+    assert "resample" in done.output
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -42,26 +49,14 @@ def test_help_of_every_command(command):
     assert command in printed
 
 
-def test_help_keeps_what_is_in_brackets():
-    assert "'stanadapt[learn]'" in call("train-nice", "--help")
-
-
-def test_version():
-    assert call("--version") == f"stanadapt {version('stanadapt')}"
-
-
-def test_unknown_command():
-    done = CliRunner().invoke(app, ["resample"])
-    assert done.exit_code == 2
-    assert "resample" in done.output
-
-
 def test_samplers():
     printed = call("samplers")
     for name, sampler in registered().items():
         assert name in printed
         for setting in sampler.settings._fields:
             assert f"{setting}=" in printed
+    assert "'nuts'" in call("samplers", "nutz", status=1)
+    assert "'nuts'" not in call("samplers", "qqqq", status=1)
 
 
 @pytest.mark.parametrize("name", list(registered()))
@@ -75,20 +70,12 @@ def test_one_sampler(name):
     assert "References" in printed
 
 
-def test_one_unknown_sampler():
-    assert "'nuts'" in call("samplers", "nutz", status=1)
-    assert "'nuts'" not in call("samplers", "qqqq", status=1)
-
-
-def test_models():
+def test_models_and_doctor():
     """Descriptions use the width of a terminal."""
     printed = CliRunner().invoke(app, ["models"], env={"COLUMNS": "80"}).output
     for program in bundled.available().values():
         assert " ".join(program.description.split())[:50] in printed
         assert all(name in printed for name in (program.name, *program.data))
-
-
-def test_doctor():
     printed = call("doctor")
     for word in ("stanadapt", "numba", "cache", "auto", "stanli", "cmdstan", "CmdStan", "compiler"):
         assert word in printed
@@ -102,12 +89,14 @@ def test_doctor_reports_a_backend_that_fails_its_test(monkeypatch):
     assert [line for line in doctor.lines() if "stanli" in line] != usable
 
 
-def test_every_code_is_listed_by_kind():
+def test_codes_are_listed_by_kind_and_unknown_ones_answered():
     printed = call("explain")
     for name, code in all_codes().items():
         assert f"{name}: {' '.join(code.meaning.split())}" in printed
     kinds = [kind for kind in (*STAGES, VERDICT, NOTE) if kind in printed]
     assert {code.kind for code in all_codes().values()} <= set(kinds)
+    refused("unknown_code", "explain", "out_of_rang", facts=["'out_of_rang'", "'out_of_range'"])
+    assert "'out_of_range'" not in refused("unknown_code", "explain", "qqqq")
 
 
 @pytest.mark.parametrize("written", ["out_of_range", "[out_of_range]", "OUT_OF_RANGE"])
@@ -116,11 +105,6 @@ def test_a_code_is_explained(written):
     printed = call("explain", written)
     for text in (code, code.kind, code.meaning, code.cure):
         assert text in printed
-
-
-def test_an_unknown_code_is_answered_with_a_similar_one():
-    refused("unknown_code", "explain", "out_of_rang", facts=["'out_of_rang'", "'out_of_range'"])
-    assert "'out_of_range'" not in refused("unknown_code", "explain", "qqqq")
 
 
 def test_sample_files(files):
@@ -181,7 +165,7 @@ def test_straightening_and_its_opposite_are_refused(files):
     )  # fmt: skip
 
 
-def test_inits_from_a_file(files):
+def test_files_of_inits_and_includes(files):
     (files / "inits.json").write_text('{"x": 2.5}')
     call(
         "sample", "my.stan", "-d", "my.json", "--inits", "inits.json", "--iter-warmup", "0",
@@ -190,18 +174,15 @@ def test_inits_from_a_file(files):
     )  # fmt: skip
     x = results.dataset(sa.load("fit.nc"), "posterior")["x"].values
     assert x[0, 0] == pytest.approx(2.5, abs=1e-6)
-
-
-def test_includes(files):
     (files / "lib").mkdir()
     (files / "lib" / "f.stan").write_text("real twice(real x) { return 2 * x; }\n")
     code = "functions {\n#include f.stan\n}\n" + PROGRAM.replace("m, 1", "twice(m), 1")
     (files / "inc.stan").write_text(code)
-    call("sample", "inc.stan", "-d", "my.json", "--include", "lib", *TINY)
+    call("sample", "inc.stan", "-d", "my.json", "--include", "lib", *TINY, "--force")
     assert sa.load("fit.nc").attrs["model"] == "inc"
 
 
-def test_warnings_are_notes(files):
+def test_warnings_are_notes_and_progress_is_plain_lines(files):
     (files / "q.stan").write_text(
         "parameters { real x; } model { x ~ normal(0, 1); }\n"
         "generated quantities { real z = normal_rng(0, x); }\n"
@@ -211,16 +192,26 @@ def test_warnings_are_notes(files):
     assert "normal_rng" in printed
     assert "UserWarning" not in printed
     assert ".py:" not in printed
+    tiny = [flag for flag in TINY if flag != "--quiet"]
+    printed = call("sample", "my.stan", "-d", "my.json", *tiny, "--force")
+    assert "70/70" in printed
+    assert "\x1b" not in printed
 
 
 @pytest.mark.thorough
-def test_sample_with_a_warm_start(files):
+def test_warm_starts_and_comparisons_with_stans_nuts(files):
     lengths = ["--iter-warmup", 40, "--iter-sampling", 40, "--chains", 2, "-q"]
     call("sample", "my.stan", "-d", "my.json", "-s", "rwm", "-o", "rwm.nc", *lengths)
     again = ["sample", "my.stan", "-d", "my.json", "-s", "kameleon", *lengths]
     call(*again, "--warm-start", "rwm.nc", "-o", "kameleon.nc")
     assert sa.load("kameleon.nc").attrs["warm_start_draws"] == 80
     assert "none.nc" in call(*again, "--warm-start", "none.nc", "-o", "other.nc", status=1)
+    call("compare", "neal", "-s", "nuts,rwm", "--stan-nuts", "stanli", "-o", "r", *TINY)
+    table = pd.read_csv(files / "r" / "comparison.csv", index_col="fit")
+    assert list(table.index) == ["stan_nuts", "nuts", "rwm"]
+    assert list(table["z_mean"].isna()) == [True, False, False]
+    assert "engine" in sa.load(files / "r" / "stan_nuts.nc").attrs
+    assert "engine" not in sa.load(files / "r" / "nuts.nc").attrs
 
 
 def test_the_default_sampler_reports_its_metric(files):
@@ -229,13 +220,6 @@ def test_the_default_sampler_reports_its_metric(files):
     assert "whitened_hmc: " in printed
     assert "diagonal" in printed
     assert sa.load("fit.nc").attrs["verdict"] == "fine"
-
-
-def test_progress_in_a_pipe_is_plain_lines(files):
-    tiny = [flag for flag in TINY if flag != "--quiet"]
-    printed = call("sample", "my.stan", "-d", "my.json", *tiny)
-    assert "70/70" in printed
-    assert "\x1b" not in printed
 
 
 def test_compare(files):
@@ -254,16 +238,6 @@ def test_compare(files):
     assert np.isfinite(table.loc["rwm", "z_mean"])
     assert sa.load(folder / "nuts.nc").attrs["sampler"] == "nuts"
     assert results.dataset(sa.load(folder / "rwm.nc"), "posterior")["x"].shape == (2, 40)
-
-
-@pytest.mark.thorough
-def test_compare_our_nuts_with_stans(files):
-    call("compare", "neal", "-s", "nuts,rwm", "--stan-nuts", "stanli", "-o", "r", *TINY)
-    table = pd.read_csv(files / "r" / "comparison.csv", index_col="fit")
-    assert list(table.index) == ["stan_nuts", "nuts", "rwm"]
-    assert list(table["z_mean"].isna()) == [True, False, False]
-    assert "engine" in sa.load(files / "r" / "stan_nuts.nc").attrs
-    assert "engine" not in sa.load(files / "r" / "nuts.nc").attrs
 
 
 @pytest.mark.parametrize("lengths", [{}, {"iter_warmup": 70, "iter_sampling": 90}])
@@ -288,7 +262,7 @@ def constructed(interrupted):
     return results.build({"posterior": {"x": x}}, attributes)
 
 
-def test_ctrl_c_ends_the_comparison_not_one_sampler(tmp_path):
+def test_a_comparison_ends_with_the_fits_so_far(tmp_path):
     runs = {"one": lambda: constructed(interrupted=True), "two": None}
     fits = compare_command.draw_all(runs, tmp_path, float32=False)
     assert list(fits) == ["one"]
@@ -296,6 +270,14 @@ def test_ctrl_c_ends_the_comparison_not_one_sampler(tmp_path):
     with pytest.raises(typer.Exit) as end:
         terminal.end(constructed(interrupted=False), fits["one"])
     assert end.value.exit_code == 130
+
+    def fail():
+        raise StanadaptError("out_of_range", "the sampler failed.")
+
+    runs = {"nuts": lambda: constructed(interrupted=False), "gad_mala": fail}
+    with raises("out_of_range"):
+        compare_command.draw_all(runs, tmp_path, float32=False)
+    assert (tmp_path / "nuts.nc").is_file()
 
 
 @pytest.mark.parametrize("judged", [True, False])
@@ -312,16 +294,6 @@ def test_after_ctrl_c_there_are_estimates_and_a_verdict(files, capsys, judged):
     half = draw._sample_of(fit, 51)
     assert np.array_equal(half.posterior["x"].values, fit.posterior["x"].values[:, ::2])
     assert "one draw in 2" in capsys.readouterr().out
-
-
-def test_a_sampler_that_fails_does_not_lose_stan_nuts(tmp_path):
-    def fail():
-        raise StanadaptError("out_of_range", "the sampler failed.")
-
-    runs = {"nuts": lambda: constructed(interrupted=False), "gad_mala": fail}
-    with raises("out_of_range"):
-        compare_command.draw_all(runs, tmp_path, float32=False)
-    assert (tmp_path / "nuts.nc").is_file()
 
 
 def test_compare_hands_settings_to_the_samplers_that_have_them(files):
@@ -347,3 +319,50 @@ def test_modes(files):
     assert table.loc[1, "x"] == pytest.approx(3, abs=1e-3)
     (files / "other.json").write_text('{"m": 4}')
     assert "data_hash" in call(*command, "other.json", status=1)
+
+
+def test_lists_as_json_and_benchmarks():
+    assert set(json.loads(call("samplers", "--json"))) == set(registered())
+    one = json.loads(call("samplers", "gad_mala", "--json"))["gad_mala"]
+    assert one["settings"]["diagonal"] is False
+    assert json.loads(call("models", "--json"))["logistic"]["data"]
+    assert "against-nuts" in call("bench")
+    refused("unknown_experiment", "bench", "agains-nuts", facts=["against-nuts"])
+
+
+def test_names_are_whole_where_there_is_no_terminal(tmp_path):
+    long = "a" * 70 + "-" + "b" * 70
+    database = tmp_path / "posterior_database"
+    for name in ("one-one", long):
+        content = {"name": name, "model_name": "m", "data_name": "d", "dimensions": {}}
+        tiny_posteriordb.written(database / "posteriors" / f"{name}.json", content)
+    printed = CliRunner().invoke(app, ["models", "--posteriordb", str(database)]).stdout
+    assert long in printed.splitlines()[-2].split() + printed.splitlines()[-1].split()
+    rows = json.loads(call("models", "--posteriordb", database, "--json"))
+    assert long in [row["posterior"] for row in rows]
+
+
+def test_a_shell_completes_commands_and_their_options(monkeypatch, capsys):
+    def complete(words):
+        monkeypatch.setenv("_STANADAPT_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
+        monkeypatch.setattr(sys, "argv", ["stanadapt"])
+        with pytest.raises(SystemExit):
+            app(prog_name="stanadapt")
+        return capsys.readouterr().out.split()
+
+    assert complete("stanadapt exp") == ["expectations", "explain"]
+    assert "--iter-warmup" in complete("stanadapt sample --iter")
+
+
+def test_files_of_samplers_that_cannot_be_used(tmp_path):
+    assert "there is no file" in call("samplers", "--sampler-file", tmp_path / "x.py", status=2)
+    (tmp_path / "broken_sampler.py").write_text("1 / 0")
+    printed = call("samplers", "--sampler-file", tmp_path / "broken_sampler.py", status=2)
+    assert "ZeroDivisionError" in printed
+    (tmp_path / "none.txt").write_text("x = 1")
+    assert "end in .py" in call("samplers", "--sampler-file", tmp_path / "none.txt", status=2)
+    (tmp_path / "none.py").write_text("x = 1")
+    printed = call("samplers", "--sampler-file", tmp_path / "none.py", status=2)
+    assert "registers no sampler" in printed

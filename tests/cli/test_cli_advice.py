@@ -69,13 +69,17 @@ def test_posteriors_of_posteriordb(tmp_path):
         refused("options_conflict", command, *common, "--data", "pima", facts=both)
 
 
-def test_advise_refuses_nonsense(files):
+def test_nonsense_is_refused(files):
     model, data = files / "model.stan", files / "data.json"
     for option, value in (("max-minutes", "0"), ("until-ess", "-1")):
         chosen = [f"--{option}", value, "--quiet"]
         printed = call("advise", model, "--data", data, *chosen, status=1)
         assert printed.startswith("error in settings")
         assert option.replace("-", "_") in printed
+    printed = call(
+        "sbc", files / "model.stan", "--generator", files / "none.stan", "--quiet", status=1
+    )
+    assert "none.stan" in printed
 
 
 @pytest.mark.slow
@@ -108,10 +112,3 @@ def test_sbc_checks_its_picture_before_it_reads_programs(files):
         refused("unknown_format", *command, "-o", files / name, facts=[name, ".png", ".svg"])
     picture = ["-o", files / "ranks.png", "--force"]
     assert "none.stan" in call(*command, *picture, status=1)
-
-
-def test_sbc_without_a_generator(files):
-    printed = call(
-        "sbc", files / "model.stan", "--generator", files / "none.stan", "--quiet", status=1
-    )
-    assert "none.stan" in printed

@@ -121,7 +121,12 @@ def test_compare_with_a_missing_cmdstan(files, monkeypatch):
     assert "install-cmdstan`, or use --stan-nuts stanli" in printed
 
 
-def test_advice_is_on_options(files):
+def test_messages_of_stan_and_advice_are_on_options(files):
+    (files / "bad.stan").write_text("parameters { array[2] real x; }\nmodel { x[1] ~ nomal(0); }\n")
+    printed = call("sample", "bad.stan", status=1)
+    assert "x[1] ~ nomal(0)" in printed
+    assert "array[2] real x" in printed
+    assert "\\[" not in printed
     quantity = "generated quantities { matrix[1, 1] M; real t = trace(M); }"
     (files / "my.stan").write_text(
         f"parameters {{ real x; }} model {{ x ~ std_normal(); }} {quantity}"
@@ -129,14 +134,6 @@ def test_advice_is_on_options(files):
     printed = call("sample", "my.stan", *TINY, "--backend", "stanli")
     assert "[quantities_left_out]" in printed
     assert "se --backend cmdstan" in printed
-
-
-def test_stans_messages_keep_their_brackets(files):
-    (files / "bad.stan").write_text("parameters { array[2] real x; }\nmodel { x[1] ~ nomal(0); }\n")
-    printed = call("sample", "bad.stan", status=1)
-    assert "x[1] ~ nomal(0)" in printed
-    assert "array[2] real x" in printed
-    assert "\\[" not in printed
 
 
 @pytest.mark.parametrize(("error", "code", "text"), [

@@ -33,13 +33,6 @@ def test_a_run_in_a_folder_is_watched_and_made_longer(files):
     np.testing.assert_array_equal(longer["x"][:, :count], draws["x"])
 
 
-def test_a_run_in_which_nothing_has_moved_yet_is_watched():
-    groups = {"posterior": {"x": np.ones((2, 3))}, "sample_stats": {"lp": np.ones((2, 3))}}
-    still = results.build(groups, {})
-    (row,) = zip(*(column.cells for column in draw._row("3 of 9", [], still).columns), strict=True)
-    assert "3 per chain" in row
-
-
 def test_folders_without_a_run(files):
     for command in (["watch", "run", "--once"], ["resume", "run", "-o", "fit.nc"]):
         assert call(*command, status=1).startswith("error in files")
@@ -84,12 +77,16 @@ def test_a_resumed_run_gets_the_prior_of_one_that_was_never_stopped(tmp_path, mo
         assert "prior_file_changed" in printed or "--prior-data" in printed
 
 
-def test_draws_are_written_whatever_ends_the_prior(tmp_path):
+def test_draws_are_written_whatever_ends_the_prior_and_still_ones_watched(tmp_path):
     limits = dict.fromkeys(("max_minutes", "parallel_chains", "show_progress"))
     out = tmp_path / "fit.nc"
     with raises("not_a_target"):
         draw.finish(made_up_fits.fit(1), "no target", tmp_path, limits, out, format="netcdf")
     assert results.dataset(sa.load(out), "posterior").sizes["draw"] == 250
+    groups = {"posterior": {"x": np.ones((2, 3))}, "sample_stats": {"lp": np.ones((2, 3))}}
+    still = results.build(groups, {})
+    (row,) = zip(*(column.cells for column in draw._row("3 of 9", [], still).columns), strict=True)
+    assert "3 per chain" in row
 
 
 @pytest.mark.usefixtures("files")

@@ -15,14 +15,11 @@ from workflows import every_experiment
 from workflows.catalogue import EXPERIMENTS, Experiment
 
 
-def test_all_experiments_are_listed_with_durations():
+def test_experiments_are_listed_and_agree_with_the_readme():
     shown = call("paper")
     for experiment in EXPERIMENTS:
         assert experiment.name in shown
         assert (experiment.duration or "not measured") in shown
-
-
-def test_the_catalogue_agrees_with_the_readme():
     rows = re.findall(
         r"^\| `python -m workflows\.([\w.]+)[^`]*` \| (.*?) \| (.*?) \|$",
         (ROOT / "workflows" / "README.md").read_text(), re.M,
@@ -98,12 +95,9 @@ def test_options_go_to_the_experiment():
     assert "--methods" in done.stdout
 
 
-def test_an_unknown_name():
+def test_an_unknown_name_and_a_package_without_experiments(tmp_path):
     facts = ["'gad-logistics'", "'gad-logistic'", "gad-neal"]
     refused("unknown_experiment", "paper", "gad-logistics", facts=facts)
-
-
-def test_a_package_without_them(tmp_path):
     with raises("experiments_missing", tmp_path.name):
         papers._catalogue(tmp_path / "stanadapt")
 

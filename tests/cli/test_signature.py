@@ -20,10 +20,12 @@ from stanadapt.targets.target import Target
 
 
 @pytest.mark.parametrize("name", [n for n, entry in entries().items() if not entry.forwards])
-def test_usage_has_arguments_in_capitals(name):
+def test_usage_and_help_of_every_command(name):
     """As the help of options and the documentation name them."""
     usage = CliRunner().invoke(app, [name, "--help"]).output.split("[OPTIONS]")[-1].splitlines()[0]
     assert usage == usage.upper()
+    for option in LazyCommand(name).load().params:
+        assert option.help.strip(), option.name
 
 
 def draw(
@@ -79,25 +81,19 @@ def test_entries_of_a_docstring_are_found_in_any_section():
     assert entries["folder"] == "Where it is."  # as for the other function
 
 
-@pytest.mark.parametrize("name", [n for n, entry in entries().items() if not entry.forwards])
-def test_every_option_of_a_command_has_a_help(name):
-    for option in LazyCommand(name).load().params:
-        assert option.help.strip(), option.name
-
-
-def test_every_help_belongs_to_an_option():
+def test_texts_belong_to_options_and_those_of_a_command_count_first():
     commands = {entry.place.partition(":")[2]: name for name, entry in entries().items()}
     for function, texts in TEXTS.items():
         if function not in ("flags", "shared", "arguments"):
             options = {option.name for option in LazyCommand(commands[function]).load().params}
             assert set(texts) <= options
-
-
-def test_the_help_of_a_command_counts_before_that_of_all():
     for name, entry in entries().items():
         own = TEXTS.get(entry.place.partition(":")[2], {})
         shown = {option.name: option.help for option in LazyCommand(name).load().params}
         assert {option: shown[option] for option in own} == own
+    functions = (sample, compare_repeats, sbc, summary, Target)
+    arguments = {name for function in functions for name in options_of(function)}
+    assert set(EXCEPTIONS) <= arguments | {"budget"}
 
 
 @pytest.mark.parametrize(("advice", "here"), [
@@ -109,12 +105,6 @@ def test_the_help_of_a_command_counts_before_that_of_all():
 def test_advice_for_python_is_translated_where_an_option_means_the_same(advice, here):
     parameters = {n: option.parameter for n, option in PLAIN_TARGET.items()}
     assert in_shell(parameters, f"Use {advice}.") == f"Use {here}."
-
-
-def test_exceptions_are_arguments():
-    functions = (sample, compare_repeats, sbc, summary, Target)
-    arguments = {name for function in functions for name in options_of(function)}
-    assert set(EXCEPTIONS) <= arguments | {"budget"}
 
 
 @pytest.fixture
@@ -138,14 +128,11 @@ def parsed():
     return parse
 
 
-def test_options_that_are_not_given_are_the_defaults_of_the_arguments(parsed):
+def test_values_are_converted_and_options_not_given_are_defaults(parsed):
     assert parsed("me") == {
         "name": "me", "quiet": False, "length": None, "flag": False, "names": None,
         "folder": None, "limit": 3, "form": (),
     }  # fmt: skip
-
-
-def test_values_are_converted(parsed):
     words = "me --length 2 --flag --names a,,b --folder there --limit 5 --form xy --quiet"
     assert parsed(*words.split()) == {
         "name": "me", "quiet": True, "length": 2.0, "flag": True, "names": ["a", "b"],

@@ -35,9 +35,13 @@ def test_only_parameters_are_compared_unless_variables_are_named():
     assert named.loc["a", "ess_bulk_min"] < 50
     one = sa.compare({"a": fit}, var_names="y_rep")
     assert one.loc["a", "ess_bulk_min"] == named.loc["a", "ess_bulk_min"]
+    fits = {"ours": made_up_fits.fit(1), "theirs": foreign(2, with_a_slow_quantity(2))}
+    assert sa.compare(fits).loc["theirs", "ess_bulk_min"] > 500
+    alone = sa.compare({"theirs": fits["theirs"]})
+    assert alone.loc["theirs", "ess_bulk_min"] < 50
 
 
-def test_numbers_that_a_foreign_fit_does_not_record_are_missing():
+def test_foreign_fits_are_compared_by_what_they_record():
     table = sa.compare({"ours": made_up_fits.fit(1), "theirs": foreign(2)}, baseline="ours")
     row = table.loc["theirs"]
     for column in ("seconds_sampling", "ess_per_second", "gradients", "ess_per_gradient", "failed"):
@@ -45,22 +49,9 @@ def test_numbers_that_a_foreign_fit_does_not_record_are_missing():
     assert row["ess_bulk_min"] > 500
     assert row["z_mean"] < 5
     assert np.isfinite(table.loc["ours", "ess_per_second"])
-
-
-def test_the_parameters_of_our_fit_select_those_of_a_foreign_one():
-    fits = {"ours": made_up_fits.fit(1), "theirs": foreign(2, with_a_slow_quantity(2))}
-    assert sa.compare(fits).loc["theirs", "ess_bulk_min"] > 500
-    alone = sa.compare({"theirs": fits["theirs"]})
-    assert alone.loc["theirs", "ess_bulk_min"] < 50
-
-
-def test_a_foreign_baseline_does_not_share_our_density():
     fits = {"ours": made_up_fits.fit(1), "theirs": foreign(2)}
     shared = {name: sa.compare(fits, name).attrs["baseline_is_ours"] for name in fits}
     assert shared == {"ours": True, "theirs": False}
-
-
-def test_divergences_of_a_foreign_fit_are_reported():
     stats = made_up_fits.statistics()
     stats["diverging"][0, 3] = True
     table = sa.compare({"theirs": foreign(2, stats=stats)})
@@ -87,16 +78,13 @@ def as_dataset(variables):
     return made
 
 
-def test_other_orders_of_dimensions_are_read_alike():
+def test_other_orders_of_dimensions_labels_and_constants():
     x = made_up_fits.draws(1)["b"]
     usual = as_dataset({"b": (("chain", "draw", "k"), x)})
     other = as_dataset({"b": (("k", "draw", "chain"), x.T)})
     table = sa.compare({"usual": usual, "other": other})
     numbers = ["chains", "draws", "ess_bulk_min", "ess_tail_min", "r_hat_max", "verdict"]
     assert list(table.loc["usual", numbers]) == list(table.loc["other", numbers])
-
-
-def test_labels_and_constants_are_left_out():
     x, leading = made_up_fits.draws(1)["a"], ("chain", "draw")
     labels = np.full(x.shape, "x")
     fit = as_dataset({"a": (leading, x), "n": 3.0, "who": (leading, labels)})
@@ -115,7 +103,7 @@ def test_a_posterior_without_draws(variables, fact):
             call(fit)
 
 
-def test_an_equal_budget_of_seconds():
+def test_budgets_of_seconds_and_gradients():
     """Twice the time for the same draws: half of them at the cost of the cheaper fit."""
     fits = {"fast": made_up_fits.fit(1, seconds=2.0), "slow": made_up_fits.fit(1, seconds=4.0)}
     table = sa.compare(fits, budget="seconds")
@@ -126,9 +114,6 @@ def test_an_equal_budget_of_seconds():
     assert remark.code == "how_to_read"
     assert " 2 s " in remark
     assert "fast" in remark
-
-
-def test_an_equal_budget_of_gradients_leaves_out_fits_that_record_none():
     few, many = (made_up_fits.fit(1, gradients=n) for n in (10_000, 30_000))
     table = sa.compare({"few": few, "many": many, "theirs": foreign(3)}, budget="gradients")
     ess = table.loc["many", "ess_bulk_min"]

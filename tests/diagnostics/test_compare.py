@@ -53,6 +53,8 @@ def test_smallest_and_median_ess():
     assert row["ess_bulk_min"] < 50
     assert row["ess_bulk_median"] > 1000
     assert row["r_hat_max"] > 1.01
+    table = sa.compare({"a": fit({"x": np.ones((2, 50))})})
+    assert np.isnan(table.loc["a", "ess_bulk_min"])
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.2, -1.0])
@@ -72,7 +74,7 @@ def test_a_shifted_mean_gives_the_expected_z(shift):
     assert np.isnan(table.loc["n", "z_mean"])
 
 
-def test_a_wider_sd_gives_the_expected_z():
+def test_z_is_that_of_wider_sds_and_the_largest_over_columns():
     rng = np.random.default_rng(9)
     a, b = rng.normal(size=(2, 2000)), rng.normal(0, 1.3, size=(2, 2000))
     table = sa.compare({"a": fit({"x": a}), "b": fit({"x": b})}, baseline="b")
@@ -82,9 +84,6 @@ def test_a_wider_sd_gives_the_expected_z():
     assert expected > 15
     assert table.loc["a", "z_sd"] == pytest.approx(expected, rel=0.1)
     assert table.loc["a", "z_mean"] < 5
-
-
-def test_z_is_the_largest_over_columns_in_common():
     rng = np.random.default_rng(4)
     x, y = rng.normal(size=(2, 500)), rng.normal(size=(2, 500, 3))
     shifted = rng.normal(size=(2, 500, 3))
@@ -113,11 +112,6 @@ def test_fits_without_common_columns_have_no_z():
     assert found[0] in table._repr_html_()
     alone = sa.compare({"both": both, "b": b}, baseline="b")
     assert not [r for r in comparison_table.remarks(alone) if r.code == "unlike_baseline"]
-
-
-def test_constant_columns_only():
-    table = sa.compare({"a": fit({"x": np.ones((2, 50))})})
-    assert np.isnan(table.loc["a", "ess_bulk_min"])
 
 
 @pytest.mark.parametrize(
@@ -188,15 +182,12 @@ def remarks(**fits):
     return comparison_table.remarks(sa.compare(fits))
 
 
-def test_remark_on_the_baseline():
+def test_remarks_on_the_baseline_r_hat_and_interruptions():
     (remark,) = remarks(a=normal(1), n=nuts(2))
     assert remark.code == "how_to_read"
     assert "n (cmdstan 2.27.0" in remark
     assert codes_of(remarks(a=normal(1), n=nuts(2, independent=False))) == ["shared_density"]
     assert remarks(a=normal(1)) == []
-
-
-def test_remark_on_r_hat():
     apart = np.random.default_rng(1).normal(size=(2, 200)) + np.array([[0], [4.0]])
     (reason, regions) = remarks(bad=fit({"x": apart}), good=normal(1))
     assert reason.code == "high_r_hat"
@@ -204,6 +195,12 @@ def test_remark_on_r_hat():
     assert regions.code == "separate_regions"
     assert "bad: " in regions
     assert " 2 " in regions
+    cut, stopped = remarks(
+        cut=normal(1, interrupted=True, shape=(2, 123)), a=normal(1, n_stopped=2)
+    )
+    assert (cut.code, stopped.code) == ("interrupted_fit", "stopped_chains")
+    assert "123" in cut
+    assert "2" in stopped
 
 
 def modes_of(seed, *centers, chains=4, **attributes):
@@ -230,7 +227,7 @@ def test_remark_on_missed_modes():
     assert table.loc["whole", "missed"] < 0.02
 
 
-def test_remark_on_a_baseline_that_missed_modes():
+def test_baselines_of_one_chain_or_without_a_mode():
     stan = {"sampler": "nuts", "engine": "cmdstan 2.27.0", "engine_independent": True}
     fits = {"ours": modes_of(1, 0, 0, 1), "nuts": modes_of(2, 0, **stan)}
     (about_z, remark) = remarks(**fits)
@@ -239,6 +236,10 @@ def test_remark_on_a_baseline_that_missed_modes():
     assert remark.startswith("nuts: 3")
     assert "ours" in remark
     assert "baseline" in remark
+    (missed, judged) = remarks(one=modes_of(1, 0, 1, chains=1), other=modes_of(2, 0))
+    assert codes_of([missed, judged]) == ["missed_modes", "one_chain"]
+    assert missed.startswith("other: ")
+    assert judged.startswith("one: fine")
 
 
 @pytest.mark.thorough
@@ -255,22 +256,6 @@ def test_chains_in_separate_regions_are_not_a_reference_but_may_have_missed_mode
     assert [remark.split(":")[0] for remark in several] == ["stuck", "part", "stuck", "stuck"]
     assert codes_of(several)[:2] == ["missed_modes", "missed_modes"]
     assert "whole" in several[0]
-
-
-def test_a_single_chain_may_be_the_reference():
-    (missed, judged) = remarks(one=modes_of(1, 0, 1, chains=1), other=modes_of(2, 0))
-    assert codes_of([missed, judged]) == ["missed_modes", "one_chain"]
-    assert missed.startswith("other: ")
-    assert judged.startswith("one: fine")
-
-
-def test_remarks_on_an_interruption_and_stopped_chains():
-    cut, stopped = remarks(
-        cut=normal(1, interrupted=True, shape=(2, 123)), a=normal(1, n_stopped=2)
-    )
-    assert (cut.code, stopped.code) == ("interrupted_fit", "stopped_chains")
-    assert "123" in cut
-    assert "2" in stopped
 
 
 def test_fits_with_other_random_data_are_not_compared():

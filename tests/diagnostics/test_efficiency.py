@@ -68,7 +68,7 @@ def test_of_many_draws_the_worst_columns_are_exact_and_the_others_estimated():
     assert np.nanmax(screened.r_hat) == np.nanmax(exact.r_hat)
 
 
-def test_columns_keep_their_order_and_scale():
+def test_columns_keep_order_and_scale_unless_constant():
     x = autoregression(0.3, (2, 400))
     result = efficiency({"b": x, "a": 1e-3 * x + 7, "c": -1e6 * x})
     assert result.names == ["b", "a", "c"]
@@ -78,9 +78,6 @@ def test_columns_keep_their_order_and_scale():
     )
     np.testing.assert_allclose(result.ess_bulk[:2], result.ess_bulk[0])
     assert result.mean[1] == pytest.approx(7, abs=1e-3)
-
-
-def test_constant_columns_are_left_out():
     x = autoregression(0.3, (2, 100))
     result = efficiency({"fixed": np.full((2, 100), 3.0), "x": x, "whole": np.ones((2, 100), int)})
     assert result.names == ["x"]

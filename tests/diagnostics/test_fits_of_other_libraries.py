@@ -3,6 +3,8 @@
 The structures below are those that the libraries wrote, recorded from real fits of two chains.
 """
 
+import warnings
+
 import numpy as np
 import pytest
 import xarray as xr
@@ -12,6 +14,7 @@ from stanadapt import results
 from stanadapt.diagnostics.verdict import verdict
 from stanadapt.results import standard_names, statistics
 from stanadapt.results.statistics import OTHER_NAMES
+from tests.helpers.codes import raises
 from tests.helpers.repository import ROOT
 
 # library: (what made the fit, names of statistics of shape (chain, draw) that we read, all others)
@@ -71,7 +74,7 @@ def foreign(library):
 
 
 @pytest.mark.parametrize("library", [name for name in RECORDED if "fixed" not in name])
-def test_the_verdict_and_the_table_use_what_is_there(library):
+def test_the_verdict_the_table_and_csv_files_use_what_is_there(library, tmp_path):
     fit, names = foreign(library), set(statistics(foreign(library)))
     judged = verdict(fit)
     codes = [message.code for message in judged.reasons]
@@ -84,17 +87,6 @@ def test_the_verdict_and_the_table_use_what_is_there(library):
     row = sa.compare({"theirs": fit}).loc["theirs"]
     steps = 2 * 2 * 15 * ROWS if "n_steps" in names else np.nan  # draws and warm-up
     np.testing.assert_equal(float(row["gradients"]), float(steps))
-
-
-def test_gradients_are_unknown_without_those_of_warm_up():
-    groups = recorded("PyMC 5.28")
-    del groups["warmup_sample_stats"]
-    row = sa.compare({"theirs": results.build(groups, {})}).loc["theirs"]
-    assert np.isnan(row["gradients"])
-
-
-@pytest.mark.parametrize("library", [name for name in RECORDED if "fixed" not in name])
-def test_csv_files_have_what_the_fit_has(library, tmp_path):
     fit = foreign(library)
     sa.save(fit, tmp_path, format="cmdstan")
     lines = [line for path in tmp_path.glob("*_1.csv") for line in path.read_text().splitlines()
@@ -111,6 +103,21 @@ def test_csv_files_have_what_the_fit_has(library, tmp_path):
     assert set(statistics(again)) == set(theirs) & OTHER_NAMES.keys() - {"reached_max_treedepth"}
 
 
+def test_gradients_of_warm_up_and_complex_draws():
+    groups = recorded("PyMC 5.28")
+    del groups["warmup_sample_stats"]
+    row = sa.compare({"theirs": results.build(groups, {})}).loc["theirs"]
+    assert np.isnan(row["gradients"])
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(*SHAPE, 2)) + 1j * rng.normal(size=(*SHAPE, 2))
+    one, several = results.columns(fit(x[..., 0])), results.columns(fit(x), wanted={"x"})
+    assert list(one) == ["x.real", "x.imag", "y"]
+    assert list(several) == ["x.real[1]", "x.real[2]", "x.imag[1]", "x.imag[2]"]
+    np.testing.assert_array_equal(several["x.imag[2]"], x[..., 1].imag)
+    far = x + 1j * np.arange(SHAPE[0])[:, None, None]
+    assert (verdict(fit(x)).verdict, verdict(fit(far)).verdict) == ("fine", "do not use")
+
+
 def test_trees_of_fixed_length_are_not_of_depth_zero(tmp_path):
     groups = recorded("BlackJAX 1.7, its info and state")
     for name in ("sample_stats", "warmup_sample_stats"):
@@ -121,9 +128,14 @@ def test_trees_of_fixed_length_are_not_of_depth_zero(tmp_path):
     assert first[3:5] == ["4", "15"]
 
 
-def test_the_potential_energy_of_numpyro_is_minus_the_log_density():
+def test_log_densities_of_numpyro_and_pymc():
     stats = standard_names(xr.Dataset({"potential_energy": (("chain", "draw"), [[2.0]])}))
     assert float(stats["lp"].item()) == -2.0
+    stats = xr.Dataset(
+        {n: (("chain", "draw"), np.zeros((2, 9))) for n in ("lp", "smallest_eigval")}
+    )
+    assert "lp" not in standard_names(stats)
+    assert "lp" in standard_names(stats.drop_vars("smallest_eigval"))
 
 
 def test_numbers_of_several_step_methods_make_one(tmp_path):
@@ -149,14 +161,6 @@ def test_numbers_of_several_step_methods_make_one(tmp_path):
     assert float(sa.compare({"theirs": fit}).loc["theirs", "gradients"]) == 2 * 2 * 30 * ROWS
     sa.save(fit, tmp_path, format="cmdstan")
     assert (statistics(sa.load(tmp_path))["n_steps"] == 30).all()
-
-
-def test_zeros_that_pymc_writes_are_no_log_density():
-    stats = xr.Dataset(
-        {n: (("chain", "draw"), np.zeros((2, 9))) for n in ("lp", "smallest_eigval")}
-    )
-    assert "lp" not in standard_names(stats)
-    assert "lp" in standard_names(stats.drop_vars("smallest_eigval"))
 
 
 FIXED = """\
@@ -224,3 +228,49 @@ def names_table():
 
 def test_the_page_has_the_table():
     assert names_table() in (ROOT / "docs" / "formats_and_peers.md").read_text(encoding="utf-8")
+
+
+RNG = np.random.default_rng(1)
+SHAPE = (2, 400)
+REAL = {
+    "truth values": RNG.random(SHAPE) < 0.3,
+    "a constant": np.ones(SHAPE, bool),
+    "integers": RNG.integers(-3, 4, SHAPE),
+    "unsigned integers": RNG.integers(0, 4, SHAPE).astype(np.uint8),
+    "two bytes": RNG.normal(size=SHAPE).astype(np.float16),
+}
+OTHER = {
+    "objects": RNG.normal(size=SHAPE).astype(object),
+    "text": RNG.integers(0, 3, SHAPE).astype(str),
+}
+
+
+REFERENCE, BESIDE = np.random.default_rng(2).normal(size=(2, *SHAPE))
+
+
+def fit(x):
+    return results.build({"posterior": {"x": x, "y": BESIDE}}, {})
+
+
+def table(x):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return sa.compare({"one": fit(REFERENCE), "other": fit(x)}, baseline="one")
+
+
+@pytest.mark.parametrize("x", REAL.values(), ids=list(REAL))
+def test_draws_of_every_real_type_are_compared_as_floats(x):
+    ours, theirs = table(x), table(x.astype(float))
+    np.testing.assert_array_equal(ours.select_dtypes("number"), theirs.select_dtypes("number"))
+    column = results.columns(fit(x))["x"]
+    assert column.dtype == np.float64
+    np.testing.assert_array_equal(column, x.astype(float))
+
+
+@pytest.mark.parametrize("x", OTHER.values(), ids=list(OTHER))
+def test_what_is_no_number_is_left_out(x):
+    assert list(results.columns(fit(x))) == ["y"]
+    assert len(table(x)) == 2
+    only = results.build({"posterior": {"x": x}}, {})
+    with raises("no_numeric_draws", "'other'"):
+        sa.compare({"one": fit(x), "other": only})

@@ -79,11 +79,15 @@ def test_chains_of_any_number_and_length(chains, draws):
     assert abs(missed_share(*pair[::-1]).share) < SMALLEST
 
 
-def test_a_mode_of_too_little_weight_is_not_missed():
+def test_weights_and_distances_of_modes():
     rng = np.random.default_rng(4)
     one, other = (columns(mixture(rng, weight, 3)) for weight in (0.4, 0.1))
     assert not missed_share(one, other).clear
     assert not missed_share(other, one).clear
+    # half of the draws are missed: quartiles of the reference reflect modes, not their width
+    rng = np.random.default_rng(12)
+    whole, lacking = (columns(mixture(rng, w, 20, small=1.0, apart=6.0)) for w in (0.5, 0.0))
+    assert missed_share(whole, lacking).share == pytest.approx(0.5, abs=0.08)
 
 
 @pytest.mark.slow
@@ -117,14 +121,7 @@ def test_a_missed_mode_of_weight_one_tenth(dim, small):
     assert abs(missed_share(lacking, whole).share) < 0.02
 
 
-def test_the_unit_of_length_is_not_the_distance_between_modes():
-    """Half of the draws are missed: quartiles of the reference reflect modes, not their width."""
-    rng = np.random.default_rng(12)
-    whole, lacking = (columns(mixture(rng, w, 20, small=1.0, apart=6.0)) for w in (0.5, 0.0))
-    assert missed_share(whole, lacking).share == pytest.approx(0.5, abs=0.08)
-
-
-def test_stuck_chains_in_several_modes_still_miss_another():
+def test_stuck_chains_miss_modes_and_slow_ones_are_not_separate():
     """There are three modes, and the stuck chains of the fit are in two of them."""
     rng = np.random.default_rng(6)
     whole, stuck = rng.normal(size=(4, 1000, 2)), rng.normal(size=(4, 1000, 2))
@@ -133,18 +130,23 @@ def test_stuck_chains_in_several_modes_still_miss_another():
     result = missed_share(columns(whole), columns(stuck))
     assert result.clear
     assert result.share == pytest.approx(1 / 3, abs=0.05)
+    # A narrow chain inside wide ones, and a chain in one of the modes of another
+    narrow, rng = np.random.default_rng(1).normal(size=(3, 500, 2)), np.random.default_rng(4)
+    narrow[2] *= 0.5
+    modes = rng.normal(size=(2, 500, 2))
+    modes[0, :, 0] += 9 * rng.integers(0, 4, 500)
+    rng = np.random.default_rng(2)
+    for x in (narrow, modes, *(walk(rng, 4, 1000, 2, 0.98) for _ in range(5))):
+        assert separate_regions(columns(x)) == 1
 
 
-def test_a_region_visited_once_does_not_hide_a_mode_never_visited():
+def test_one_excursion_neither_hides_a_mode_nor_shows_one():
     rng = np.random.default_rng(7)
     whole, fit = rng.normal(size=(4, 1000, 2)), rng.normal(size=(4, 1000, 2))
     whole[..., 0] += rng.choice([0, 12, -90], (4, 1000))
     fit[0, :60, 0] -= 90  # one excursion of one chain to the far region
     assert missed_share(columns(whole), columns(fit)).clear
-
-
-def test_one_excursion_of_the_reference_is_not_enough():
-    """The excursion has an eighth of the draws, in two blocks: the region's weight is unknown."""
+    # the excursion has an eighth of the draws, in two blocks: the region's weight is unknown
     rng = np.random.default_rng(8)
     reference, fit = rng.normal(size=(2, 4, 1000, 2))
     reference[0, 250:750, 0] += 12
@@ -153,23 +155,17 @@ def test_one_excursion_of_the_reference_is_not_enough():
     assert not result.clear
 
 
-def test_no_common_columns_or_too_few_draws():
+def test_columns_of_which_nothing_can_be_said():
     x = np.random.default_rng(9).normal(size=(2, 500))
     assert np.isnan(missed_share({"a": x}, {"b": x}).share)
     assert np.isnan(missed_share({"a": x[:, :20]}, {"a": x[:, :20]}).share)
     assert np.isnan(missed_share({"a": np.ones((2, 500))}, {"a": np.ones((2, 500))}).share)
     assert not missed_share({"a": x}, {"b": x}).clear
-
-
-def test_failed_and_constant_columns_are_left_out():
     rng = np.random.default_rng(10)
     one, other = (columns(mixture(rng, weight, 2)) for weight in (0.2, 0.0))
     failed = np.where(np.arange(1000) < 3, np.nan, 1.0) * np.ones((4, 1))
     extra = {"failed": failed, "constant": np.ones((4, 1000))}
     assert missed_share(one | extra, other | extra) == missed_share(one, other)
-
-
-def test_a_fit_that_never_moved_missed_nearly_everything():
     rng = np.random.default_rng(11)
     one = columns(rng.normal(size=(4, 500, 3)))
     still = {name: np.zeros((4, 500)) for name in one}
@@ -187,27 +183,13 @@ def test_separate_regions_of_chains(dim):
     assert separate_regions(columns(x)) == 3
 
 
-def test_slow_nested_and_partly_stuck_chains_are_not_separate():
-    """A narrow chain inside wide ones, and a chain in one of the modes of another."""
-    narrow, rng = np.random.default_rng(1).normal(size=(3, 500, 2)), np.random.default_rng(4)
-    narrow[2] *= 0.5
-    modes = rng.normal(size=(2, 500, 2))
-    modes[0, :, 0] += 9 * rng.integers(0, 4, 500)
-    rng = np.random.default_rng(2)
-    for x in (narrow, modes, *(walk(rng, 4, 1000, 2, 0.98) for _ in range(5))):
-        assert separate_regions(columns(x)) == 1
-
-
-def test_a_single_chain_is_judged_by_its_halves():
+def test_halves_of_a_chain_and_single_columns_are_judged():
     x = np.random.default_rng(3).normal(size=(1, 1001))
     assert is_stationary({"x": x, "constant": np.ones((1, 1001))}, 1.05)
     moved = x + 3 * (np.arange(1001) > 500)
     assert not is_stationary({"x": moved}, 1.05)
     assert not is_stationary({"x": np.where(x > 2, np.nan, x)}, 1.05)
-
-
-def test_of_many_columns_those_that_differ_show_the_missed_mode():
-    """A mode in one of 400 columns; with all of them, distances hide it."""
+    # A mode in one of 400 columns; with all of them, distances hide it
     rng = np.random.default_rng(6)
     whole, part = rng.normal(size=(2, 2, 400, 400))
     whole[..., 7] += 12.0 * (rng.random((2, 400)) < 0.5)

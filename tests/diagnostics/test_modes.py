@@ -84,15 +84,12 @@ def test_independent_draws(dim):
         assert row.log_density == pytest.approx(target.evaluate(position)[0], abs=1e-4)
 
 
-def test_one_chain():
+def test_one_chain_and_many_draws():
     rng = np.random.default_rng(2)
     table = sa.modes(drawn(rng, 2, rng.choice(3, p=WEIGHTS, size=(1, 2000))), mixture())
     assert len(table) == 3
     assert codes(table) == ["one_chain", "unseen_modes"]
     assert table.loc[1, "error"] == pytest.approx(np.sqrt(0.21 / 2000), rel=0.3)
-
-
-def test_thinning_of_many_draws_keeps_the_weights():
     rng = np.random.default_rng(3)
     which = rng.choice(3, p=WEIGHTS, size=(4, 20_000))
     table = sa.modes(drawn(rng, 2, which), mixture(), starts=60)
@@ -239,7 +236,7 @@ def test_a_low_bump_between_two_modes_does_not_join_them():
     assert group[0] != group[-1]
 
 
-def test_failures_of_the_density_are_walls():
+def test_walls_and_endless_slopes():
     def walled(x):
         if x[0] > 0.5:
             return -np.inf, np.full(2, np.nan), "Exception: behind the wall."
@@ -250,9 +247,6 @@ def test_failures_of_the_density_are_walls():
     assert ends.position == pytest.approx(np.zeros((40, 2)), abs=1e-3)
     assert ends.inside.all()
     assert group_ends(walled, ends, frame, 0.5).max() == 0
-
-
-def test_an_endless_slope_leaves_the_box():
     starts = np.random.default_rng(11).normal(size=(20, 2))
     ends, _ = ends_of(lambda x: (x[0] - x[1] ** 2, np.array([1.0, -2 * x[1]]), ""), starts)
     assert not ends.inside.any()
@@ -314,14 +308,11 @@ def test_its_text_is_a_table_with_messages(table, capsys, monkeypatch):
     assert table.attrs["messages"][-1] in text
 
 
-def test_a_notebook_shows_a_table_with_messages(table):
+def test_a_notebook_and_a_file_have_the_table(table, tmp_path):
     page = table._repr_html_()
     assert page.count("<tr>") == 4
     assert "<th>x[1]</th>" in page
     assert page.count("<p>") == len(table.attrs["messages"])
-
-
-def test_scalar_columns_can_be_written(table, tmp_path):
     flat = table.scalar_columns()
     assert flat.loc[2, "x[1]"] == pytest.approx(9, abs=0.01)
     assert "x[20]" in flat

@@ -33,10 +33,17 @@ def fit():
     return results.build({"posterior": posterior}, {"parameters": ["s", "beta", "z"]})
 
 
-def test_parameters_come_first_and_scalars_before_arrays(fit):
+def test_order_of_rows_and_what_cannot_be_computed(fit):
     names = list(sa.summary(fit).index)
     arrays = ["beta[1]", "beta[2]", *(f"z[{i}]" for i in range(1, 13))]
     assert names == ["s", *arrays, "y", "constant", "failed"]
+    table = sa.summary(fit)
+    assert list(table.loc["constant", ["mean", "sd", "q5", "q95"]]) == [7.0, 0.0, 7.0, 7.0]
+    assert table.loc["constant", [*MIXING]].isna().all()
+    assert table.loc["failed"].isna().all()
+    assert np.isfinite(table.drop(["constant", "failed"])).all(axis=None)
+    alone = results.build({"posterior": {"x": np.random.default_rng(2).normal(size=(1, 99))}}, {})
+    assert list(sa.summary(alone).columns[sa.summary(alone).isna().all()]) == ["r_hat"]
 
 
 @pytest.mark.parametrize("name", ["s", "beta", "y"])
@@ -58,17 +65,7 @@ def test_numbers_are_those_of_arviz_and_numpy(fit, name):
         assert table["mcse_sd"].to_numpy() == pytest.approx(exact.to_numpy(), rel=0.3)
 
 
-def test_what_cannot_be_computed_is_nan(fit):
-    table = sa.summary(fit)
-    assert list(table.loc["constant", ["mean", "sd", "q5", "q95"]]) == [7.0, 0.0, 7.0, 7.0]
-    assert table.loc["constant", [*MIXING]].isna().all()
-    assert table.loc["failed"].isna().all()
-    assert np.isfinite(table.drop(["constant", "failed"])).all(axis=None)
-    alone = results.build({"posterior": {"x": np.random.default_rng(2).normal(size=(1, 99))}}, {})
-    assert list(sa.summary(alone).columns[sa.summary(alone).isna().all()]) == ["r_hat"]
-
-
-def test_a_long_array_is_one_line_unless_it_is_named(fit):
+def test_long_arrays_are_a_line_with_the_worst_diagnostics(fit):
     printed = repr(sa.summary(fit)).splitlines()
     assert [line.split()[0] for line in printed[1:]] == [
         "s", "beta[1]", "beta[2]", "z[1..12]", "y", "constant", "failed",
@@ -77,6 +74,14 @@ def test_a_long_array_is_one_line_unless_it_is_named(fit):
     html = sa.summary(fit)._repr_html_()
     assert html.count("<tr>") == 8
     assert "z[1..12]" in html
+    table = sa.summary(fit, "z")
+    table.attrs.clear()
+    (name,), shown = summaries.cells(table)
+    low, high = shown["mean"][0].split(" .. ")
+    assert name == "z[1..12]"
+    assert (float(low), float(high)) == pytest.approx((0.0, 11.0), abs=1e-9)
+    assert shown["bulk ESS"] == [f"{table['ess_bulk'].min():,.0f}"]
+    assert shown["R-hat"] == [f"{table['r_hat'].max():.3f}"]
 
 
 def test_digits_are_those_that_the_draws_determine(fit):
@@ -91,29 +96,28 @@ def test_digits_are_those_that_the_draws_determine(fit):
     assert means["failed"] == ""
 
 
-def test_a_range_holds_all_elements_and_the_worst_diagnostics(fit):
-    table = sa.summary(fit, "z")
-    table.attrs.clear()
-    (name,), shown = summaries.cells(table)
-    low, high = shown["mean"][0].split(" .. ")
-    assert name == "z[1..12]"
-    assert (float(low), float(high)) == pytest.approx((0.0, 11.0), abs=1e-9)
-    assert shown["bulk ESS"] == [f"{table['ess_bulk'].min():,.0f}"]
-    assert shown["R-hat"] == [f"{table['r_hat'].max():.3f}"]
-
-
-def test_the_first_rows_are_those_of_the_whole_table(fit):
+def test_parts_of_a_table_have_whole_rows(fit):
     part, others = first_rows(fit, 4)
     assert list(part.index) == ["s", "beta[1]", "beta[2]", "z[1]"]
     assert others == len(sa.summary(fit)) - 4
     assert part.equals(sa.summary(fit).iloc[:4])
     part, _ = first_rows(fit, 13)
     assert "z[10]" in repr(part)  # a part of z is not called z[1..10]
+    table, others = summaries.whole_variables(fit, 10)
+    assert list(table.index) == ["s", "beta[1]", "beta[2]", "y", "constant", "failed"]
+    assert others == 12
+    assert "z[1..12]" in repr(summaries.whole_variables(fit, 18)[0])
 
 
-def test_elements_can_be_asked_for(fit):
+def test_elements_are_asked_for_by_name(fit):
     assert list(sa.summary(fit, ["beta[2]", "s"]).index) == ["s", "beta[2]"]
     assert read_names("b[1,2],s beta[2]") == ["b[1,2]", "s", "beta[2]"]
+    with raises("unknown_variable", "bet", "beta"):
+        sa.summary(fit, "bet")
+    with raises("not_a_name"):
+        sa.summary(fit, [1])
+    with raises("not_a_fit"):
+        sa.summary({"x": 1})
 
 
 def test_other_quantiles_can_be_asked_for(fit):
@@ -130,35 +134,7 @@ def test_other_quantiles_can_be_asked_for(fit):
             sa.summary(fit, probabilities=wrong)
 
 
-def test_a_copy_prints_as_the_table_does(fit):
-    """It has what the table knows; what pandas makes of it is an ordinary frame."""
-    table = sa.summary(fit, "beta")
-    for copied in (table.copy(), copy.deepcopy(table)):
-        assert (type(copied), copied.attrs) == (type(table), table.attrs)
-        assert str(copied) == str(table) != str(pd.DataFrame(table))
-    copied.loc["beta[1]", "mean"] = 7.0
-    assert table.loc["beta[1]", "mean"] != 7.0
-    assert type(table.round(2)) is type(table.copy(deep=False)) is pd.DataFrame
-
-
-def test_fewer_digits_are_printed_when_the_error_is_unknown(fit):
-    table = sa.summary(fit, "s")
-    table["mcse_mean"], table["mean"] = np.nan, 1.23456789
-    assert " 1.23 " in repr(table)
-    table["sd"] = 0.0  # a constant
-    assert " 1.234568 " in repr(table)
-
-
-def test_a_name_that_does_not_exist(fit):
-    with raises("unknown_variable", "bet", "beta"):
-        sa.summary(fit, "bet")
-    with raises("not_a_name"):
-        sa.summary(fit, [1])
-    with raises("not_a_fit"):
-        sa.summary({"x": 1})
-
-
-def test_fits_are_summarized_side_by_side(fit):
+def test_fits_of_any_library_are_summarized_side_by_side(fit):
     """Rows of a quantity are together, also if a fit lacks it; folded arrays too."""
     other = results.build({"posterior": {"s": fit.posterior["s"].values}}, {})
     table = sa.summary({"one": fit, "two": other})
@@ -171,10 +147,7 @@ def test_fits_are_summarized_side_by_side(fit):
     assert len(repr(sa.summary({"one": fit, "two": fit}, "z")).splitlines()) == 25
     with raises("no_fits"):
         sa.summary({})
-
-
-def test_fits_of_other_libraries(fit):
-    """Their dimensions are in another order, and nothing but draws is recorded."""
+    # their dimensions are in another order, and nothing but draws is recorded
     rng = np.random.default_rng(3)
     draws = {"mu": rng.normal(size=(CHAINS, DRAWS)), "t": rng.normal(size=(CHAINS, DRAWS, 3))}
     foreign = az.from_dict(posterior=draws) if az.__version__ < "1" else az.from_dict(
@@ -185,17 +158,23 @@ def test_fits_of_other_libraries(fit):
     assert table.loc["t[2]", "mean"] == pytest.approx(draws["t"][..., 1].mean())
 
 
-def test_whole_variables(fit):
-    table, others = summaries.whole_variables(fit, 10)
-    assert list(table.index) == ["s", "beta[1]", "beta[2]", "y", "constant", "failed"]
-    assert others == 12
-    assert "z[1..12]" in repr(summaries.whole_variables(fit, 18)[0])
-
-
-def test_a_selection_is_an_ordinary_frame(fit):
+def test_digits_copies_and_selections_of_a_table(fit):
     table = sa.summary(fit)
     assert type(table[["mean"]]).__name__ == "DataFrame"
     assert table.to_csv().splitlines()[0] == "," + ",".join([*kinds(LEVELS), *MIXING])
+    table = sa.summary(fit, "s")
+    table["mcse_mean"], table["mean"] = np.nan, 1.23456789
+    assert " 1.23 " in repr(table)
+    table["sd"] = 0.0  # a constant
+    assert " 1.234568 " in repr(table)
+    # it has what the table knows; what pandas makes of it is an ordinary frame
+    table = sa.summary(fit, "beta")
+    for copied in (table.copy(), copy.deepcopy(table)):
+        assert (type(copied), copied.attrs) == (type(table), table.attrs)
+        assert str(copied) == str(table) != str(pd.DataFrame(table))
+    copied.loc["beta[1]", "mean"] = 7.0
+    assert table.loc["beta[1]", "mean"] != 7.0
+    assert type(table.round(2)) is type(table.copy(deep=False)) is pd.DataFrame
 
 
 def test_what_cannot_be_summarized_is_named_briefly(fit, caplog):

@@ -71,10 +71,18 @@ def with_tail(x):
     return x
 
 
-def test_a_good_fit_is_fine():
+def test_constants_missing_numbers_and_separate_chains():
     """Constant columns, such as entries of a Cholesky factor, are no fault."""
     assert verdict(made(sigma=np.exp(normal()))) == ("fine", [])
     assert verdict(made(entry=np.ones((CHAINS, DRAWS)))).verdict == "fine"
+    assert measure_mixing({"mu": APART})["mu"].r_hat == np.inf
+    assert "R-hat of sigma is inf" in message(made(sigma=APART), "high_r_hat")
+    odd, never = normal(), np.full((CHAINS, DRAWS, 2), np.nan)
+    odd[0, :7] = np.inf
+    fit = made(attributes={"parameters": json.dumps(["mu"])}, odd=odd, never=never)
+    assert verdict(fit).verdict == "fine"
+    text = message(fit, "missing_quantities")
+    assert "never (4,000), odd (7)" in text
 
 
 ENERGY = np.cumsum(np.random.default_rng(4).normal(size=(CHAINS, DRAWS)), axis=1)
@@ -285,24 +293,18 @@ def test_a_diagnostic_that_is_not_a_number_fails(unknown, level, code, facts):
         assert fact in text
 
 
-def test_the_advised_length_counts_iterations_that_thinning_drops():
+def test_a_longer_run_is_advised_where_it_helps():
     fits = [made(attributes={"thin": thin}, sigma=walk(0.5)) for thin in (1, 10)]
     one, ten = (int(re.search(r"iter_sampling=(\d+)", message(fit, "low_ess"))[1]) for fit in fits)
     assert one % DRAWS == 0
     assert ten == 10 * one
-
-
-def test_no_longer_run_is_advised_where_chains_lie_in_separate_modes():
     columns = (shifted(9.0), shifted(0.13) + walk(0.02), walk(0.02), shifted(9.0)[:, :100])
     for column in columns:
         fit = results.build({"posterior": {"sigma": column}}, {})
         assert "iter_sampling" not in message(fit, "low_ess")
         assert "stanadapt modes" in message(fit, "low_ess")
         assert "longer (iter_sampling)" not in " ".join(verdict(fit).reasons)
-
-
-def test_a_random_walk_is_slow_before_it_lies_in_separate_modes():
-    """Without gradients, each chain takes hundreds of iterations from one side to the other."""
+    # without gradients, each chain takes hundreds of iterations from one side to the other
     fits = [made(attributes={"n_gradients": 0}, x=x) for x in (walk(0.02), shifted(9.0))]
     slow, apart = (message(fit, "low_ess") for fit in fits)
     assert ("modes (" not in slow.partition("use")[0], "times as many" in slow) == (True, True)
@@ -322,26 +324,12 @@ def test_more_draws_are_advised_while_a_run_is_merely_short(draws, by):
     assert "Run longer" in message(short, "high_r_hat")
 
 
-def test_chains_that_do_not_overlap_have_an_infinite_r_hat():
-    assert measure_mixing({"mu": APART})["mu"].r_hat == np.inf
-    assert "R-hat of sigma is inf" in message(made(sigma=APART), "high_r_hat")
-
-
 @pytest.mark.parametrize("draws", [1, 3])
 def test_fits_with_too_few_draws_for_diagnostics_are_too_short(draws):
     columns = results.dataset(made(), "posterior")["mu"].values[:, :draws]
     part = results.build({"posterior": {"mu": columns}}, {})
     assert verdict(part).verdict == "too short"
     assert codes(part) == ["too_few_draws"]
-
-
-def test_quantities_that_are_not_finite_are_a_remark():
-    odd, never = normal(), np.full((CHAINS, DRAWS, 2), np.nan)
-    odd[0, :7] = np.inf
-    fit = made(attributes={"parameters": json.dumps(["mu"])}, odd=odd, never=never)
-    assert verdict(fit).verdict == "fine"
-    text = message(fit, "missing_quantities")
-    assert "never (4,000), odd (7)" in text
 
 
 def test_the_halves_of_a_single_chain_must_agree():
@@ -356,13 +344,21 @@ def test_the_halves_of_a_single_chain_must_agree():
     assert "1.05" in message(fit, "high_r_hat")
 
 
-def test_a_warm_up_that_had_not_settled_and_was_cut_is_too_short():
+def test_warm_up_that_was_cut_and_constants_are_named():
     text = "The log density had not settled. Raise iter_warmup."
     fit = made(attributes={"unsettled": text})
     assert verdict(fit) == ("fine", [text])
     assert codes(fit) == ["warmup_not_settled"]
     cut = {"unsettled": text, "warmup_cut_short": True}
     assert verdict(made(attributes=cut)) == ("too short", [text])
+    columns = {f"k{i}": np.full((CHAINS, DRAWS), float(i)) for i in range(5)}
+    fit = made(**columns)
+    assert verdict(fit).verdict == "fine"
+    text = message(fit, "constant_variable")
+    assert "k0, k1, k2" in text
+    assert "k3" not in text
+    part = np.stack([normal(), np.ones((CHAINS, DRAWS))], axis=-1)
+    assert verdict(made(L=part)) == ("fine", [])  # an entry of a Cholesky factor
 
 
 ONE_LOST = np.arange(DRAWS) == 9  # of each chain
@@ -427,27 +423,18 @@ def test_statistics_with_dimensions_in_another_order():
             np.testing.assert_array_equal(shown["acceptance_rate"], rates)
 
 
-def test_variables_that_are_constant_are_named():
-    columns = {f"k{i}": np.full((CHAINS, DRAWS), float(i)) for i in range(5)}
-    fit = made(**columns)
-    assert verdict(fit).verdict == "fine"
-    text = message(fit, "constant_variable")
-    assert "k0, k1, k2" in text
-    assert "k3" not in text
-    part = np.stack([normal(), np.ones((CHAINS, DRAWS))], axis=-1)
-    assert verdict(made(L=part)) == ("fine", [])  # an entry of a Cholesky factor
-
-
 @pytest.mark.parametrize("settings", ["None", "[1]", "3", 7])
 def test_attributes_of_other_libraries_are_ignored(settings):
     fit = made(attributes={"settings": settings, "parameters": settings})
     assert verdict(fit).verdict == "fine"
 
 
-def test_only_parameters_are_judged_if_they_are_recorded():
+def test_parameters_are_judged_if_they_are_recorded():
     fit = made(attributes={"parameters": json.dumps(["mu"])}, y_rep=shifted(3.0))
     assert verdict(fit).verdict == "fine"
     assert verdict(made(y_rep=shifted(3.0))).verdict == "do not use"
+    fit = made({}, {"parameters": json.dumps(["renamed"])}, mu=shifted(1.0))
+    assert verdict(fit).verdict == "do not use"
 
 
 @pytest.mark.parametrize("bad", ["z.imag", "t:2"])
@@ -461,11 +448,6 @@ def test_the_parts_of_complex_numbers_and_tuples_are_judged(bad, parameters):
     fit = made({}, attributes, **{**parts, bad: shifted(1.0)}, **rest)
     assert verdict(fit).verdict == "do not use"
     assert bad in message(fit, "high_r_hat")
-
-
-def test_all_variables_are_judged_if_parameters_were_renamed():
-    fit = made({}, {"parameters": json.dumps(["renamed"])}, mu=shifted(1.0))
-    assert verdict(fit).verdict == "do not use"
 
 
 def test_the_verdict_is_recorded_with_a_warning():
@@ -483,11 +465,17 @@ def test_the_verdict_is_recorded_with_a_warning():
     assert json.loads(fine.attrs["verdict_codes"]) == []
 
 
-def test_interrupted_diagnostics_are_recorded():
+def test_skipped_verdicts_are_recorded_and_those_of_fine_fits_compared():
     with warns("not_judged"):
         fit = skip_judging(made())
     assert fit.attrs["verdict"] == "not judged"
     assert json.loads(fit.attrs["verdict_codes"]) == ["not_judged"]
+    # the command line shows them only there
+    deep = made({"tree_depth": np.full((CHAINS, DRAWS), 10)})
+    (remark,) = remarks(sa.compare({"deep": deep}))
+    assert remark.code == "max_treedepth"
+    for fact in ("deep", "fine", "4000 of 4000"):
+        assert fact in remark
 
 
 PROGRAM = "parameters { vector[2] x; } model { x ~ normal(0, [1, 1000]'); }"
@@ -512,15 +500,6 @@ def test_stan_nuts_is_judged_alike():
     with warns("divergences"):
         fit = sa.stan_nuts(target, backend="stanli", seed=1)
     assert fit.attrs["verdict"] != "fine"
-
-
-def test_compare_shows_the_warnings_of_a_fine_fit():
-    """The command line shows them only there."""
-    deep = made({"tree_depth": np.full((CHAINS, DRAWS), 10)})
-    (remark,) = remarks(sa.compare({"deep": deep}))
-    assert remark.code == "max_treedepth"
-    for fact in ("deep", "fine", "4000 of 4000"):
-        assert fact in remark
 
 
 def test_the_screening_does_not_depend_on_the_size_of_blocks():

@@ -43,9 +43,18 @@ def run(folder, name, source, body="pass"):
     return printed(code, folder=folder)
 
 
-def test_the_page_is_short():
+def test_the_page_is_short_and_its_names_documented():
     for source, most in ((SMALLEST_SAMPLER, 45), (PAGE, 90)):
         assert 20 < len([line for line in source.splitlines() if line.strip()]) < most
+    # the list is a copy: the engine does not import `sample`
+    taken = {*inspect.signature(sa.sample).parameters, *family_options(), PRESET} - {"settings"}
+    assert taken == {*ARGUMENTS, *START_OPTIONS, PRESET}
+    for name in authoring.__all__:
+        assert inspect.getdoc(getattr(authoring, name)), name
+    assert authoring.Code is Code
+    note = authoring.note("Few moves.")
+    assert (note, note.code) == ("Few moves.", "sampler_note")
+    assert all_codes()[note.code].kind == NOTE
 
 
 @pytest.mark.thorough
@@ -74,21 +83,11 @@ def test_the_smallest_sampler_of_the_page_draws(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_sampler_of_the_page_passes_the_checks(tmp_path):
+def test_samplers_of_the_page_draw_and_pass_the_checks(tmp_path):
     body = 'report = sa.check_sampler("barker")\n    print(report.passed, len(report.problems))'
     assert run(tmp_path, "barker", PAGE, body) == "True 8\n"
-
-
-@pytest.mark.slow
-def test_future_annotations_are_read(tmp_path):
     source = PAGE.replace("\nfrom typing", "\nfrom __future__ import annotations\nfrom typing", 1)
     assert "nan" not in run(tmp_path, "barker", source, FIT.format(name="barker"))
-
-
-def test_a_note_needs_no_code_of_the_author():
-    note = authoring.note("Few moves.")
-    assert (note, note.code) == ("Few moves.", "sampler_note")
-    assert all_codes()[note.code].kind == NOTE
 
 
 TUPLE, FUNCTION, OPTION, WARMUP = (
@@ -202,12 +201,6 @@ def test_a_mistake_is_one_line_at_registration(refusal, mistake):
     assert [fact for fact in facts if fact not in error.message] == []
 
 
-def test_all_arguments_of_sample_are_reserved():
-    """The list is a copy: the engine does not import `sample`."""
-    taken = {*inspect.signature(sa.sample).parameters, *family_options(), PRESET} - {"settings"}
-    assert taken == {*ARGUMENTS, *START_OPTIONS, PRESET}
-
-
 def test_names_are_taken_before_any_sampler_is_imported(tmp_path):
     assert "taken by the sampler of stanadapt.samplers.rwm" in run(tmp_path, "rwm", PAGE)
 
@@ -223,12 +216,3 @@ def test_all_mistakes_are_reported_at_once(refusal):
     error = refusal("barker", changed(("class Info(", "class My("), (two, "def adapt(state)")))
     for line, fact in zip(error.message.splitlines(), ("info", "compiled", "6 arg"), strict=True):
         assert fact in line
-
-
-def test_every_name_of_the_page_is_documented():
-    for name in authoring.__all__:
-        assert inspect.getdoc(getattr(authoring, name)), name
-
-
-def test_an_author_may_declare_codes():
-    assert authoring.Code is Code

@@ -1,6 +1,8 @@
-"""The line that shows compilation: how many functions, of how many, for how long; or no line."""
+"""The line that shows slow steps, and compilation: how many functions, and for how long."""
 
 import re
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -11,6 +13,7 @@ from stanadapt.engine.compilation_progress import Compilation, Pace, compiling
 from stanadapt.engine.compiled.callees import Entry
 from stanadapt.engine.compiled.compilations import HISTORY, reachable
 from stanadapt.engine.compiled.jit import CFunction
+from stanadapt.engine.console import slow_step
 from stanadapt.engine.numerics import vectors
 
 
@@ -119,12 +122,9 @@ def test_the_line_while_functions_are_compiled(capsys, said):
     assert re.fullmatch(r"Compiling whitened_hmc \(2 of up to 6 functions\), 0 s, once", lines[-1])
 
 
-def test_the_line_if_it_is_not_known_how_many_there_will_be(capsys, said):
+def test_the_line_if_little_is_known(capsys, said):
     printed = shown(capsys, lambda: (HISTORY.append(outer), said("Compiling")))
     assert printed.splitlines()[-1] == "Compiling whitened_hmc (1 function), 0 s, once"
-
-
-def test_nothing_is_said_of_compilation_if_nothing_is_compiled(capsys, said):
     printed = shown(capsys, lambda: said("Loading"), functions=[outer])
     assert printed == "Loading whitened_hmc, 0 s\n"
 
@@ -137,12 +137,9 @@ def test_what_was_not_named_does_not_count_if_all_else_is_in_the_cache():
     assert compilation.text() == "Compiling it (1 of up to 4 functions), 0 s, once"
 
 
-def test_a_quick_step_shows_nothing(capsys):
+def test_quick_steps_and_those_without_progress_show_nothing(capsys):
     calling, _ = fresh()
     assert shown(capsys, lambda: calling(1.0), after=60.0) == ""
-
-
-def test_nothing_is_shown_without_progress(capsys):
     calling, _ = fresh()
     with compiling(False, "it", pace=Pace(after=0.0)) as compilation:
         calling(1.0)
@@ -198,7 +195,7 @@ def test_a_terminal_has_a_spinner(monkeypatch, capsys, said):
     assert "\x1b[?25h" in printed  # the cursor is shown again at the end
 
 
-def test_functions_of_other_packages_do_not_count():
+def test_functions_of_c_count_and_those_of_other_packages_do_not(monkeypatch, tmp_path):
     @njit
     def theirs(x):
         return x - 1.0
@@ -206,11 +203,55 @@ def test_functions_of_other_packages_do_not_count():
     before = len(HISTORY)
     assert theirs(1.0) == 0.0
     assert len(HISTORY) == before
-
-
-def test_functions_for_c_count(monkeypatch, tmp_path):
     monkeypatch.setenv("STANADAPT_CACHE", str(tmp_path))
     before = len(HISTORY)
     function = CFunction("float64(float64)", lambda x: 3.0 * x)
     assert function.address
     assert [f.__name__ for f in HISTORY[before:]] == ["<lambda>"]
+
+
+def test_slow_steps_are_announced_once_and_silent_after_a_failure(capsys):
+    written = ""
+    with slow_step(True, "Compiling (once)", 0.01):
+        while not written:  # the announcement is awaited, however late it comes
+            threading.Event().wait(0.01)
+            written = capsys.readouterr().err
+    assert written + capsys.readouterr().err == "Compiling (once)\n"
+    before = threading.active_count()
+    with pytest.raises(ValueError, match="failed"), slow_step(True, "Compiling", 60.0):
+        raise ValueError("failed")
+    assert threading.active_count() == before
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("shown", "threads"), [(True, 1), (False, 0)])
+def test_no_thread_waits_to_announce_a_step_if_progress_is_not_shown(capsys, shown, threads):
+    before = threading.active_count()
+    with slow_step(shown, "Compiling (once)", 60.0):
+        assert threading.active_count() == before + threads
+    assert threading.active_count() == before
+    assert capsys.readouterr().err == ""
+
+
+def test_a_line_is_shown_while_native_output_is_collected():
+    """Backends redirect the descriptor of standard error, and read what came there."""
+    code = (
+        "import os, sys, tempfile, threading\n"
+        "from stanadapt.engine.console import report_if_slow, status\n"
+        "reported = threading.Event()\n"
+        "with status(True) as line, tempfile.TemporaryFile() as file:\n"
+        "    def report(text):\n"
+        "        line(text)\n"
+        "        reported.set()\n"
+        "    saved = os.dup(2)\n"
+        "    os.dup2(file.fileno(), 2)\n"
+        "    with report_if_slow(report, lambda: 'Binding', 0.01):\n"
+        "        assert reported.wait(60)\n"
+        "    os.dup2(saved, 2)\n"
+        "    file.seek(0)\n"
+        "    print(file.read())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
+    )
+    assert (done.stdout, done.stderr) == ("b''\n", "Binding\n")

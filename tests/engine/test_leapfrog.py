@@ -64,13 +64,21 @@ def test_a_move_back_is_a_move_with_a_negative_step_or_momentum(move, root, step
 
 
 @each_move
-def test_preserves_volume(move):
+def test_volume_is_preserved_and_each_kick_has_one_gradient(move):
     """The determinant of the Jacobian matrix is one, by central differences."""
     z, h, columns = np.concatenate([START, MOMENTUM]), 1e-6, []
     for shift in h * np.eye(6):
         ends = [follow(move, *np.split(z + s * shift, 2), 0.3, 3)[:2] for s in (1, -1)]
         columns.append((np.concatenate(ends[0]) - np.concatenate(ends[1])) / (2 * h))
     assert abs(np.linalg.det(columns) - 1) < 1e-6
+    kicks = 1 if move in (engine.move, turning) else 2
+    *_, density = follow(move, START, MOMENTUM, 0.05, 9)
+    assert density.calls[GRADIENT_CALLS] == 1 + 9 * kicks
+    # the wall is behind the first stage
+    far = np.array([3.0, 0.0, 0.0])
+    *_, error, density = follow(move, START, far, 0.4, 1, target=Awkward(0.5))
+    assert error == np.inf
+    assert density.calls[GRADIENT_CALLS] == 2
 
 
 @each_move
@@ -80,18 +88,6 @@ def test_energy_error_is_of_second_order(move, root):
     errors = [abs(follow(move, START, MOMENTUM, 0.5 / n, n, root)[2]) for n in steps]
     slope = np.polyfit(np.log(1.0 / steps), np.log(errors), 1)[0]
     assert abs(slope - 2) < 0.1
-
-
-@each_move
-def test_each_kick_has_one_gradient_and_none_follows_a_failure(move):
-    kicks = 1 if move in (engine.move, turning) else 2
-    *_, density = follow(move, START, MOMENTUM, 0.05, 9)
-    assert density.calls[GRADIENT_CALLS] == 1 + 9 * kicks
-    # the wall is behind the first stage
-    far = np.array([3.0, 0.0, 0.0])
-    *_, error, density = follow(move, START, far, 0.4, 1, target=Awkward(0.5))
-    assert error == np.inf
-    assert density.calls[GRADIENT_CALLS] == 2
 
 
 @pytest.mark.parametrize("move", DRIFTS.values(), ids=DRIFTS)
@@ -140,10 +136,22 @@ def test_plain_leapfrogs_are_those_of_a_diagonal_metric(scale, steps):
     np.testing.assert_allclose(ours, with_metric[:2], rtol=1e-12)
 
 
-def test_plain_leapfrogs_end_with_a_failure():
+def test_failures_and_momenta():
     *_, end, made = plain(MOMENTUM, 0.2, 50, wall=0.5)
     assert end == -np.inf
     assert made < 10
+    root, density = METRICS["dense"], Awkward().density()
+    work, rng = Leapfrog(root, np.empty(3), np.empty(3)), np.random.default_rng(5)
+    point, momenta = gradient_at(density, START), []
+    for _ in range(2000):
+        phase = Phase(np.empty(3), np.empty(3), np.empty(3))
+        from_point(work, phase, point, rng)
+        momenta.append(phase.momentum)
+    np.testing.assert_allclose(phase.force, root.T @ point.gradient)
+    np.testing.assert_array_equal(phase.position, START)
+    error = 5 / np.sqrt(2000)  # five standard errors of a mean; a covariance has up to sqrt(2) more
+    assert np.all(np.abs(np.mean(momenta, axis=0)) < error)
+    assert np.all(np.abs(np.cov(np.transpose(momenta)) - np.eye(3)) < np.sqrt(2) * error)
 
 
 def test_the_energy_error_of_two_stages_is_the_smallest_of_their_family():
@@ -164,18 +172,3 @@ def test_the_energy_error_of_two_stages_is_the_smallest_of_their_family():
     unit = Gaussian([0.0], [1.0])
     x, p, error, _ = follow(MOVES["two stages"], z[:1, 0], z[1:, 0], h, 1, np.ones((1, 1)), unit)
     assert error == pytest.approx(0.5 * (x @ x + p @ p - z[:, 0] @ z[:, 0]), abs=1e-12)
-
-
-def test_new_momenta_are_standard_normal_and_forces_whitened_gradients():
-    root, density = METRICS["dense"], Awkward().density()
-    work, rng = Leapfrog(root, np.empty(3), np.empty(3)), np.random.default_rng(5)
-    point, momenta = gradient_at(density, START), []
-    for _ in range(2000):
-        phase = Phase(np.empty(3), np.empty(3), np.empty(3))
-        from_point(work, phase, point, rng)
-        momenta.append(phase.momentum)
-    np.testing.assert_allclose(phase.force, root.T @ point.gradient)
-    np.testing.assert_array_equal(phase.position, START)
-    error = 5 / np.sqrt(2000)  # five standard errors of a mean; a covariance has up to sqrt(2) more
-    assert np.all(np.abs(np.mean(momenta, axis=0)) < error)
-    assert np.all(np.abs(np.cov(np.transpose(momenta)) - np.eye(3)) < np.sqrt(2) * error)

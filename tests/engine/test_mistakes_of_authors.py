@@ -1,18 +1,19 @@
-"""Mistakes in the file of a sampler that show as it is compiled or run: each says what to write."""
+"""Mistakes in the file of a sampler, and the report of `check_sampler`."""
 
 import importlib
 import sys
 
+import pandas as pd
 import pytest
 
 import stanadapt as sa
-from stanadapt.engine import protocol
-from stanadapt.engine.checks import CHECKS, Awkward, Case, Length, make_chains, reported
+from stanadapt.engine import checks, protocol
 from stanadapt.engine.compile_errors import explained
 from stanadapt.engine.registry import find
-from stanadapt.errors import StanadaptError
+from stanadapt.errors import Message, StanadaptError, all_codes, codes_of
 from stanadapt.samplers import registered
 from tests.helpers.authoring_page import changed
+from tests.helpers.codes import raises
 
 POINT = "current=sampler_api.gradient_at(density, position)"
 ADAPT = "    return replace(state, step_size=state.step_size"
@@ -105,7 +106,9 @@ def imported(tmp_path, monkeypatch):
 def refused():
     """Compile the sampler; return the error."""
     with pytest.raises(StanadaptError) as caught, explained(find("mistaken")[0]):
-        make_chains(Case("mistaken", {}), Awkward(), Length())[0].compile()
+        checks.make_chains(checks.Case("mistaken", {}), checks.Awkward(), checks.Length())[
+            0
+        ].compile()
     error = caught.value
     assert error.stage == "sampler"
     assert error.message.startswith("mistaken")
@@ -142,7 +145,9 @@ def test_an_exception_in_step_fails_each_check_and_ends_a_run(imported):
     line = source[: source.index("        raise ValueError")].count("\n") + 1
     facts = [f"mistaken.py, line {line}, in step: ValueError: small", "must not raise"]
     names = ["takes its randomness from rng", "frozen after warm-up"]
-    problems = reported(*find("mistaken"), {name: CHECKS[name] for name in names}).problems
+    problems = checks.reported(
+        *find("mistaken"), {name: checks.CHECKS[name] for name in names}
+    ).problems
     assert list(problems) == names
     target = sa.Target("parameters { real x; } model { x ~ normal(0, 1); }")
     with pytest.raises(StanadaptError) as caught:
@@ -158,6 +163,65 @@ def test_an_error_of_a_check_is_its_result():
     def fails(case):
         raise ZeroDivisionError("by zero")
 
-    report = reported(*find("rwm"), {"first": fails, "second": lambda case: ""})
+    report = checks.reported(*find("rwm"), {"first": fails, "second": lambda case: ""})
     assert report.table["code"].tolist() == ["sampler_raised", ""]
     assert "ZeroDivisionError: by zero" in report.problems["first"]
+
+
+FAULT = Message(all_codes()["allocates_memory"], "a step makes 2.0 allocations & more")
+FAILED = checks.CheckReport("mine", True, {"first": "", "second": FAULT})
+
+
+def test_reports_are_tables_and_print_faults():
+    assert not FAILED.passed
+    title, first, second = repr(FAILED).splitlines()
+    assert "mine" in title
+    assert "1 of 2" in title
+    assert first.split() == ["first", "passed"]
+    assert second.split()[:2] == ["second", "FAILED:"]
+    assert second.endswith(f"{FAULT} [allocates_memory]")
+    assert "2.0 allocations &amp; more" in FAILED._repr_html_()
+    expected = pd.DataFrame(
+        {"passed": [True, False], "code": ["", "allocates_memory"], "problem": ["", str(FAULT)]},
+        index=pd.Index(["first", "second"], name="check"),
+    )
+    pd.testing.assert_frame_equal(FAILED.table, expected)
+
+
+def test_what_is_checked_depends_on_the_sampler(capsys):
+    assert checks.INVARIANCE in checks.checks_of(registered()["rwm"])
+    assert set(checks.CHECKS) - set(checks.checks_of(registered()["ula"])) == {checks.INVARIANCE}
+    assert "ula (not exact)" in repr(checks.CheckReport("ula", False, {}))
+    first = {"first": lambda case: str(case.name.target_accept)}
+    report = checks.reported(*find("rwm", target_accept=0.5), first)
+    assert (report.sampler, report.problems) == ("rwm", {"first": "0.5"})
+    assert capsys.readouterr().out == ""
+
+
+def test_what_is_no_sampler_is_refused():
+    with raises("unknown_sampler", "'rwn'", "Did you mean 'rwm'?"):
+        sa.check_sampler("rwn")
+    with raises("unknown_sampler", "an object of type tuple"):
+        sa.check_sampler((3,))
+
+
+@pytest.mark.parametrize(("settings", "code", "facts"), [
+    ({"step_length": 1.0}, "unknown_setting", ["'step_length'", "step_size"]),
+    ({"max_treedepth": 10**16}, "invalid_setting", ["max_treedepth", "1,000,000,000,000,000"]),
+    ({"adapt_delta": 0.9, "target_accept": 0.8}, "invalid_setting", ["adapt_delta"]),
+])  # fmt: skip
+def test_settings_that_a_sampler_does_not_accept(settings, code, facts):
+    with raises(code, "nuts", *facts):
+        sa.check_sampler("nuts", **settings)
+
+
+@pytest.mark.parametrize(("change", "check", "code"), [
+    ({"uses_gradient": True}, "evaluates what it declares", "undeclared_evaluations"),
+    ({"adapts_forever": True}, "frozen after warm-up", "changes_after_warmup"),
+    ({}, "frozen after warm-up", ""),
+])  # fmt: skip
+def test_a_wrong_declaration_is_found(change, check, code, monkeypatch):
+    sampler = registered()["rwm"]
+    monkeypatch.setitem(protocol.REGISTRY, sampler.settings, sampler._replace(**change))
+    problem = checks.CHECKS[check](checks.Case("rwm", {"tune_scale": False}))
+    assert codes_of([problem]) == [code]

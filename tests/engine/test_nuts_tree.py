@@ -172,7 +172,7 @@ def test_the_depth_limits_the_number_of_leapfrogs(max_depth):
     assert found.acceptance_rate == pytest.approx(1.0, abs=1e-3)
 
 
-def test_one_gradient_per_leaf_and_none_after_a_failure():
+def test_gradients_and_points_after_failures():
     for i in range(100):
         target = Awkward()
         density, start = target.density(), MEAN.copy()
@@ -184,9 +184,6 @@ def test_one_gradient_per_leaf_and_none_after_a_failure():
         assert density.calls[1] == at_start + found.leaves
         assert density.calls[2] == found.diverging
         assert drawn.position[0] <= target.wall[0]
-
-
-def test_the_point_stays_if_every_leaf_fails():
     target = Awkward()
     density, n = target.density(), 3
     x, y, tree = gradient_at(density, MEAN), unused_gradient(n), nuts_tree.make_tree(n, 10)

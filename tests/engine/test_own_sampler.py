@@ -165,11 +165,13 @@ def import_sampler(tmp_path, monkeypatch):
     forget()
 
 
-def test_a_run_has_the_hash_of_what_was_imported(import_sampler, tmp_path):
+def test_a_run_has_the_hash_of_its_code_under_any_python(import_sampler, tmp_path):
     sampler = import_sampler()
     before = source_hash(sampler)
     (tmp_path / "changing.py").write_text(SAMPLER.replace("width", "length"))
     assert source_hash(sampler) == before
+    # its bytecode is another one, so that it cannot be compared
+    spec_of(sampler, "3.99 0123456789abcdef").find_sampler()
 
 
 def spec_of(sampler, sampler_hash):
@@ -206,12 +208,6 @@ def test_a_run_is_continued_by_the_same_code_alone(import_sampler, helper, sampl
             spec_of(now, of_run).find_sampler()
 
 
-def test_a_run_under_another_python_is_continued(import_sampler):
-    """Its bytecode is another one, so that it cannot be compared."""
-    sampler = import_sampler()
-    spec_of(sampler, "3.99 0123456789abcdef").find_sampler()
-
-
 def test_the_hash_of_a_sampler_of_the_package_is_that_of_its_file(monkeypatch):
     """Not of what it imports: no edit of the engine would leave a run that can be resumed."""
     sampler = find("rwm")[0]
@@ -226,7 +222,7 @@ def test_the_hash_of_a_sampler_of_the_package_is_that_of_its_file(monkeypatch):
         assert (source_hash(sampler) != before) is counts
 
 
-def test_a_second_sampler_in_a_file_is_refused(import_sampler):
+def test_a_second_class_or_function_of_one_name_is_refused(import_sampler):
     """It would replace the first by name, and `resume` would continue a run with the other."""
     sampler = import_sampler()
     other = type("Others", sampler.settings.__bases__, dict(vars(sampler.settings)))
@@ -234,27 +230,20 @@ def test_a_second_sampler_in_a_file_is_refused(import_sampler):
     with raises("sampler_name_taken", "Settings in the same file", "that of Others"):
         register(sampler._replace(settings=other))
     assert find("changing")[0].settings is sampler.settings
-
-
-def test_other_functions_for_the_same_class_of_settings_are_refused(import_sampler):
-    """Numba would continue with the code that it compiled for this class."""
-    sampler = import_sampler()
+    # numba would continue with the code that it compiled for this class
     register(sampler._replace(iter_warmup=7))
     assert find("changing")[0].iter_warmup == 7
     with raises("settings_taken", "changing", "define the class Settings again"):
         register(sampler._replace(step=step))
 
 
-def test_a_sampler_that_is_reloaded_replaces_the_old_one(import_sampler):
+def test_samplers_are_reloaded_and_functions_of_a_prompt_compiled(import_sampler):
     old = import_sampler().settings
     new = importlib.reload(sys.modules["changing"]).Settings
     try:
         assert find("changing")[0].settings is new is not old
     finally:
         protocol.REGISTRY.pop(new)
-
-
-def test_a_function_typed_at_a_prompt_is_compiled():
     typed = {"jit": jit, "__name__": "__main__"}
     exec(compile("@jit\ndef twice(x): return 2 * x", "<string>", "exec"), typed)
     assert typed["twice"](1.5) == 3.0

@@ -45,12 +45,9 @@ DECLARED = {
 }
 
 
-def test_declarations_are_read():
+def test_declarations_are_read_and_explained():
     found = declared(Settings).items()
     assert {name: (s.kind, s.default, s.values, s.text) for name, s in found} == DECLARED
-
-
-def test_every_setting_of_the_package_is_explained():
     for sampler in registered().values():
         for setting in declared(sampler.settings).values():
             assert len(setting.text) > 10, (sampler.name, setting.name)

@@ -80,16 +80,13 @@ def placed(straightening, y):
     return x
 
 
-def test_log_jacobian_is_that_of_the_determinant(straightening, y):
+def test_jacobians_and_gradients_are_derivatives(straightening, y):
     log_jacobian = place(straightening, y, np.empty(DIM))
     numeric = derivative(lambda at: placed(straightening, at), y)
     sign, expected = np.linalg.slogdet(numeric)
     assert sign == 1.0
     assert log_jacobian == pytest.approx(expected, abs=1e-7)
     assert log_jacobian != 0.0
-
-
-def test_gradient_is_the_derivative_of_the_value(straightening, y):
     density = mapped(TARGET.density(), straightening)
     gradient = np.empty(DIM)
     found = value_and_gradient(density, y, gradient)
@@ -99,7 +96,7 @@ def test_gradient_is_the_derivative_of_the_value(straightening, y):
     assert density.program.calls[GRADIENT_CALLS] == 1
 
 
-def test_a_point_enters_and_leaves(straightening, y):
+def test_points_and_rows_enter_and_leave(straightening, y):
     density, x = TARGET.density(), placed(straightening, y)
     gradient = np.empty(DIM)
     point = GradientPoint(x, value_and_gradient(density, x, gradient), gradient)
@@ -113,9 +110,6 @@ def test_a_point_enters_and_leaves(straightening, y):
     assert outside.log_density == pytest.approx(point.log_density, rel=1e-12)
     np.testing.assert_allclose(outside.position, x, rtol=1e-12)
     np.testing.assert_allclose(outside.gradient, gradient, rtol=1e-9)
-
-
-def test_rows_enter_like_points(straightening, y):
     density, starts = TARGET.density(), [placed(straightening, y), TARGET.mean + 0.5 * SD]
     positions, gradients = np.array(starts), np.empty((2, DIM))
     for x, gradient in zip(positions, gradients, strict=True):
@@ -146,10 +140,15 @@ def test_members_of_a_hierarchy_become_standard_normal():
         np.testing.assert_allclose(gradient[FIRST:], -y[FIRST:], rtol=0.0, atol=1e-7)
 
 
-def test_an_empty_map_needs_no_memory():
+def test_empty_maps_and_points_without_a_density(y):
     empty = with_memory(no_map(), DIM)
     assert not is_used(empty)
     assert empty.work.size == empty.rows.size == 0
+    density = mapped(TARGET.density(), made(ROWS.values()))
+    there, gradient = y.copy(), np.empty(DIM)
+    there[6] = np.nan
+    assert value_and_gradient(density, there, gradient) == -np.inf
+    assert value(density, there) == -np.inf
 
 
 def test_an_evaluation_changes_the_workspace_alone(straightening, y):
@@ -175,11 +174,3 @@ def test_an_exponent_beyond_the_largest_is_constant(side, y):
     back = np.empty(DIM)
     residual(straightening, placed(straightening, y), back)
     assert back[3] == pytest.approx(y[3], rel=1e-3)
-
-
-def test_a_point_without_a_density_stays_without_one(y):
-    density = mapped(TARGET.density(), made(ROWS.values()))
-    there, gradient = y.copy(), np.empty(DIM)
-    there[6] = np.nan
-    assert value_and_gradient(density, there, gradient) == -np.inf
-    assert value(density, there) == -np.inf

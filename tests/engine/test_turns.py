@@ -41,11 +41,19 @@ def made(lengths):
     return chains
 
 
-def test_one_thread_advances_all_chains_together():
+def test_one_thread_advances_all_and_an_error_ends_the_run():
     chains = made([40] * 5)
     assert run(chains, 1) is False
     assert all(chain.finished for chain in chains)
     assert max(ahead for chain in chains for ahead in chain.ahead) == 1
+    chains = made([40] * 3)
+
+    def failing(chunk):
+        raise ValueError("no")
+
+    chains[2].advance = failing
+    with pytest.raises(ValueError, match="no"):
+        run(chains, 2)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
@@ -89,17 +97,6 @@ def test_only_chains_in_a_chunk_are_abandoned():
         assert [chain.abandoned for chain in chains] == [False, True, False]
     finally:
         leave.set()
-
-
-def test_an_error_of_one_chain_ends_the_run():
-    chains = made([40] * 3)
-
-    def failing(chunk):
-        raise ValueError("no")
-
-    chains[2].advance = failing
-    with pytest.raises(ValueError, match="no"):
-        run(chains, 2)
 
 
 class Watching(Keeper):

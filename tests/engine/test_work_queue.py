@@ -74,13 +74,10 @@ def test_every_slot_is_done_once(workers):
     assert work[:, 0].sum() == rounds * sum(r % SLOTS + 1 for r in range(ROUNDS))
 
 
-def test_without_workers_nothing_is_offered():
+def test_queues_without_workers_and_closed_ones():
     queue = work_queue.no_queue()
     _lead(queue, np.zeros((SLOTS, 20), np.int64), np.zeros(1, np.int64), np.zeros(2, np.int64), 10)
     assert not queue.any()
-
-
-def test_a_closed_queue_releases_workers():
     queue = work_queue.no_queue()
     queue[work_queue.WORKERS] = 1
     assert work_queue.wait_for_work(queue) < 0

@@ -31,7 +31,7 @@ TAKE_A_CODE |= {"require_exact_density": 1}
 MADE_WITH_A_CODE = ("StanadaptError", "Verification")
 
 
-def test_a_code_is_a_name_with_a_meaning():
+def test_codes_have_a_name_a_kind_and_a_meaning():
     for name, code in CODES.items():
         assert name.isidentifier(), name
         assert name == name.lower()
@@ -39,24 +39,6 @@ def test_a_code_is_a_name_with_a_meaning():
         for text in (code.meaning, code.cure or "Each message states the cure."):
             assert text[0].isupper(), name
             assert text.endswith("."), name
-
-
-def test_no_code_is_declared_twice():
-    with pytest.raises(ValueError, match="out_of_range"):
-        Code("out_of_range", "settings", "It is.", "Do not.")
-
-
-def test_a_code_of_an_author_is_one_of_all_and_travels():
-    code = Code("made_up_for_this_test", NOTE, "It is.")
-    try:
-        copied = pickle.loads(pickle.dumps(code))
-        assert all_codes()["made_up_for_this_test"] is code
-        assert (copied, copied.kind, copied.meaning) == (code, NOTE, "It is.")
-    finally:
-        codes._table().pop("made_up_for_this_test")
-
-
-def test_an_entry_of_the_table_is_complete():
     table = tomllib.loads((PACKAGE / "errors/messages.toml").read_text("utf-8"))
     assert sum(map(len, table.values())) == len(
         {name for names in table.values() for name in names}
@@ -64,12 +46,29 @@ def test_an_entry_of_the_table_is_complete():
     for kind, entries in table.items():
         for name, entry in entries.items():
             assert {"meaning"} <= entry.keys() <= {"meaning", "cure"}, f"{kind}.{name}"
-
-
-def test_an_error_needs_the_code_of_a_stage():
+    with pytest.raises(ValueError, match="out_of_range"):
+        Code("out_of_range", "settings", "It is.", "Do not.")
     for code in ("low_ess", "no_such_code"):
         with pytest.raises(ValueError, match=code):
             StanadaptError(code, "It is wrong.")
+
+
+def test_codes_of_authors_and_stages_are_given():
+    code = Code("made_up_for_this_test", NOTE, "It is.")
+    try:
+        copied = pickle.loads(pickle.dumps(code))
+        assert all_codes()["made_up_for_this_test"] is code
+        assert (copied, copied.kind, copied.meaning) == (code, NOTE, "It is.")
+    finally:
+        codes._table().pop("made_up_for_this_test")
+    kinds = {
+        (place, code): CODES[code].kind
+        for place, made, codes in given_codes()
+        for code in codes
+        if made == "StanadaptError" and code in CODES
+    }
+    assert len(kinds) > 250
+    assert {at: kind for at, kind in kinds.items() if kind not in STAGES} == {}
 
 
 def takers(tree):
@@ -172,7 +171,7 @@ def assigned(name, tree, path):
     return found
 
 
-def test_every_code_that_is_given_is_in_the_table():
+def test_errors_are_given_codes_of_the_table_alone():
     given = given_codes()
     assert len(given) > 400  # the search finds them
     unknown = [
@@ -182,17 +181,14 @@ def test_every_code_that_is_given_is_in_the_table():
         if code not in CODES and not place.startswith(READ)
     ]
     assert unknown == []
-
-
-def test_an_error_is_given_the_code_of_a_stage():
-    kinds = {
-        (place, code): CODES[code].kind
-        for place, made, codes in given_codes()
-        for code in codes
-        if made == "StanadaptError" and code in CODES
+    # as a whole string in a file of the package: some pass through tables and variables
+    strings = {
+        node.value
+        for path in PACKAGE.rglob("*.py")
+        for node in parsed(path)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
-    assert len(kinds) > 250
-    assert {at: kind for at, kind in kinds.items() if kind not in STAGES} == {}
+    assert sorted(CODES.keys() - strings) == []
 
 
 @pytest.mark.parametrize(("source", "code"), [
@@ -209,26 +205,12 @@ def test_a_code_is_followed_through_variables(source, code):
     assert set(literals(call.args[0], tree)) == {code}
 
 
-def test_every_code_of_the_table_is_given_somewhere():
-    """As a whole string in a file of the package: some pass through tables and variables."""
-    strings = {
-        node.value
-        for path in PACKAGE.rglob("*.py")
-        for node in parsed(path)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
-    assert sorted(CODES.keys() - strings) == []
-
-
-def test_a_message_is_text_with_a_code():
+def test_messages_and_errors_are_texts_with_a_code():
     message = Message("out_of_range", "x is too large.")
     assert message == "x is too large."
     assert codes_of([message, "plain"]) == ["out_of_range", ""]
     copied = pickle.loads(pickle.dumps(message))
     assert (copied, copied.code) == (message, "out_of_range")
-
-
-def test_an_error_shows_stage_text_and_code():
     error = StanadaptError("out_of_range", "x is too large.", " Stan's words \n")
     assert str(error) == "settings: x is too large. [out_of_range]\nStan says:\nStan's words"
     assert (error.stage, error.code) == ("settings", "out_of_range")
@@ -236,16 +218,13 @@ def test_an_error_shows_stage_text_and_code():
     assert (str(copied), copied.code) == (str(error), error.code)
 
 
-def test_a_warning_has_the_code_of_its_message():
+def test_a_warning_has_a_code_and_points_to_the_caller():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         warn(Message("out_of_range", "x is large."), ConvergenceWarning)
     assert caught[0].message.code == "out_of_range"
     assert str(caught[0].message) == "x is large. [out_of_range]"
     assert caught[0].filename == __file__
-
-
-def test_a_library_that_calls_the_package_is_not_where_a_warning_points():
     between = {"__name__": "numba.core.caching", "warn": warn}
     exec("def load(text):\n    warn(text)", between)
     with warnings.catch_warnings(record=True) as caught:

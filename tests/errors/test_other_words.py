@@ -51,13 +51,10 @@ def test_in_the_shell(words, answer):
     assert answer in " ".join(printed.replace("│", " ").split())
 
 
-def test_saved_fits_are_compared_by_another_command():
+def test_commands_that_are_misspelled_or_meant_otherwise():
     for command, named in (("compare", True), ("sample", False)):
         printed = " ".join(call(command, "one.nc", "two.nc", status=2).replace("│", " ").split())
         assert ("`stanadapt table` and `summary` compare saved fits" in printed) is named
-
-
-def test_a_misspelled_command_or_option_gets_the_nearest():
     assert "'sample'" in call("sampel", status=2)
     assert "--iter-sampling" in call("sample", "neal", "--iter-samplng", "9", status=2)
 

@@ -87,10 +87,6 @@ def test_an_argument_of_another_kind_is_named(call, name, value, known, fits):
     assert len(caught.value.message) < 20_000
 
 
-def test_arguments_of_every_kind_are_tried():
-    assert len(CASES) > 100
-
-
 def refused(argument, call):
     with pytest.raises(StanadaptError, match=argument):
         call()
@@ -121,7 +117,7 @@ def test_what_a_shell_puts_in_the_place_of_a_file_is_read():
         os.close(reading)
 
 
-def test_numbers_beyond_the_largest(known):
+def test_numbers_beyond_the_largest_and_fits_for_data(known, fits):
     huge = 10**400
     refused("share must lie between", lambda: require_between("share", huge, 0.0, 1.0))
     for argument in ("until_ess", "max_minutes", "inits"):
@@ -129,8 +125,6 @@ def test_numbers_beyond_the_largest(known):
     refused("max_minutes must be a number", lambda: sa.advise(known, max_minutes=huge))
     refused("degrees must be a number", lambda: ReferenceDistribution([0.0], 1.0, degrees=huge))
     refused("inflation must lie", lambda: fit_reference(known, "pathfinder", inflation=huge))
-
-
-def test_a_fit_is_no_data(fits):
     program = "data { real posterior; } parameters { real x; } model { x ~ normal(posterior, 1); }"
     refused("posterior", lambda: sa.Target(program, fits["one"]))
+    assert len(CASES) > 100

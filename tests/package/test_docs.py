@@ -212,7 +212,7 @@ def test_the_page_for_authors_is_the_example():
     assert {line.strip() for line in lines} <= shown
 
 
-def test_samplers_on_pages_exist():
+def test_samplers_workflows_and_experiments_on_pages_exist():
     pages = PAGES["which_sampler"] + (DOCS / "_static" / "which_sampler.svg").read_text()
     words = set(re.findall(r"(?:`|sampler=\"|--sampler |>)(\w+)", pages))
     assert {"auto", "kameleon", "parallel_tempering"} <= words
@@ -220,20 +220,10 @@ def test_samplers_on_pages_exist():
         w for w in words if re.fullmatch(r"(gad|pooled|pseudo|parallel|whitened)_\w+", w)
     }
     assert looks_like_one <= set(registered())
-
-
-def test_workflows_that_the_gallery_lists_exist():
     listed = re.findall(r"python -m (workflows[.\w]+)", (ROOT / "workflows/README.md").read_text())
     assert "{include} ../workflows/README.md" in PAGES["gallery"]
     assert len(listed) > 10
     assert all((ROOT / f"{name.replace('.', '/')}.py").is_file() for name in listed)
-
-
-def is_run(command):
-    return command.startswith("stanadapt ") and not command.startswith(tuple(NOT_RUN))
-
-
-def test_pages_name_experiments_and_benchmarks_that_exist():
     text = "".join(PAGES.values()) + (ROOT / "README.md").read_text()
     assert "python -m workflows.benchmarks" not in re.sub("Made by.*", "", text)
     for command, listed in (("paper", call("paper")), ("bench", call("bench"))):
@@ -242,13 +232,22 @@ def test_pages_name_experiments_and_benchmarks_that_exist():
         assert all(name in listed for name in named), named
 
 
-def test_commands_that_are_not_run_are_run_by_ci():
+def is_run(command):
+    return command.startswith("stanadapt ") and not command.startswith(tuple(NOT_RUN))
+
+
+def test_commands_and_tests_that_scripts_name_are_run():
     script = (ROOT / ".ci" / "run").read_text()
     others = [c for _, c in COMMANDS if not is_run(c)]
     assert others
     assert all(c.startswith(tuple(NOT_RUN)) for c in others), others
     assert all(c in script.splitlines() for c in others if c.startswith("make "))
     assert "workflows.benchmarks.{against_nuts,against_peers" in script
+    scripts = [ROOT / "Makefile", *(ROOT / ".ci").iterdir()]
+    named = re.findall(r"\btests/[\w/*]+\.py\b", "".join(path.read_text() for path in scripts))
+    assert len(named) > 5
+    assert [name for name in named if not list(ROOT.glob(name))] == []
+    assert {name for name, page in PAGES.items() if blocks(page, "python")} == set(FRAGMENTS)
 
 
 def test_files_on_pages_exist():
@@ -270,17 +269,6 @@ def test_the_walk_of_a_default_fit_names_its_stages_and_files():
     assert {getattr(stage_parts, name) for name in stages} == set(schedule.STAGES)
     files = {path.stem for path in (PACKAGE / "samplers" / "whitened").glob("*.py")} - {"__init__"}
     assert files <= set(re.findall(r"\w+", walk))
-
-
-def test_tests_that_scripts_name_exist():
-    scripts = [ROOT / "Makefile", *(ROOT / ".ci").iterdir()]
-    named = re.findall(r"\btests/[\w/*]+\.py\b", "".join(path.read_text() for path in scripts))
-    assert len(named) > 5
-    assert [name for name in named if not list(ROOT.glob(name))] == []
-
-
-def test_examples_are_cells():
-    assert {name for name, page in PAGES.items() if blocks(page, "python")} == set(FRAGMENTS)
 
 
 @pytest.mark.slow

@@ -82,7 +82,7 @@ def test_the_families_that_stay_exist():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", DELETABLE)
-def test_the_package_works_without_the_folder(reports, family):
+def test_the_package_works_without_the_folder_and_its_words_are_gone(reports, family):
     report, gone = reports[family], samplers_of(family)
     assert gone
     assert isinstance(report, dict), report  # it could not be imported
@@ -90,11 +90,6 @@ def test_the_package_works_without_the_folder(reports, family):
     listed = {line.split(" ")[0] for line in report["listed"].splitlines()}
     assert listed & {*registered()} == {*report["samplers"]}
     assert "approximate" in report["help"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", DELETABLE)
-def test_its_commands_and_keywords_are_gone_too(reports, family):
     report = reports[family]
     assert isinstance(report, dict), report
     words, keywords = {*report["help"].split()}, {*report["keywords"]}

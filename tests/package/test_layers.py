@@ -32,7 +32,7 @@ LONGEST_FILE, LONGEST_BODY, SMALL = 600, 60, 80
 # lines of each room, and of the tests: a commit that needs more raises the number on purpose
 LINES = {
     "cli": 2_120, "studies": 6_920, "runs": 6_260, "samplers": 23_510, "diagnostics": 5_350,
-    "targets": 7_760, "results": 2_910, "engine": 9_330, "errors": 410, "tests": 55_920,
+    "targets": 7_760, "results": 2_910, "engine": 9_330, "errors": 410, "tests": 53_960,
 }  # fmt: skip
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
@@ -77,9 +77,13 @@ def own_imports(path):
         yield line, own
 
 
-def test_there_are_nine_rooms():
+def test_there_are_nine_rooms_and_the_engine_names_no_sampler():
     entries = {path.stem for path in PACKAGE.iterdir() if not path.name.startswith("__")}
     assert entries - {"py", "stan_models"} == set(ROOMS)
+    names = set(samplers.registered())
+    for path in (PACKAGE / "engine").rglob("*.py"):
+        words = {n.id for n in parsed(path) if isinstance(n, ast.Name)}
+        assert not words & names, path
 
 
 def test_imports_between_rooms_point_down():
@@ -148,13 +152,6 @@ def test_a_family_is_named_by_its_own_files_alone(family):
             assert not lines, f"{path}: lines {lines}"
 
 
-def test_the_engine_names_no_sampler():
-    names = set(samplers.registered())
-    for path in (PACKAGE / "engine").rglob("*.py"):
-        words = {n.id for n in parsed(path) if isinstance(n, ast.Name)}
-        assert not words & names, path
-
-
 def words(node):
     """Return the names in a piece of source, with those after a dot."""
     names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
@@ -194,9 +191,15 @@ def test_isinstance_of_a_target_is_asked_in_targets_alone():
     ] == []
 
 
-def test_files_stay_short():
+def test_files_and_functions_stay_short():
     files = [p for top in (PACKAGE, ROOT / "tests", ROOT / "workflows") for p in top.rglob("*.py")]
     assert [str(p) for p in files if p.read_text().count("\n") > LONGEST_FILE] == []
+    for path in SOURCES:
+        for node in parsed(path):
+            if isinstance(node, ast.FunctionDef):
+                whole = ast.get_docstring(node) is None or len(node.body) == 1
+                length = node.end_lineno - node.body[0 if whole else 1].lineno + 1
+                assert length <= LONGEST_BODY, f"{path}: {node.name}: {length} lines"
 
 
 def test_small_modules_have_several_importers_or_a_reason():
@@ -216,15 +219,6 @@ def test_small_modules_have_several_importers_or_a_reason():
         and "A file of its own" not in (ast.get_docstring(parsed(path)[0]) or "")
     ]
     assert splinters == []
-
-
-def test_functions_stay_short():
-    for path in SOURCES:
-        for node in parsed(path):
-            if isinstance(node, ast.FunctionDef):
-                whole = ast.get_docstring(node) is None or len(node.body) == 1
-                length = node.end_lineno - node.body[0 if whole else 1].lineno + 1
-                assert length <= LONGEST_BODY, f"{path}: {node.name}: {length} lines"
 
 
 def test_no_test_file_imports_another():

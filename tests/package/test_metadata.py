@@ -15,21 +15,21 @@ WORKFLOW = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
 MAKEFILE = (ROOT / "Makefile").read_text()
 
 
-def test_the_citation_has_the_version_and_license_of_the_package():
+def test_the_citation_and_hooks_agree_with_the_project():
     citation = (ROOT / "CITATION.cff").read_text()
     assert re.findall(r"^version: (.+)$", citation, re.M) == [PROJECT["version"]]
     assert re.findall(r"^license: (.+)$", citation, re.M) == [PROJECT["license"]]
     assert re.findall(r"^repository-code: (.+)$", citation, re.M) == [PROJECT["urls"]["Source"]]
+    hooks = re.findall(r"entry: (.+)", (ROOT / ".pre-commit-config.yaml").read_text())
+    lint = re.search(r"^lint:.*\n((?:\t.+\n)+)", MAKEFILE, re.M)[1]
+    assert hooks == [line.replace("\t$(BIN)/", "") for line in lint.splitlines()]
 
 
-def test_the_workflow_runs_the_oldest_and_the_newest_python_of_the_classifiers():
+def test_the_workflow_runs_the_pythons_of_the_classifiers_and_only_reads():
     found = re.findall(r"Python :: (3\.\d+)", " ".join(PROJECT["classifiers"]))
     ends = f'python: ["{found[0]}", "{found[-1]}"]'
     assert PROJECT["requires-python"] == f">={found[0]}"
     assert WORKFLOW.count(ends) == 2  # tests and pages
-
-
-def test_the_workflow_may_only_read():
     assert re.findall(r"^permissions:\n((?:  .+\n)+)", WORKFLOW, re.M) == ["  contents: read\n"]
     assert WORKFLOW.count("permissions:") == 1
 
@@ -42,12 +42,6 @@ def test_files_and_targets_that_a_page_names_exist(page):
     targets = re.findall(r"(?:`|run: )make ([\w-]+)", text)
     defined = {*re.findall(r"^([\w-]+):", MAKEFILE, re.M)}
     assert [target for target in targets if target not in defined] == []
-
-
-def test_hooks_are_the_commands_of_make_lint():
-    hooks = re.findall(r"entry: (.+)", (ROOT / ".pre-commit-config.yaml").read_text())
-    lint = re.search(r"^lint:.*\n((?:\t.+\n)+)", MAKEFILE, re.M)[1]
-    assert hooks == [line.replace("\t$(BIN)/", "") for line in lint.splitlines()]
 
 
 def test_every_dependency_has_a_lower_bound_that_is_tried():

@@ -16,18 +16,12 @@ MODULES = {"samplers"}
 OBJECTS = [name for name in sa.__all__ if name not in MODULES]
 
 
-def test_there_are_few():
+def test_names_parameters_and_parts_are_few():
     assert len(OBJECTS) <= 25
-
-
-def test_sample_has_few_parameters_and_the_common_ones_first():
     names = list(inspect.signature(sa.sample).parameters)
     assert names[:6] == ["target", "sampler", "chains", "iter_warmup", "iter_sampling", "seed"]
     assert len([name for name in names if name != "settings"]) <= 19
-
-
-def test_a_sampler_has_few_parts():
-    """Those of its groups included."""
+    # those of its groups included
     groups = (protocol.Memory, protocol.Threading, protocol.Tempering, protocol.ExtraOutput, Warmup)
     assert len(protocol.Sampler._fields) + sum(len(group._fields) for group in groups) <= 55
 

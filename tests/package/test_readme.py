@@ -31,13 +31,10 @@ def test_python_example(tmp_path):
     assert (tmp_path / "output" / "pima.nc").is_file()
 
 
-def test_no_file_is_written_twice():
+def test_commands_are_run_by_ci_and_write_each_file_once():
     """Commands are tried after the example, in the same folder: a second writer is refused."""
     written = re.findall(r'(?:--(?:out|report) |(?:save|report)\(.*?")(output/[\w./]+)', README)
     assert len(written) == len(set(written)) > 4, written
-
-
-def test_every_other_command_is_run_by_ci():
     others = [c for c in COMMANDS if not c.startswith("stanadapt")]
     assert others
     script = (ROOT / ".ci" / "run").read_text().splitlines()

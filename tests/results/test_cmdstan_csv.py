@@ -62,13 +62,6 @@ def assert_same_draws(fit, other):
     np.testing.assert_array_equal(rep, replicated)
 
 
-def test_columns_are_those_of_stan(tmp_path):
-    fit = fits_for_csv.fit()
-    for lines in written(fit, tmp_path):
-        names, _ = table(lines)
-        assert ",".join(names) == f"{STATISTICS},{','.join(COLUMNS)}"
-
-
 def test_every_bit_comes_back(tmp_path):
     fit = fits_for_csv.fit(warmup=30)
     folder = sa.save(fit, tmp_path / "deep" / "folder", format="cmdstan")
@@ -162,11 +155,15 @@ def test_cmdstanr_finds_its_fields(tmp_path):
         assert sum(bool(re.match("[a-zA-Z]", line)) for line in lines) == 1
 
 
-def test_the_target_of_a_sampler_that_chooses_its_trajectories(tmp_path):
+def test_the_target_and_the_metric_are_written(tmp_path):
     """The default sampler has a setting for NUTS, and another for fixed trajectories."""
     settings = '{"target_accept": 0.87, "nuts_target_accept": 0.8}'
     fit = fits_for_csv.fit(sampler="whitened_hmc", settings=settings, acceptance_target=0.95)
     assert entries(written(fit, tmp_path)[0])["delta"] == "0.95"
+    fit = fits_for_csv.fit()
+    for lines in written(fit, tmp_path):
+        names, _ = table(lines)
+        assert ",".join(names) == f"{STATISTICS},{','.join(COLUMNS)}"
 
 
 def test_the_times_are_those_of_the_chain(tmp_path):

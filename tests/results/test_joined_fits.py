@@ -62,6 +62,14 @@ def test_files_of_several_jobs_are_one_fit(jobs):
     # judged as a whole: R-hat of one chain is not that of three
     assert joined.attrs["verdict"] in ("too short", "suspect", "do not use", "fine")
     assert "one_chain" not in joined.attrs["verdict_codes"]
+    # two jobs that found different modes are each fine, and together are not
+    fits = [made_up_fits.fit(seed) for seed in (1, 2)]
+    apart = made_up_fits.draws(2)
+    apart["a"] = apart["a"] + 9
+    assert verdict(join({"one": fits[0], "other": fits[1]})).verdict == "fine"
+    other = made_up_fits.fit(2, posterior=apart)
+    assert verdict(other).verdict == "fine"
+    assert verdict(join({"one": fits[0], "other": other})).verdict == "do not use"
 
 
 def test_a_folder_of_a_run_and_csv_files_of_jobs(jobs, target, tmp_path):
@@ -137,17 +145,6 @@ def test_a_picture_of_other_coordinates_is_left_out(names, shown):
         groups = {group: results.dataset(fit, group) for group in results.group_names(fit)}
         fits[str(number)] = results.build({**groups, "straightened": pair}, fit.attrs)
     assert ("straightened" in results.group_names(join(fits))) is shown
-
-
-def test_the_whole_is_judged():
-    """Two jobs that found different modes are each fine, and together are not."""
-    fits = [made_up_fits.fit(seed) for seed in (1, 2)]
-    apart = made_up_fits.draws(2)
-    apart["a"] = apart["a"] + 9
-    assert verdict(join({"one": fits[0], "other": fits[1]})).verdict == "fine"
-    other = made_up_fits.fit(2, posterior=apart)
-    assert verdict(other).verdict == "fine"
-    assert verdict(join({"one": fits[0], "other": other})).verdict == "do not use"
 
 
 @pytest.mark.parametrize("digest", ["642594e011459935", "0012345678901234", "1234567890123456"])

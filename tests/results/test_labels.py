@@ -64,13 +64,19 @@ def test_replications_and_likelihoods_have_separate_groups(plain):
     assert set(results.dataset(plain, "log_likelihood").data_vars) == {"log_lik"}
 
 
-def test_data_are_observed_or_constant(plain):
+def test_data_are_observed_or_constant_and_of_one_fit(plain):
     observed = results.dataset(plain, "observed_data")
     np.testing.assert_array_equal(observed["y"].values, DATA["y"])
     assert set(observed.data_vars) == {"y"}
     constant = results.dataset(plain, "constant_data")
     assert set(constant.data_vars) == {"N", "J", "g", "x"}
     np.testing.assert_array_equal(constant["x"].values, DATA["x"])
+    target = sa.Target(PROGRAM, DATA)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        one, other = (sa.sample(target, **RUN) for _ in range(2))
+    results.dataset(one, "observed_data")["y"].values[0] = 1e9
+    assert results.dataset(other, "observed_data")["y"].values[0] == DATA["y"][0]
 
 
 @pytest.mark.parametrize("draw", [sa.sample, sa.stan_nuts])
@@ -99,19 +105,21 @@ def test_arviz_computes_loo():
     assert in_sample - 10.0 < elpd < in_sample
 
 
-def test_labels_from_a_file(tmp_path):
+def test_labels_come_from_files_that_can_be_read(tmp_path):
     path = tmp_path / "labels.json"
     path.write_text(json.dumps(SCHOOLS))
     assert dims(fitted(labels=path), "posterior", "theta")[-1] == "school"
-
-
-def test_data_of_one_fit_are_not_those_of_another():
-    target = sa.Target(PROGRAM, DATA)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        one, other = (sa.sample(target, **RUN) for _ in range(2))
-    results.dataset(one, "observed_data")["y"].values[0] = 1e9
-    assert results.dataset(other, "observed_data")["y"].values[0] == DATA["y"][0]
+    made = make_labels(Labels(posterior_predictive={"z": "y_rep"}), SHAPES, TEXT)
+    assert made.posterior_predictive == {"z": "y_rep"}
+    assert make_labels(None, SHAPES, TEXT).posterior_predictive == {"y": "y_rep"}
+    assert str(random_labels.case(7)) == str(random_labels.case(7))
+    assert random_labels.case(7).shapes != random_labels.case(8).shapes
+    with raises("file_missing", "none.json"):
+        make_labels("none.json", SHAPES, TEXT)
+    path = tmp_path / "labels.json"
+    path.write_text("{'dims': 1}")
+    with raises("not_json", path):
+        make_labels(path, SHAPES, TEXT)
 
 
 SHAPES = {"theta": (3,), "y_rep": (12,), "s": (), "phi": (2,), "S": (3, 3)}
@@ -157,25 +165,10 @@ def test_wrong_labels_are_refused_when_the_target_is_made(labels, facts):
         make_labels(labels, SHAPES, TEXT)
 
 
-def test_files_of_labels_that_cannot_be_read(tmp_path):
-    with raises("file_missing", "none.json"):
-        make_labels("none.json", SHAPES, TEXT)
-    path = tmp_path / "labels.json"
-    path.write_text("{'dims': 1}")
-    with raises("not_json", path):
-        make_labels(path, SHAPES, TEXT)
-
-
 @pytest.mark.parametrize("name", ["chain", "draw"])
 def test_names_of_arviz_are_reserved(name):
     with raises("reserved_name", f"'{name}'"):
         make_labels(None, {name: ()}, TEXT)
-
-
-def test_labels_are_completed_not_replaced():
-    made = make_labels(Labels(posterior_predictive={"z": "y_rep"}), SHAPES, TEXT)
-    assert made.posterior_predictive == {"z": "y_rep"}
-    assert make_labels(None, SHAPES, TEXT).posterior_predictive == {"y": "y_rep"}
 
 
 def test_dims_and_coords_as_arviz_takes_them(tmp_path):
@@ -210,11 +203,6 @@ def test_what_is_accepted_is_kept():
     assert not faults
     assert outcomes[""] > 8
     assert outcomes["wrong_labels"] > 3
-
-
-def test_a_seed_determines_the_case():
-    assert str(random_labels.case(7)) == str(random_labels.case(7))
-    assert random_labels.case(7).shapes != random_labels.case(8).shapes
 
 
 @pytest.mark.soak

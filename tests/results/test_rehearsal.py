@@ -65,13 +65,10 @@ def test_every_variable_is_in_the_file(shapes, labels, tmp_path):
     assert results.dataset(fit, "sample_stats")["lp"].dims == ("chain", "draw")
 
 
-def test_data_with_the_name_of_a_dimension():
+def test_data_and_replications_have_dimensions_of_their_own():
     data = json.dumps({"x": [1.0, 2.0], "x_dim_0": 3.0, "y": [1.0] * 4})
     held = results.dataset(built({"theta": ()}, None, data), "constant_data")
     assert set(held.data_vars) == {"x", "x_dim_0", "y"}
-
-
-def test_likelihoods_and_replications_have_dimensions_of_their_own():
     labels = {
         "posterior_predictive": {"y": "y_rep"}, "log_likelihood": {"y": "log_lik"},
         "dims": {"y_rep": ["pupil"], "log_lik": ["school"]},

@@ -74,51 +74,29 @@ def test_variables_of_every_shape():
         np.testing.assert_array_equal(arrays[variable][entry], draws[..., column], err_msg=name)
 
 
-def test_variables_are_views():
+def test_variables_are_views_and_parts_have_names():
     draws = np.zeros((1, 3, 4))
     arrays = results.variables(["m.1.1", "m.2.1", "m.1.2", "m.2.2"], draws)
     assert np.shares_memory(arrays["m"], draws)
-
-
-def test_tuples_and_complex_numbers_become_real_columns():
     names = ["z.real", "z.imag", "t:1", "t:2", "x"]
     draws = np.arange(10, dtype=float).reshape(1, 2, 5)
     arrays = results.variables(names, draws)
     assert set(arrays) == set(names)
     np.testing.assert_array_equal(arrays["t:2"], draws[..., 3])
-
-
-def test_a_name_stands_for_its_parts_unless_a_variable_has_it():
     names = ("z.real", "z.imag", "t:1", "a", "a.b")
     fit = results.build({"posterior": {name: np.zeros((1, 4)) for name in names}}, {})
     assert list(results.columns(fit, wanted={"z", "t"})) == ["z.real", "z.imag", "t:1"]
     assert list(results.columns(fit, wanted={"a", "t:1"})) == ["t:1", "a"]
 
 
-def test_indices_of_columns_count_from_one(fit):
+def test_columns_and_groups(fit):
     columns = results.columns(fit)
     assert list(columns) == [f"M[{i},{j}]" for i in (1, 2) for j in (1, 2, 3)] + ["s"]
     np.testing.assert_array_equal(columns["M[2,1]"], fit["posterior"]["M"].values[:, :, 1, 0])
-
-
-def test_empty_groups_are_left_out():
-    fit = results.build({"posterior": {"x": np.zeros((1, 5))}, "sample_stats": {}}, {})
-    assert results.group_names(fit) == ["posterior"]
-
-
-def test_log_lik_is_not_in_the_posterior_nor_in_warmup(fit):
     assert "log_lik" not in results.dataset(fit, "warmup_posterior")
     assert results.dataset(fit, "log_likelihood")["log_lik"].shape == (3, 25, 2)
-
-
-def test_a_path_under_an_ascii_locale_is_stored_as_text(fit, tmp_path):
-    """Python reads the bytes of an accent as surrogates, which UTF-8 cannot encode."""
-    fit = copy.deepcopy(fit)
-    fit.attrs["program"] = "modèle.stan".encode().decode("ascii", "surrogateescape")
-    fit.attrs["other"] = "half of a pair: \ud800"
-    loaded = results.load(sa.save(fit, tmp_path / "fit.nc"))
-    assert loaded.attrs["program"] == "modèle.stan"
-    assert loaded.attrs["other"] == "half of a pair: ?"
+    fit = results.build({"posterior": {"x": np.zeros((1, 5))}, "sample_stats": {}}, {})
+    assert results.group_names(fit) == ["posterior"]
 
 
 @pytest.mark.slow
@@ -135,12 +113,19 @@ def test_a_home_that_is_a_file_does_not_prevent_a_result(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
-def test_attributes_of_a_fit_have_types_that_netcdf_holds(fit):
+def test_attributes_are_text_and_numbers_that_files_hold(fit, tmp_path):
     """Both lines of ArviZ write the same file only if neither has to convert anything."""
     for name, value in fit.attrs.items():
         storable = isinstance(value, str | int | float | np.number) and not isinstance(value, bool)
         storable |= isinstance(value, np.ndarray) and value.dtype.kind in "if"
         assert storable, f"{name}: {value!r}"
+    # python reads the bytes of an accent as surrogates, which UTF-8 cannot encode
+    fit = copy.deepcopy(fit)
+    fit.attrs["program"] = "modèle.stan".encode().decode("ascii", "surrogateescape")
+    fit.attrs["other"] = "half of a pair: \ud800"
+    loaded = results.load(sa.save(fit, tmp_path / "fit.nc"))
+    assert loaded.attrs["program"] == "modèle.stan"
+    assert loaded.attrs["other"] == "half of a pair: ?"
 
 
 @pytest.mark.slow
@@ -213,9 +198,6 @@ def test_pareto_k_is_that_of_the_large_weights():
         assert np.exp(smoothed).sum() == pytest.approx(1.0)
         assert smoothed[0] == smoothed.max()
         assert results.pareto_smoothed(k * np.log(u))[1] < 0.0
-
-
-def test_weights_of_zero_stay_zero():
     weights = np.append(np.random.default_rng(1).normal(size=500), -np.inf)
     smoothed, k = results.pareto_smoothed(weights)
     assert smoothed[-1] == -np.inf
@@ -340,17 +322,11 @@ def test_values_that_no_file_holds_are_refused(tmp_path, form):
     assert "x" in results.dataset(sa.load(path), "posterior")
 
 
-def test_only_fits_can_be_saved(tmp_path):
-    with raises("not_a_fit", "dict"):
-        sa.save({"x": 1}, tmp_path / "fit.nc")
-
-
-def test_checking_leaves_nothing_behind(tmp_path):
+def test_nothing_but_fits_is_saved_and_loaded(tmp_path):
     assert results.check_writable(str(tmp_path / "fit.nc")) == tmp_path / "fit.nc"
     assert os.listdir(tmp_path) == []
-
-
-def test_loading_a_missing_file_is_an_error(tmp_path):
+    with raises("not_a_fit", "dict"):
+        sa.save({"x": 1}, tmp_path / "fit.nc")
     for load, path in ((sa.load, tmp_path / "none.nc"), (results.load, tmp_path)):
         with raises("file_missing", path):
             load(path)

@@ -68,13 +68,10 @@ def test_every_format_holds_program_data_and_integers(fit, target, form, tmp_pat
     assert kinds["z"].dtype == kinds["mu"].dtype == np.float64
 
 
-def test_integers_are_found_at_the_top_level_only():
+def test_integers_are_declared_at_the_top_level_and_finite():
     assert Program("p", CODE, None, ()).integers == INTEGERS
     old = "generated quantities { int y_rep[N]; if (1) { int a; } { int c; } int d, e; }"
     assert Program("p", old, None, ()).integers == ("y_rep", "d", "e")
-
-
-def test_integers_that_failed_stay_nan():
     columns = results.variables(["k.1", "k.2", "m"], np.array([[[1.0, np.nan, 2.0]]]), ["k", "m"])
     assert columns["k"].dtype == np.float64
     assert columns["m"].dtype == np.int64

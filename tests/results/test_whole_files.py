@@ -82,11 +82,8 @@ def test_it_is_complete_and_alone(write, tmp_path):
     assert os.listdir(path.parent) == ["file.html"]
 
 
-def test_characters_that_utf8_cannot_encode_are_replaced(tmp_path):
+def test_characters_and_other_files(tmp_path):
     assert write_text(tmp_path / "a", "x\udc80").read_text() == "x?"
-
-
-def test_a_file_that_is_no_fit_is_replaced_only_if_asked_for(tmp_path):
     path, empty = tmp_path / "model.stan", tmp_path / "empty.nc"
     path.write_text("parameters { real x; }")
     empty.touch()

@@ -86,14 +86,11 @@ def test_what_the_check_finds(name):
     assert (problem in found) if problem else (found == "")
 
 
-def test_failed_evaluations_are_no_evidence():
+def test_the_check_is_cheap_and_takes_no_failure_for_evidence():
     def value(x):
         return smooth(x) if x[0] < 0.3 else -np.inf
 
     assert gradient_problem(Made(value, slope), LINE[[0, 2]]) == ""
-
-
-def test_the_check_costs_little():
     calls = []
     gradient_problem(Made(lambda x: calls.append(x) or smooth(x), slope), LINE)
     assert len(calls) < 120
@@ -123,14 +120,11 @@ def test_noise_and_jumps_get_a_sampler_without_gradients():
     assert "jumps" in attribute(fit, "sampler_reason")
 
 
-def test_what_was_asked_for_is_taken():
+def test_what_was_asked_for_is_taken_and_the_default_has_settings():
     target = sa.Target(*bundled.find("neal"))
     assert choose_sampler(target, "rwm") == ("rwm", "asked for")
     settings = sa.samplers.hamiltonian.nuts.Settings()
     assert choose_sampler(target, settings).sampler is settings
-
-
-def test_the_default_takes_settings_of_its_own():
     target = sa.Target(*bundled.find("neal"))
     run = {"chains": 2, "seed": 1, "iter_sampling": 100}
     fit = sa.sample(target, target_accept=0.9, **run)

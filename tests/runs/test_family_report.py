@@ -28,15 +28,12 @@ def reported(after_run, taken=("posterior",)):
     return report_of("rwm", after_run, RunView(None, [], 0, {}), taken)
 
 
-def test_a_quantity_that_is_excluded_collides_too():
+def test_excluded_quantities_collide_too_unless_there_is_no_group():
     """The group of pseudo-samples has it all the same, and its weights would be lost."""
     target = sa.Target(EXCLUDED, exclude="weight")
     extended = Extended(target, reference_distribution=ReferenceDistribution([0.0, 0.0], 2.0))
     with raises("reserved_variable", "weight"):
         sa.sample(extended, "rwm", save="pseudo", **RUN)
-
-
-def test_generated_quantities_do_not_collide_with_a_group_without_them():
     code = EXCLUDED.replace("weight", "other")
     target = sa.Target(code)
     rehearsed = empty_group(target)

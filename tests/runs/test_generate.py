@@ -145,19 +145,6 @@ def test_a_fit_of_another_program_is_refused(fit, target, old, new):
         sa.generate(fit, other)
 
 
-def test_data_that_change_the_sizes_of_parameters_are_refused():
-    code = "data { int K; } parameters { vector[K] t; } model { t ~ normal(0, 1); }"
-    code += "generated quantities { real u = sum(t); }"
-    target = sa.Target(code, {"K": 2})
-    fit = drawn(target)
-    for size, error in ((1, "parameter_sizes"), (3, "missing_parameter")):
-        with raises(error, "t["):
-            sa.generate(fit, target, data={"K": size})
-    bare = sa.Target(code.partition("generated")[0], {"K": 2})
-    with raises("nothing_to_generate"):
-        sa.generate(fit, bare)
-
-
 def test_predictions_that_ended_early_continue_to_the_same_bits(fit, target):
     new = target.with_data(NEW)
     whole = predicted(sa.generate(fit, new, seed=1)).copy(deep=True)
@@ -181,7 +168,7 @@ def test_quantities_that_throw_are_reported(fit, target):
     assert np.isnan(predicted(fit)["sign"].values).any()
 
 
-def test_wrong_arguments_and_draws_say_what_is_wrong(fit):
+def test_wrong_arguments_and_sizes_are_refused(fit):
     for given in ({"parallel_chains": 0}, {"max_minutes": np.nan}):
         with raises("out_of_range", *given):
             sa.generate(fit, **given)
@@ -192,3 +179,13 @@ def test_wrong_arguments_and_draws_say_what_is_wrong(fit):
     results.dataset(fit, "posterior")["b"].values[1, 7] = np.nan
     with raises("invalid_position", "1 of 600", "draw 8 of chain 2"):
         sa.generate(fit)
+    code = "data { int K; } parameters { vector[K] t; } model { t ~ normal(0, 1); }"
+    code += "generated quantities { real u = sum(t); }"
+    target = sa.Target(code, {"K": 2})
+    fit = drawn(target)
+    for size, error in ((1, "parameter_sizes"), (3, "missing_parameter")):
+        with raises(error, "t["):
+            sa.generate(fit, target, data={"K": size})
+    bare = sa.Target(code.partition("generated")[0], {"K": 2})
+    with raises("nothing_to_generate"):
+        sa.generate(fit, bare)

@@ -46,7 +46,7 @@ def edges(program, draws):
     return {(e.name, e.side): e.value for e in find_edges(sa.Target(program), draws)}
 
 
-def test_edges_are_found_in_any_unit():
+def test_edges_in_any_unit_and_ends_that_are_none():
     rng = np.random.default_rng(1)
     draws = np.column_stack(
         [rng.uniform(3e-4, 5e-4, 400), 1e6 + rng.exponential(1e5, 400), rng.normal(size=400)]
@@ -56,19 +56,36 @@ def test_edges_are_found_in_any_unit():
     assert found["theta", "lower"] == pytest.approx(3e-4, abs=1e-9)
     assert found["theta", "upper"] == pytest.approx(5e-4, abs=1e-9)
     assert found["x", "lower"] == pytest.approx(1e6, abs=1.0)
+    program = "parameters { real<lower=0> x; } model { target += -log(x); }"
+    draws = np.random.default_rng(1).uniform(-100.0, 400.0, (400, 1))
+    assert edges(program, draws) == {}
+    assert find_cut_tails(sa.Target(program), draws) == ["x"]
+    program = "parameters { cholesky_factor_corr[2] L; } model { target += -2 * log(L[2, 2]); }"
+    draws = np.random.default_rng(1).uniform(-15.0, 15.0, (400, 1))
+    assert edges(program, draws) == {}
+    assert find_cut_tails(sa.Target(program), draws) == []
 
 
-def test_an_edge_that_depends_on_another_parameter_has_no_value():
+def test_edges_that_depend_on_parameters_or_are_unknown():
     draws = np.sort(np.random.default_rng(1).uniform(0.0, 5.0, (400, 2)), axis=1)
     found = edges(TRIANGLE, draws)
     assert found["x[1]", "lower"] == 0.0
     assert found["x[2]", "upper"] == 5.0
     assert found["x[1]", "upper"] is None
     assert found["x[2]", "lower"] is None
+    # as of a matrix in a tuple, of which results have the parts under names of their own
+    target, z = sa.Target(MATRICES["L"]), np.random.default_rng(1).normal(size=(400, 1))
+    assert find_cut_tails(target, 10.0 * z) == ["L"]
+    target.coordinates = [dataclasses.replace(target.coordinates[0], variable="t")]
+    assert find_cut_tails(target, 10.0 * z) == []
 
 
-def test_declared_bounds_are_no_edges():
+def test_declared_bounds_and_ends_of_necks_are_no_edges():
     assert edges(DECLARED, np.random.default_rng(1).normal(size=(400, 3))) == {}
+    rng = np.random.default_rng(1)
+    tau, mu = rng.uniform(0.0, 15.0, 1000), rng.normal(50.0, 20.0, 1000)
+    theta = mu[:, None] + tau[:, None] * rng.normal(size=(1000, 8))
+    assert ("tau", "lower") not in edges(NECK, np.column_stack([mu, tau, theta]))
 
 
 def test_an_undeclared_end_of_a_parameter_with_another_bound_is_an_edge_and_no_cut_tail():
@@ -86,38 +103,17 @@ def test_an_undeclared_end_of_a_parameter_with_another_bound_is_an_edge_and_no_c
     assert find_cut_tails(sa.Target(program), draws) == []
 
 
-def test_draws_that_equal_their_bound_have_a_cut_tail_and_no_edge():
+def test_bounds_that_draws_equal_or_that_are_far_below():
     program = "parameters { real<lower=0, upper=1> p; } model { target += -log1m(p) - log(p); }"
     draws = np.random.default_rng(1).uniform(36.5, 36.7, (400, 1))
     assert edges(program, draws) == {}
     assert find_cut_tails(sa.Target(program), draws) == ["p"]
-
-
-def test_an_end_to_overflow_is_no_edge_and_angles_of_matrices_have_no_ends():
-    program = "parameters { real<lower=0> x; } model { target += -log(x); }"
-    draws = np.random.default_rng(1).uniform(-100.0, 400.0, (400, 1))
-    assert edges(program, draws) == {}
-    assert find_cut_tails(sa.Target(program), draws) == ["x"]
-    program = "parameters { cholesky_factor_corr[2] L; } model { target += -2 * log(L[2, 2]); }"
-    draws = np.random.default_rng(1).uniform(-15.0, 15.0, (400, 1))
-    assert edges(program, draws) == {}
-    assert find_cut_tails(sa.Target(program), draws) == []
-
-
-def test_an_edge_may_be_far_below_the_draws_and_a_declared_bound_may_not():
-    """At 0 the density is exp(18) times smaller than at its mode: 1e-8 of the draws are closer."""
+    # at 0 the density is exp(18) times smaller than at its mode: 1e-8 of the draws are closer
     for declared, ends in (("", {("x", "lower"): 0.0}), ("<upper=20>", {})):
         program = f"parameters {{ real{declared} x; }}"
         program += " model { x ~ normal(6, 1); x ~ uniform(0, 20); }"
         x = np.random.default_rng(1).normal(6.0, 1.0, (400, 1))
         assert edges(program, np.log(20.0 - x) if declared else x) == ends
-
-
-def test_the_end_of_a_neck_is_no_edge():
-    rng = np.random.default_rng(1)
-    tau, mu = rng.uniform(0.0, 15.0, 1000), rng.normal(50.0, 20.0, 1000)
-    theta = mu[:, None] + tau[:, None] * rng.normal(size=(1000, 8))
-    assert ("tau", "lower") not in edges(NECK, np.column_stack([mu, tau, theta]))
 
 
 @pytest.mark.parametrize("sampler", slow_except(["whitened_hmc"], ["whitened_hmc", "nuts"]))
@@ -163,7 +159,7 @@ def test_divergences_in_a_neck_are_not_excused_by_an_edge_elsewhere():
     assert 0.0 < at_edges < 0.5 * all_of_them
 
 
-def test_a_coordinate_without_edges_costs_two_evaluations():
+def test_edges_cost_two_evaluations_and_are_sought_once():
     normal, points = sa.Target("parameters { vector[50] x; } model { x ~ normal(0, 1); }"), []
     value = normal.value
     normal.value = lambda at: points.append(0) or value(at)
@@ -172,6 +168,14 @@ def test_a_coordinate_without_edges_costs_two_evaluations():
     points.clear()
     assert find_cut_tails(normal, np.random.default_rng(1).normal(size=(400, 50))) == []
     assert len(points) <= 6  # none of them has a bound
+    target = sa.Target(BOX, backend="stanli")
+    fit = sa.sample(target, "nuts", seed=1)
+    assert fit.attrs["hard_edges"]
+    assert ends_of(target, fit) == {}
+    del fit.attrs["hard_edges"]
+    assert "theta: lower = -1" in ends_of(target, fit)["hard_edges"]
+    fit["sample_stats"]["diverging"] = np.nan * fit["sample_stats"]["diverging"]
+    assert ends_of(target, fit) == {}
 
 
 def test_edges_are_not_sought_without_divergences(monkeypatch):
@@ -235,14 +239,6 @@ def test_a_proper_prior_of_a_matrix_has_no_cut_tail_and_an_undeclared_bound_in_i
         assert (find_edges(target, z), find_cut_tails(target, z)) == ([], [])
 
 
-def test_nothing_is_said_of_a_coordinate_whose_elements_are_unknown():
-    """As of a matrix in a tuple, of which results have the parts under names of their own."""
-    target, z = sa.Target(MATRICES["L"]), np.random.default_rng(1).normal(size=(400, 1))
-    assert find_cut_tails(target, 10.0 * z) == ["L"]
-    target.coordinates = [dataclasses.replace(target.coordinates[0], variable="t")]
-    assert find_cut_tails(target, 10.0 * z) == []
-
-
 @pytest.mark.parametrize("other", [False, True])
 def test_ends_are_sought_after_nuts_of_stan_and_in_fits_that_record_none(other):
     """Its divergences may have ended at an edge or not: it counts no failed evaluations."""
@@ -263,17 +259,6 @@ def test_ends_are_sought_after_nuts_of_stan_and_in_fits_that_record_none(other):
     fit.attrs.pop("hard_edges", None)
     fit.sample_stats["diverging"][:] = False  # without divergences, none are sought
     assert "hard_edges" not in sa.diagnose(fit, target).codes
-
-
-def test_ends_are_sought_once_and_edges_only_where_divergences_are_recorded():
-    target = sa.Target(BOX, backend="stanli")
-    fit = sa.sample(target, "nuts", seed=1)
-    assert fit.attrs["hard_edges"]
-    assert ends_of(target, fit) == {}
-    del fit.attrs["hard_edges"]
-    assert "theta: lower = -1" in ends_of(target, fit)["hard_edges"]
-    fit["sample_stats"]["diverging"] = np.nan * fit["sample_stats"]["diverging"]
-    assert ends_of(target, fit) == {}
 
 
 @pytest.mark.parametrize("backend", ["stanli", pytest.param("cmdstan", marks=pytest.mark.cmdstan)])

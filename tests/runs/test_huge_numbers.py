@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
+from stanadapt.samplers.tempering import Extended
 from stanadapt.targets.stan.backends import agreement, stanli
-from tests.helpers.codes import raises, warns
-from tests.helpers.short_runs import draw
+from tests.helpers.codes import raises, raises_in, warns
+from tests.helpers.short_runs import NORMAL, draw
+from tests.helpers.stan_target import shared_target
 
 SCALED = "data { real s; } parameters { vector[3] a; } model { target += "
 PROGRAMS = {
@@ -26,9 +28,12 @@ model { y ~ poisson_log(a + b * x); }
 """
 
 
-def test_the_check_of_the_gradient_of_counts_with_a_steep_rate():
+def test_steep_rates_are_checked_and_rounding_is_no_fault():
     x = np.linspace(0, 5000, 50)
     sa.Target(COUNTS, {"N": 50, "x": x, "y": [3] * 50})
+    # at 1e17, steps of 1e-4 change a log density by less than its last digit
+    with warns("nothing_compared"):
+        sa.Target(SCALED + "s - 0.5 * dot_self(a); }", {"s": 1e17})
 
 
 @pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
@@ -62,12 +67,6 @@ def test_a_wrong_gradient_of_a_huge_density_is_refused(monkeypatch):
         sa.Target(*PROGRAMS["quadratic"])
 
 
-def test_a_density_whose_rounding_hides_the_gradient_is_not_checked():
-    """At 1e17, steps of 1e-4 change a log density by less than its last digit."""
-    with warns("nothing_compared"):
-        sa.Target(SCALED + "s - 0.5 * dot_self(a); }", {"s": 1e17})
-
-
 @pytest.mark.parametrize(("factor", "where"), [(1.0, None), (1.01, 1)])
 def test_agreement_of_huge_gradients(factor, where):
     """The second point differs by 1 %, ten times the tolerance."""
@@ -75,3 +74,33 @@ def test_agreement_of_huge_gradients(factor, where):
     ours = [theirs[0], (2e199, theirs[1][1] * factor)]
     with np.errstate(all="raise"):  # `check` ignores them; this part needs no such leave
         assert agreement._disagreement(ours, theirs) == where
+
+
+target = shared_target(NORMAL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("sampler", "setting"),
+    [
+        ("nuts", {"max_treedepth": 1e300}), ("hmc", {"leapfrogs": 10**25}),
+        ("parallel_tempering", {"levels": 10**12}), ("pseudo_extended", {"pseudo_samples": 10**12}),
+    ],
+)  # fmt: skip
+def test_settings(target, sampler, setting):
+    with raises_in("settings", sampler):
+        draw(target, sampler, **setting)
+
+
+def test_initial_values_nested_too_deep(target):
+    nested = 1.0
+    for _ in range(1000):
+        nested = [nested]
+    with raises_in("initialization", "x"):
+        draw(target, "nuts", inits={"x": nested})
+
+
+@pytest.mark.parametrize("temperature", [[], {}])
+def test_options_that_cannot_be_looked_up(target, temperature):
+    with raises_in("settings", "temperature"):
+        Extended(target, temperature=temperature)

@@ -51,10 +51,19 @@ def test_files_and_tables_of_such_a_fit(tmp_path):
     assert "fine" in repr(sa.compare({"simulated": fit}))
 
 
-def test_predictions_alone_are_the_posterior():
+def test_predictions_of_programs_without_parameters():
     code = "generated quantities { array[3] int y_rep = {1, 2, poisson_rng(3)}; }"
     fit = sa.sample(sa.Target(code), seed=1)
     assert results.dataset(fit, "posterior")["y_rep"].dtype == np.int64
+    target = sa.Target(CODE, {"N": 2})
+    fit = sa.sample(target, seed=1)
+    for given in ({}, {"target": target}, {"data": {"N": 4}}):
+        group = results.dataset(sa.generate(fit, **given), "predictions")
+        assert group["y_rep"].shape == (4, 1000, 4 if "data" in given else 2)
+    target = sa.Target("generated quantities { real z = log(0); }")
+    with warns("failed_quantities", "4000"):
+        fit = sa.sample(target, seed=1)
+    assert "failed_quantities" in fit.attrs["note_codes"]
 
 
 def test_what_has_no_meaning_is_refused(tmp_path):
@@ -81,18 +90,3 @@ def test_what_has_no_meaning_is_refused(tmp_path):
 def test_both_backends_know_that_there_is_nothing_to_compare():
     target = sa.Target(CODE, {"N": 1}, backend="cmdstan")
     assert target.density_check == "not compared: no parameters"
-
-
-def test_predictions_of_programs_without_parameters():
-    target = sa.Target(CODE, {"N": 2})
-    fit = sa.sample(target, seed=1)
-    for given in ({}, {"target": target}, {"data": {"N": 4}}):
-        group = results.dataset(sa.generate(fit, **given), "predictions")
-        assert group["y_rep"].shape == (4, 1000, 4 if "data" in given else 2)
-
-
-def test_quantities_that_are_not_finite_are_told():
-    target = sa.Target("generated quantities { real z = log(0); }")
-    with warns("failed_quantities", "4000"):
-        fit = sa.sample(target, seed=1)
-    assert "failed_quantities" in fit.attrs["note_codes"]

@@ -142,7 +142,7 @@ def test_both_signals_are_held_and_released(number):
     assert signal.getsignal(number) is before
 
 
-def test_the_handler_of_the_user_is_in_charge_while_chains_run():
+def test_handlers_of_the_user_are_in_charge_while_chains_run():
     seen = []
     saved = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
     try:
@@ -151,10 +151,7 @@ def test_the_handler_of_the_user_is_in_charge_while_chains_run():
     finally:
         signal.signal(signal.SIGINT, saved)
     assert (seen, pressed) == ([signal.SIGINT], [])
-
-
-def test_a_default_action_is_restored_while_chains_run():
-    """Programs with windows set it, so that Ctrl-C ends them."""
+    # programs with windows set it, so that Ctrl-C ends them
     saved = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         with interrupts.uninterrupted():
@@ -172,7 +169,7 @@ def test_handlers_that_are_not_of_python_stay(monkeypatch):
         pass
 
 
-def test_other_threads_are_left_alone():
+def test_other_threads_and_their_errors_are_not_waited_for():
     def work():
         with interrupts.uninterrupted() as pressed, interrupts.released():
             outcome.append(pressed)
@@ -184,9 +181,6 @@ def test_other_threads_are_left_alone():
         thread.start()
         thread.join()
     assert outcome == [[]]
-
-
-def test_the_first_error_of_threads_is_raised_and_no_thread_is_waited_for():
     slept, finished = threading.Event(), []
 
     def work(i):
@@ -218,10 +212,18 @@ def slow_climbs(monkeypatch):
     ended.set()
 
 
-def test_the_time_limit_ends_the_climbs_to_starting_points(target, slow_climbs):
+def test_time_limits_end_climbs_and_predictions(target, slow_climbs, predicted):
     with raises("no_draws", "0.001 minutes", "starting points"):
         sa.sample(target, "rwm", **SHORT, inits="pathfinder", max_minutes=0.001)
     assert not slow_climbs.finished
+    whole, notes, _ = predicted()
+    assert not notes
+    groups, (note,), _ = predicted(now=lambda calls: 3600.0 * (len(calls) > 3), limit=50.0)
+    assert "50 minutes" in note
+    rows = groups["prior"]["m"].shape[1]
+    assert 0 < rows < 50
+    assert groups["sample_stats_prior"]["lp"].shape[1] == rows
+    np.testing.assert_array_equal(groups["prior"]["m"], whole["prior"]["m"][:, :rows])
 
 
 @pytest.mark.thorough
@@ -305,17 +307,6 @@ def predicted(target):
         return *prior._groups(program, drawn, 1, limit, lambda: now(calls)), calls
 
     return groups
-
-
-def test_the_time_limit_ends_the_predictions_of_the_prior(predicted):
-    whole, notes, _ = predicted()
-    assert not notes
-    groups, (note,), _ = predicted(now=lambda calls: 3600.0 * (len(calls) > 3), limit=50.0)
-    assert "50 minutes" in note
-    rows = groups["prior"]["m"].shape[1]
-    assert 0 < rows < 50
-    assert groups["sample_stats_prior"]["lp"].shape[1] == rows
-    np.testing.assert_array_equal(groups["prior"]["m"], whole["prior"]["m"][:, :rows])
 
 
 @pytest.mark.parametrize(("at", "rows"), [(1, None), (6, 5)])

@@ -48,7 +48,7 @@ def fit(target):
     return drawn(target)
 
 
-def test_the_prior_is_that_of_the_program_and_not_the_posterior(fit):
+def test_the_prior_is_that_of_the_program_at_the_observations(fit):
     prior = results.dataset(fit, "prior")
     a, s = prior["a"].values, prior["s"].values
     ess = float(np.asarray(results.arviz_module().ess(a)))
@@ -58,9 +58,6 @@ def test_the_prior_is_that_of_the_program_and_not_the_posterior(fit):
     assert np.median(s) == pytest.approx(np.exp(0.5), rel=5.0 * 1.25 * 0.4 / np.sqrt(300.0))
     # a posterior far out in the prior
     assert results.dataset(fit, "posterior")["a"].values.mean() > 5.0
-
-
-def test_predictions_of_the_prior_are_at_the_observations(fit):
     predicted = results.dataset(fit, "prior_predictive")["y"]
     prior = results.dataset(fit, "prior")
     assert predicted.dims == ("chain", "draw", "unit")
@@ -75,11 +72,14 @@ def test_predictions_of_the_prior_are_at_the_observations(fit):
     assert "acceptance_rate" in results.dataset(fit, "sample_stats_prior")
 
 
-def test_the_posterior_does_not_depend_on_it(target, fit):
+def test_the_prior_changes_no_draw_and_is_kept_in_a_file(target, fit, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         without = sa.sample(target, "nuts", **RUN)
     assert_same_draws(without, fit, ("posterior", "posterior_predictive"))
+    loaded = sa.load(sa.save(fit, tmp_path / "fit.nc"))
+    for other in (loaded, drawn(target)):
+        assert_same_draws(fit, other, ("prior", "prior_predictive"))
 
 
 def test_a_prior_at_the_hot_end_keeps_the_coordinates_of_the_program(target):
@@ -91,23 +91,25 @@ def test_a_prior_at_the_hot_end_keeps_the_coordinates_of_the_program(target):
     assert choose_coordinates(None, target, sampler, plan, given).kind == NO
 
 
-def test_a_file_has_it(target, fit, tmp_path):
-    loaded = sa.load(sa.save(fit, tmp_path / "fit.nc"))
-    for other in (loaded, drawn(target)):
-        assert_same_draws(fit, other, ("prior", "prior_predictive"))
-
-
-def test_draws_of_the_posterior_survive_a_prior_that_cannot_be_drawn(target):
-    fit, target = sa.sample(target, "nuts", **RUN), copy.copy(target)
+def test_priors_that_fail_or_take_long_cost_no_draw(target):
+    fit, broken = sa.sample(target, "nuts", **RUN), copy.copy(target)
     nowhere = "parameters { real a; } model { target += negative_infinity(); }"
-    target.with_prior_data = lambda data: sa.Target(nowhere, unsafe=True)
+    broken.with_prior_data = lambda data: sa.Target(nowhere, unsafe=True)
     with warns("prior_not_drawn", "initialization failed"):
-        sa.add_prior(fit, target, NOTHING)
+        sa.add_prior(fit, broken, NOTHING)
     assert results.dataset(fit, "posterior").sizes["draw"] == 40
     assert "prior" not in results.group_names(fit)
     assert not {"prior_data_hash", "prior_verdict"} & set(fit.attrs)
     assert "initialization failed" in fit.attrs["notes"]
     assert "prior_not_drawn" in fit.attrs["note_codes"]
+    fit, seen = sa.sample(target, "nuts", **RUN), []
+    with warns("prior_not_drawn", "the time limit"):
+        sa.add_prior(fit, target, NOTHING, max_minutes=1e-9)
+    with warns("prior_not_drawn", "the progress function"):
+        sa.add_prior(fit, target, NOTHING, show_progress=lambda state: seen.append(1) or True)
+    assert seen == [1]
+    assert "prior" not in results.group_names(fit)
+    assert results.dataset(fit, "posterior").sizes["draw"] == 40
 
 
 @pytest.mark.parametrize("quantities", [True, False])
@@ -134,17 +136,6 @@ def test_transformed_parameters_may_throw_at_draws_of_the_prior(quantities):
     assert np.isfinite(drawn["a"]).all()
     if quantities:
         np.testing.assert_array_equal(np.isnan(drawn["z"]), failed)
-
-
-def test_limits_reach_the_prior(target):
-    fit, seen = sa.sample(target, "nuts", **RUN), []
-    with warns("prior_not_drawn", "the time limit"):
-        sa.add_prior(fit, target, NOTHING, max_minutes=1e-9)
-    with warns("prior_not_drawn", "the progress function"):
-        sa.add_prior(fit, target, NOTHING, show_progress=lambda state: seen.append(1) or True)
-    assert seen == [1]
-    assert "prior" not in results.group_names(fit)
-    assert results.dataset(fit, "posterior").sizes["draw"] == 40
 
 
 def test_an_improper_prior_is_reported():

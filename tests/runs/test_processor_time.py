@@ -92,10 +92,17 @@ def test_it_is_kept_with_a_run(tmp_path):
         np.testing.assert_array_equal(spent, results.attribute(fit, f"{phase}_processor_seconds"))
 
 
-def test_a_reference_that_was_fitted_counts():
+def test_seconds_of_chains_and_references_are_in_the_result():
     cost = Cost(seconds=3.0, processor_seconds=2.0)
     start = as_given(Awkward(), [np.zeros(2)] * 2, "").after(cost)
     np.testing.assert_array_equal(start.seconds, [[3.0, 2.0], [0.0, 0.0]])
+    fit = draw(sa.Target(NORMAL))
+    for phase in ("warmup", "sampling"):
+        by_clock = np.asarray(results.attribute(fit, f"{phase}_seconds"))
+        spent = np.asarray(results.attribute(fit, f"{phase}_processor_seconds"))
+        assert spent.shape == (2,)
+        assert np.all(spent > 0.0)
+        assert np.all(spent <= by_clock * (1.0 + RATES) + 1e-3)
 
 
 def test_a_run_that_learned_the_scales_counts_as_warmup():
@@ -115,13 +122,3 @@ def test_a_run_that_learned_the_scales_counts_as_warmup():
     assert np.floor(
         np.asarray(results.attribute(fit, "warmup_processor_seconds")) / 1e3
     ).tolist() == [5, 5]
-
-
-def test_seconds_of_each_chain_are_in_the_result():
-    fit = draw(sa.Target(NORMAL))
-    for phase in ("warmup", "sampling"):
-        by_clock = np.asarray(results.attribute(fit, f"{phase}_seconds"))
-        spent = np.asarray(results.attribute(fit, f"{phase}_processor_seconds"))
-        assert spent.shape == (2,)
-        assert np.all(spent > 0.0)
-        assert np.all(spent <= by_clock * (1.0 + RATES) + 1e-3)

@@ -145,12 +145,11 @@ def test_the_result_has_the_draws_that_it_saw(target, error):
     assert dict(fit["posterior"].sizes)["draw"] >= seen[-1][1]
 
 
-def test_stopped_during_warmup_there_are_no_draws(target):
+def test_a_stop_before_the_draws_is_an_error_and_one_after_them_nothing(target):
     with raises("no_draws", "stopped by the progress function", "warm-up"):
         draw(target, lambda progress: True, iter_warmup=ENDLESS)
-
-
-def test_stopping_a_finished_run_changes_nothing(target):
+    with raises("no_draws", "the time limit", "learning the scales"):
+        in_learned_scales(target, max_minutes=1e-9)
     fit = draw(target, lambda progress: progress.draws == 30, iter_sampling=30)
     assert results.dataset(fit, "posterior").sizes["draw"] == 30
     assert not results.from_json(fit, "notes", [])
@@ -218,11 +217,6 @@ def test_it_stops_a_pre_run_that_has_just_ended(target):
 
     with raises("no_draws", "learning the scales"):
         in_learned_scales(target, lambda progress: True, {"run_chains": asked_at_the_end})
-
-
-def test_the_time_limit_includes_the_pre_run(target):
-    with raises("no_draws", "the time limit", "learning the scales"):
-        in_learned_scales(target, max_minutes=1e-9)
 
 
 def test_compiling_between_pre_run_and_run_does_not_count(target, monkeypatch):

@@ -57,9 +57,14 @@ def test_groups(plain, full):
     assert set(results.group_names(full)) == usual | extra
     alone = draw(sa.Target(NORMAL))
     assert set(results.group_names(alone)) == {"posterior", "sample_stats"}
+    s, found = values(plain, "s"), values(plain, "log_lik", "log_likelihood")
+    assert "log_lik" not in results.dataset(plain, "posterior")
+    assert found.shape == (2, 40, 3)
+    expected = -0.5 * np.log(2 * np.pi) - np.log(s[..., None]) - 0.5 * (Y / s[..., None]) ** 2
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-def test_shapes_are_those_of_the_program(plain):
+def test_shapes_and_elements_are_those_of_the_program(plain):
     posterior = results.dataset(plain, "posterior")
     shapes = {name: posterior[name].shape[2:] for name in posterior}
     assert shapes == {
@@ -68,10 +73,7 @@ def test_shapes_are_those_of_the_program(plain):
     assert all(posterior[name].dims[:2] == ("chain", "draw") for name in posterior)
     assert {posterior[name].shape[:2] for name in posterior} == {(2, 40)}
     assert posterior["T"].dims[2:] == ("T_dim_0", "T_dim_1")
-
-
-def test_elements_are_where_the_program_put_them(plain):
-    """Stan's columns are column-major; a reshape in C order would mix rows and columns."""
+    # stan's columns are column-major; a reshape in C order would mix rows and columns
     m, a = values(plain, "M"), values(plain, "a")
     assert abs(np.corrcoef(m[..., 0, 1].ravel(), m[..., 1, 0].ravel())[0, 1]) < 0.99
     np.testing.assert_allclose(values(plain, "T"), 2 * m.swapaxes(-1, -2), rtol=1e-14)
@@ -82,23 +84,21 @@ def test_elements_are_where_the_program_put_them(plain):
     np.testing.assert_allclose(values(plain, "C"), expected, rtol=1e-14)
 
 
-def test_log_lik_is_a_group_of_its_own(plain):
-    s, found = values(plain, "s"), values(plain, "log_lik", "log_likelihood")
-    assert "log_lik" not in results.dataset(plain, "posterior")
-    assert found.shape == (2, 40, 3)
-    expected = -0.5 * np.log(2 * np.pi) - np.log(s[..., None]) - 0.5 * (Y / s[..., None]) ** 2
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-
-
-def test_lp_is_the_density_of_the_recorded_draw(shapes, full):
+def test_unconstrained_draws_have_the_density_and_the_values_of_the_posterior(shapes, full):
     positions = values(full, "position", "unconstrained_posterior")
     lp = values(full, "lp", "sample_stats")
     for chain, row in ((0, 0), (0, 13), (1, 7)):
         value, _, _ = shapes.evaluate(positions[chain, row])
         assert lp[chain, row] == pytest.approx(value, rel=1e-12)
+    assert positions.shape == (2, 14, shapes.dim)
+    for chain, row in ((0, 0), (1, 5), (1, 13)):
+        constrained = shapes.constrain(positions[chain, row])
+        assert set(constrained) == {"M", "s", "a"}
+        for name, value in constrained.items():
+            np.testing.assert_array_equal(value, values(full, name)[chain, row])
 
 
-def test_statistics_have_arviz_names_and_types(plain):
+def test_results_record_types_and_how_they_were_made(plain, shapes):
     stats, posterior = (results.dataset(plain, name) for name in ("sample_stats", "posterior"))
     kinds = {name: stats[name].dtype.kind for name in stats}
     expected = {"lp": "f", "acceptance_rate": "f", "accepted": "b", "n_gradients": "i"}
@@ -106,18 +106,6 @@ def test_statistics_have_arviz_names_and_types(plain):
     assert {variable.dtype.kind for variable in posterior.values()} == {"f"}
     assert not [name for name in kinds if str(name).endswith("_")]
     assert not kinds.keys() & {"energy", "tree_depth", "diverging"}  # gad_mala has none of them
-
-
-def test_gradient_free_samplers_count_densities(shapes):
-    fit = draw(shapes, "rwm")
-    stats = results.dataset(fit, "sample_stats")
-    assert "n_density" in stats
-    assert "n_gradients" not in stats
-    assert results.attribute(fit, "n_gradients") == 0
-    assert results.attribute(fit, "n_density") >= 2 * 70
-
-
-def test_attributes_record_how_a_result_was_made(shapes, plain):
     attrs = plain.attrs
     expected = {
         "inference_library": "stanadapt", "sampler": "gad_mala", "seed": 11, "iter_warmup": 30,
@@ -135,8 +123,14 @@ def test_attributes_record_how_a_result_was_made(shapes, plain):
     assert "created_at" in attrs
 
 
-def test_counts_add_up(shapes):
-    """gad_mala: one gradient per iteration and one at the start; kept rows hold all of them."""
+def test_evaluations_are_counted(shapes):
+    fit = draw(shapes, "rwm")
+    stats = results.dataset(fit, "sample_stats")
+    assert "n_density" in stats
+    assert "n_gradients" not in stats
+    assert results.attribute(fit, "n_gradients") == 0
+    assert results.attribute(fit, "n_density") >= 2 * 70
+    # gad_mala: one gradient per iteration and one at the start; kept rows hold all of them
     fit = draw(shapes, save_warmup=True, thin=1)
     kept = values(fit, "n_gradients", "sample_stats").sum()
     warmup = values(fit, "n_gradients", "warmup_sample_stats").sum()
@@ -146,10 +140,21 @@ def test_counts_add_up(shapes):
     assert fit.attrs["n_density"] == fit.attrs["n_failed"] == 0
 
 
-def test_a_seed_is_drawn_and_recorded_where_none_is_given(shapes):
+def test_draws_depend_on_the_recorded_seed_alone(shapes, four, plain):
     one, other = (draw(shapes, seed=None) for _ in range(2))
     assert one.attrs["seed"] != other.attrs["seed"]
     assert_same_draws(draw(shapes, seed=int(one.attrs["seed"])), one)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", sa.ConvergenceWarning)  # two draws are too few
+        fit = draw(shapes, chains=4, iter_sampling=2)
+    assert values(fit, "s").shape == (4, 2)
+    np.testing.assert_array_equal(values(four, "M")[:2], values(plain, "M"))
+    other = draw(shapes, seed=12)
+    for name in ("M", "s", "r"):
+        assert not (values(other, name) == values(plain, name)).any()
+    settings = sa.samplers.gad.gad_mala.Settings(**LIVELY)
+    assert_same_draws(sa.sample(shapes, settings, **SHORT), plain)
 
 
 @pytest.fixture(scope="module")
@@ -162,26 +167,11 @@ def test_draws_do_not_depend_on_parallel_chains(shapes, four, parallel):
     assert_same_draws(draw(shapes, chains=4, parallel_chains=parallel), four)
 
 
-def test_the_first_chains_do_not_depend_on_how_many_there_are(shapes, four, plain):
-    np.testing.assert_array_equal(values(four, "M")[:2], values(plain, "M"))
-
-
-def test_another_seed_gives_other_draws(shapes, plain):
-    other = draw(shapes, seed=12)
-    for name in ("M", "s", "r"):
-        assert not (values(other, name) == values(plain, name)).any()
-
-
 @pytest.mark.parametrize("inits", [None, 0])
 def test_chains_differ_even_from_the_same_start(shapes, inits):
     fit = draw(shapes, inits=inits, chains=3, **LIVELY)
     m, r = values(fit, "M")[:, -1, 0, 0], values(fit, "r")[:, 0]
     assert len(set(m)) == len(set(r)) == 3
-
-
-def test_a_sampler_s_settings_object_equals_its_name(shapes, plain):
-    settings = sa.samplers.gad.gad_mala.Settings(**LIVELY)
-    assert_same_draws(sa.sample(shapes, settings, **SHORT), plain)
 
 
 @pytest.mark.parametrize("thin", [3, 7, 20])
@@ -195,15 +185,13 @@ def test_thinned_draws_are_every_thin_th(shapes, plain, thin):
     assert fit.attrs["thin"] == thin
 
 
-def test_a_study_gets_the_draws_of_the_fit_by_element(shapes, plain):
+def test_studies_get_the_draws_of_the_fit_unless_interrupted(shapes, plain):
     drawn = parameter_draws(shapes, "gad_mala", **SHORT, **LIVELY, show_progress=False)
     of_fit = results.columns(plain, wanted=results.parameters(plain))
     assert set(drawn) == set(of_fit)
     for name, x in of_fit.items():
         np.testing.assert_array_equal(drawn[name], x)
 
-
-def test_an_interrupted_run_of_a_study_has_no_draws(shapes):
     def press(chains, *rest, **options):
         for chain in chains:
             chain.advance(40)
@@ -226,33 +214,12 @@ def test_save_warmup_adds_and_changes_nothing(full, plain):
     )
 
 
-def test_quantities_of_both_phases_have_random_numbers_of_their_own(full):
+def test_quantities_of_warmup_and_no_warmup_at_all(full, shapes):
     phases = [values(full, "r", group) for group in ("posterior", "warmup_posterior")]
     assert not np.intersect1d(*phases).size
-
-
-def test_no_warmup_at_all(shapes):
     fit = draw(shapes, iter_warmup=0, save_warmup=True)
     assert "warmup_posterior" not in results.group_names(fit)
     assert values(fit, "s").shape == (2, 40)
-
-
-def test_unconstrained_draws_constrain_to_the_posterior(shapes, full):
-    positions = values(full, "position", "unconstrained_posterior")
-    assert positions.shape == (2, 14, shapes.dim)
-    for chain, row in ((0, 0), (1, 5), (1, 13)):
-        constrained = shapes.constrain(positions[chain, row])
-        assert set(constrained) == {"M", "s", "a"}
-        for name, value in constrained.items():
-            np.testing.assert_array_equal(value, values(full, name)[chain, row])
-
-
-def test_more_chains_than_draws_is_no_warning(shapes):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", sa.ConvergenceWarning)  # two draws are too few
-        fit = draw(shapes, chains=4, iter_sampling=2)
-    assert values(fit, "s").shape == (4, 2)
 
 
 def test_draws_do_not_depend_on_whether_chains_share_a_model(monkeypatch):

@@ -84,16 +84,13 @@ def test_every_sampler_begins_with_an_earlier_fit(target, earlier, name):
         assert fit.attrs.get("standardization_iterations") is None
 
 
-def test_the_same_draws_for_any_number_of_threads(target, earlier):
+def test_earlier_fits_save_travel_and_draws_do_not_depend_on_threads(target, earlier):
     options = {"chains": 3, "iter_warmup": 300, "iter_sampling": 50, "seed": 2}
     one, two = (
         sa.sample(target, "gad_mala", warm_start=earlier, parallel_chains=threads, **options)
         for threads in (1, 3)
     )
     np.testing.assert_array_equal(one["posterior"]["b"].values, two["posterior"]["b"].values)
-
-
-def test_the_default_need_not_travel_again(target, earlier):
     cold = sa.sample(target, seed=5).attrs
     warm = sa.sample(target, seed=5, warm_start=earlier).attrs
     assert warm["verdict"] == "fine"
@@ -161,19 +158,16 @@ def test_other_scales_are_reported_and_learned_again(earlier, width, word):
     assert sd == pytest.approx(0.3 * width, rel=0.15)
 
 
-def test_draws_at_which_the_density_fails_are_reported(earlier):
-    target = sa.Target(PROGRAM.replace("s ~", "target += log(s - 100); s ~"), DATA)
-    misfit = scales_of_fit(target, positions_of_fit(target, earlier), True, False).misfit
-    assert misfit.code == "scales_changed"
-    assert "400 of 400" in misfit
-
-
-def test_too_few_draws_are_reported(target, earlier):
+def test_too_few_draws_and_failing_ones_are_reported(target, earlier):
     few = earlier.isel(chain=[0], draw=slice(0, 10))
     with warns("scales_changed", "10 draws", "20"):
         sa.sample(
             target, "hmc", chains=2, iter_warmup=100, iter_sampling=20, seed=1, warm_start=few,
         )  # fmt: skip
+    target = sa.Target(PROGRAM.replace("s ~", "target += log(s - 100); s ~"), DATA)
+    misfit = scales_of_fit(target, positions_of_fit(target, earlier), True, False).misfit
+    assert misfit.code == "scales_changed"
+    assert "400 of 400" in misfit
 
 
 def test_a_file_or_a_run_folder_will_do(target, earlier, tmp_path):

@@ -43,7 +43,7 @@ def error_of(fit, name, power, truth):
     return (deviation.mean() - truth) / (deviation.std() / np.sqrt(effective)), effective
 
 
-def test_which_samplers_are_standardized_unless_told_otherwise():
+def test_why_not_is_recorded_and_which_are_standardized(target):
     own = {name for name, sampler in OURS.items() if sampler.standardize == "no"}
     assert set(FULL) == {"am", "gad_hmc", "gad_mala", "gad_rwm", "hmc", "mala", "rwm"}
     assert set(ALL_FULL) - set(FULL) == {"sgld", "ula"}
@@ -52,6 +52,14 @@ def test_which_samplers_are_standardized_unless_told_otherwise():
         "continuous_tempering", "nuts", "parallel_tempering", "pooled_am", "pseudo_extended",
         "simulated_tempering", "smc", "walnuts", "whitened_hmc",
     }  # fmt: skip
+    run = {"iter_warmup": 2000, "iter_sampling": 5, **PLAN}
+    for name, changed, reason in (
+        ("rwm", {"standardize": False}, "asked for"),
+        ("rwm", {"iter_warmup": 49}, "iter_warmup is below 50"),
+        ("pooled_am", {}, "pooled_am learns scales on its own"),
+    ):
+        fit = sa.sample(target, name, **(run | changed))
+        assert fit.attrs["standardized"] == f"no: {reason}"
 
 
 @pytest.mark.thorough
@@ -109,7 +117,7 @@ def test_the_pre_run_counts_as_warm_up(name, count, none, target):
     assert fit.attrs[none] == 0
 
 
-def test_only_defaults_change_with_the_coordinates(target):
+def test_only_defaults_change_and_modes_keep_their_starts(target):
     def settings(**chosen):
         fit = sa.sample(target, "gad_rwm", iter_warmup=60, iter_sampling=5, **PLAN, **chosen)
         return json.loads(fit.attrs["settings"])
@@ -118,6 +126,14 @@ def test_only_defaults_change_with_the_coordinates(target):
     assert settings(initial_scale=0.3)["initial_scale"] == 0.3
     assert settings(initial_scale=0.1)["initial_scale"] == 0.1  # also where it is the default
     assert settings(standardize=False)["initial_scale"] == 0.1
+    inits = np.array([2000.0, -3e-4, -6.5]) + np.diag([300.0, 4e-6, 1.0])[[0, 1, 2, 0]]
+    fit = sa.sample(target, "kameleon", iter_warmup=200, iter_sampling=5, inits=inits,
+                    save_warmup=True, subsample=20, gamma=1e-6, initial_scale=1e-9, **PLAN,
+                    tune_early=False)  # fmt: skip
+    assert fit.attrs["standardized"] == "diagonal"
+    # isotropic moves of 1e-6 standard deviations, at first
+    np.testing.assert_allclose(values(fit, "a", "warmup_posterior")[:, 0], inits[:, 0], rtol=1e-5)
+    np.testing.assert_allclose(values(fit, "b", "warmup_posterior")[:, 0], inits[:, 1], rtol=1e-5)
 
 
 @pytest.mark.parametrize(("name", "setting", "default", "chosen"), [
@@ -149,17 +165,6 @@ def test_scales_within_a_ratio_stay_as_they_are():
     np.testing.assert_allclose(wide / keep_ratios(wide, 10.0), [[0.1, 1.0, 1.0, 10.0]])
 
 
-def test_why_not_is_recorded(target):
-    run = {"iter_warmup": 2000, "iter_sampling": 5, **PLAN}
-    for name, changed, reason in (
-        ("rwm", {"standardize": False}, "asked for"),
-        ("rwm", {"iter_warmup": 49}, "iter_warmup is below 50"),
-        ("pooled_am", {}, "pooled_am learns scales on its own"),
-    ):
-        fit = sa.sample(target, name, **(run | changed))
-        assert fit.attrs["standardized"] == f"no: {reason}"
-
-
 @pytest.mark.parametrize(("sampler", "changed", "fact"), [
     ("rwm", {"standardize": "yes"}, "'yes'"),
     ("whitened_hmc", {"standardize": True}, "whitened_hmc"),
@@ -184,29 +189,16 @@ def test_an_extended_target_stays_as_it_is(target):
         sa.sample(extended, "rwm", standardize=True, **PLAN)
 
 
-def test_an_interruption_while_scales_are_learned(target):
+def test_the_task_is_shown_and_may_be_interrupted(target, capsys):
+    plan = PLAN | {"show_progress": True}
+    sa.sample(target, "rwm", iter_warmup=60, iter_sampling=5, **plan)
+    assert "learning the scales, done" in capsys.readouterr().err
+
     def interrupting(progress):
         raise KeyboardInterrupt
 
     with raises("interrupted"):
         sa.sample(target, "mala", **PLAN | {"show_progress": interrupting})
-
-
-def test_the_task_is_shown(target, capsys):
-    plan = PLAN | {"show_progress": True}
-    sa.sample(target, "rwm", iter_warmup=60, iter_sampling=5, **plan)
-    assert "learning the scales, done" in capsys.readouterr().err
-
-
-def test_chains_for_many_modes_keep_their_starts(target):
-    inits = np.array([2000.0, -3e-4, -6.5]) + np.diag([300.0, 4e-6, 1.0])[[0, 1, 2, 0]]
-    fit = sa.sample(target, "kameleon", iter_warmup=200, iter_sampling=5, inits=inits,
-                    save_warmup=True, subsample=20, gamma=1e-6, initial_scale=1e-9, **PLAN,
-                    tune_early=False)  # fmt: skip
-    assert fit.attrs["standardized"] == "diagonal"
-    # isotropic moves of 1e-6 standard deviations, at first
-    np.testing.assert_allclose(values(fit, "a", "warmup_posterior")[:, 0], inits[:, 0], rtol=1e-5)
-    np.testing.assert_allclose(values(fit, "b", "warmup_posterior")[:, 0], inits[:, 1], rtol=1e-5)
 
 
 @pytest.mark.slow

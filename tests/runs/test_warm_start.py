@@ -65,12 +65,9 @@ def test_options_that_do_not_suit_a_sampler(target, name, options, code, facts):
         sa.sample(target, name, **SHORT, **options)
 
 
-def test_prior_data_that_do_not_fit_the_program(target):
+def test_prior_data_that_do_not_fit(target):
     with raises_in("data", "y"):
         sa.sample(target, "pseudo_extended", **SHORT, prior_data={"n": 2, "k": 2, "y": [1.0]})
-
-
-def test_an_extension_has_prior_data_of_its_own(target):
     extended = Extended(target, 2, reference_distribution=DISTRIBUTION)
     with raises("prior_data_misplaced", "prior_data"):
         sa.sample(extended, "parallel_tempering", **SHORT, prior_data={"n": 0, "k": 2, "y": []})

@@ -1,4 +1,4 @@
-"""Tests that every registered sampler passes, including new ones."""
+"""Tests that every registered sampler passes, and samplers that must agree draw for draw."""
 
 import itertools
 import re
@@ -27,6 +27,7 @@ from tests.helpers.codes import raises
 from tests.helpers.gaussian_target import Gaussian, make_chains_at
 from tests.helpers.repository import PACKAGE
 from tests.helpers.sampler_settings import VARIANTS
+from tests.helpers.seldom_parameters import slow_except
 from tests.helpers.targets import Awkward
 
 CASES = [(name, chosen) for name in registered() for chosen in VARIANTS.get(name, [{}])]
@@ -78,7 +79,7 @@ def test_gradient_is_the_derivative_of_the_value():
     np.testing.assert_allclose(gradient, numeric, rtol=1e-7)
 
 
-def test_thinning_does_not_depend_on_the_chunk_size(case):
+def test_thinning_keeps_draws_and_evaluations_for_any_chunk(case):
     """Without thinning: `same_bits` of the checks below."""
     target = Awkward()
     small, large, paced = (
@@ -90,9 +91,6 @@ def test_thinning_does_not_depend_on_the_chunk_size(case):
             assert one.rows == two.rows == len(one.constrained)
             np.testing.assert_array_equal(one.constrained, two.constrained)
             np.testing.assert_array_equal(one.stats, two.stats)
-
-
-def test_thinning_keeps_every_nth_draw_and_all_the_evaluations(case):
     target = Awkward()
     (whole,), (thinned,) = (finish(make_chains(case, target, thin=t)) for t in (1, 4))
     np.testing.assert_array_equal(thinned.sampling.constrained, whole.sampling.constrained[::4])
@@ -109,7 +107,7 @@ def arrays_of(state):
             yield from arrays_of(part)
 
 
-def test_matrices_are_declared(case):
+def test_matrices_are_declared_and_tuning_is_not_empty(case):
     """`sample` refuses runs that exceed memory; the second difference counts matrices."""
     name, chosen = case
     sizes = []
@@ -119,6 +117,9 @@ def test_matrices_are_declared(case):
         sizes.append(sum(array.size for array in arrays_of(chain.state)))
     declared = chain.sampler.memory.dense_matrices(chain.settings)
     assert sizes[2] - 2 * sizes[1] + sizes[0] == 2 * 20**2 * declared
+    # otherwise a workspace that names all fields would pass as frozen after warm-up
+    (chain,) = make_chains(case, Awkward())
+    assert [name for name, _ in tuning(chain)]
 
 
 @pytest.mark.parametrize(
@@ -150,12 +151,6 @@ def test_every_sampler_passes_the_checks_that_authors_run(case, check):
     if check not in checks:
         return  # the sampler is not exact: its tests measure its bias
     assert checks[check](Case(*case)) == ""
-
-
-def test_the_tuning_of_a_sampler_is_not_empty(case):
-    """Otherwise a workspace that names all fields would pass as frozen after warm-up."""
-    (chain,) = make_chains(case, Awkward())
-    assert [name for name, _ in tuning(chain)]
 
 
 def test_a_chain_without_a_finite_density_is_stopped_at_the_same_iteration(case):
@@ -279,3 +274,64 @@ def test_other_names_of_settings_are_refused(name):
     for setting in defaults._fields:
         with raises("unknown_setting", f"'{setting}s'", f"'{setting}'?"):
             find(name, **{f"{setting}s": 1})
+
+
+LENGTH = {"initial_scale": 0.5}
+PAIRS = [
+    (("hmc", {"leapfrogs": 1, "step_size": 0.5}), ("mala", {"step_size": 0.5})),
+    (("gad_mala", LENGTH), ("mala", {"step_size": 0.5})),
+    (("gad_mala", {**LENGTH, "diagonal": True}), ("gad_mala", LENGTH)),
+    (("gad_mala", {**LENGTH, "exact": True}), ("gad_mala", LENGTH)),
+    (("gad_hmc", {**LENGTH, "leapfrogs": 1}), ("gad_mala", LENGTH)),
+    (("gad_hmc", {**LENGTH, "leapfrogs": 3}), ("hmc", {"leapfrogs": 3, "step_size": 0.5})),
+    (("gad_hmc", {**LENGTH, "diagonal": True}), ("gad_hmc", LENGTH)),
+    (("gad_rwm", LENGTH), ("rwm", LENGTH)),
+    (("gad_rwm", {**LENGTH, "diagonal": True}), ("rwm", LENGTH)),
+    (("am", LENGTH), ("rwm", LENGTH)),
+    (("nuts", {"dense": True}), ("nuts", {})),
+]
+
+
+def draws(name, **chosen):
+    # without warm-up nothing is tuned
+    (chain,) = finish(make_chains((name, chosen), Awkward(), warmup=0, draws=150))
+    return chain.sampling.constrained
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), slow_except(PAIRS[:2], PAIRS), ids=lambda case: "-".join([case[0], *case[1]])
+)
+def test_equal_draw_for_draw(one, other):
+    a, b = draws(one[0], **one[1]), draws(other[0], **other[1])
+    np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-7)
+    assert len(np.unique(a[:, 0])) > 20  # the chains moved
+
+
+RATE, DECAY = 0.1, 50.0
+
+
+@pytest.mark.parametrize("diagonal", [False, True])
+@pytest.mark.parametrize("mean_rate", [0.0, 0.3])
+def test_mean_and_factor_follow_the_formula(diagonal, mean_rate):
+    """L <- L + rho_t L [z z^T - I]_lower, z = L^-1 (x - mu) with the mean before its own step."""
+    sampler, settings = find(
+        "am", covariance_rate=RATE, decay=DECAY, mean_rate=mean_rate, diagonal=diagonal
+    )
+    density, rng = Awkward().density(), np.random.default_rng(3)
+    state = sampler.init(density, settings, np.array([0.4, 1.2, -3.0]), rng)
+    factor = np.array([[0.9, 0, 0], [0.1, 0.3, 0], [-0.5, 1.0, 2.5]])
+    if diagonal:
+        factor = np.diag(factor.diagonal())
+    state.factor[:] = factor.diagonal() if diagonal else factor
+    state.mean[:] = mean = np.array([0.1, -0.2, 1.0])
+    state, info = sampler.step(density, settings, state, rng)
+    for t in (0, 50, 51):
+        x, rho = state.current.position.copy(), RATE / (1 + t / DECAY)
+        z = np.linalg.solve(factor, x - mean)
+        lower = np.tril(np.outer(z, z) - np.eye(3))
+        factor = factor + rho * factor @ (np.diag(lower.diagonal()) if diagonal else lower)
+        mean = mean + (mean_rate or rho) * (x - mean)
+        state = sampler.adapt(density, settings, state, info, t, 200)
+        ours = np.diag(state.factor[0]) if diagonal else np.tril(state.factor)
+        np.testing.assert_allclose(ours, factor, rtol=1e-12)
+        np.testing.assert_allclose(state.mean, mean, rtol=1e-12)

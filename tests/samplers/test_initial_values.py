@@ -42,13 +42,20 @@ def refused(code, target, inits, *facts, chains=2):
     return caught.value
 
 
-def test_none_is_uniform_on_the_usual_interval(target):
+def test_starts_are_uniform_and_the_first_iteration_is_there(target):
     positions = starts(target, None, chains=200)
     assert positions.shape == (200, target.dim)
     assert (np.abs(positions) < RADIUS).all()
     # 200 * dim uniform draws: with probability e^-80 all lie in 95 % of the interval
     assert np.abs(positions).max() > 0.95 * RADIUS
     np.testing.assert_allclose(positions.std(), RADIUS / np.sqrt(3), rtol=0.05)
+    # with steps of 1e-9, the first draw equals the starting point
+    fit = sa.sample(
+        target, "gad_mala", inits=VALUES, initial_scale=1e-9, iter_warmup=0, iter_sampling=3,
+        chains=1, seed=1,
+    )  # fmt: skip
+    np.testing.assert_allclose(fit["posterior"]["M"].values[0, 0], VALUES["M"], atol=1e-7)
+    np.testing.assert_allclose(fit["posterior"]["s"].values[0, 0], 2.0, atol=1e-7)
 
 
 @pytest.mark.parametrize("radius", [1, 0.5, np.float64(0.25), np.int64(1)])
@@ -62,29 +69,20 @@ def test_zero_is_the_origin(target, zero):
     np.testing.assert_array_equal(starts(target, zero), np.zeros((2, target.dim)))
 
 
-def test_constrained_values_for_all_chains(target):
+def test_values_for_all_chains_or_each(target):
     for position in starts(target, VALUES):
         for name, value in target.constrain(position).items():
             np.testing.assert_allclose(value, VALUES[name], rtol=1e-14, atol=1e-14)
-
-
-def test_values_may_be_lists(target):
     lists = {name: np.asarray(value).tolist() for name, value in VALUES.items()}
     np.testing.assert_array_equal(starts(target, lists), starts(target, VALUES))
-
-
-def test_omitted_parameters_are_drawn_per_chain(target):
+    given = [{**VALUES, "x": float(i)} for i in range(3)]
+    found = [target.constrain(position)["x"] for position in starts(target, given, chains=3)]
+    assert found == pytest.approx([0.0, 1.0, 2.0])
     positions = starts(target, {"s": 2.0, "M": VALUES["M"]}, chains=3)
     constrained = [target.constrain(position) for position in positions]
     assert [c["s"] for c in constrained] == pytest.approx([2.0] * 3)
     np.testing.assert_allclose(constrained[2]["M"], VALUES["M"])
     assert len({float(c["x"]) for c in constrained}) == 3
-
-
-def test_a_mapping_for_each_chain(target):
-    given = [{**VALUES, "x": float(i)} for i in range(3)]
-    found = [target.constrain(position)["x"] for position in starts(target, given, chains=3)]
-    assert found == pytest.approx([0.0, 1.0, 2.0])
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -122,26 +120,16 @@ def test_unconstrained_positions_for_all_chains_or_each(target, shape, kind):
     np.testing.assert_array_equal(starts(target, positions.astype(kind), chains=3), expected)
 
 
-def test_positions_are_copies(target):
+def test_positions_are_copies_and_fits_provide_draws(target, fit):
     given = np.zeros((2, target.dim))
     starts(target, given)[:] = 7
     assert not given.any()
-
-
-def test_an_earlier_fit_provides_its_draws(target, fit):
     draws = fit["posterior"]["x"].values
     for position in starts(target, fit, chains=4):
         assert np.isclose(draws, target.constrain(position)["x"], rtol=1e-12).sum() >= 1
-
-
-def test_the_first_iteration_starts_at_the_initial_values(target):
-    """With steps of 1e-9, the first draw equals the starting point."""
-    fit = sa.sample(
-        target, "gad_mala", inits=VALUES, initial_scale=1e-9, iter_warmup=0, iter_sampling=3,
-        chains=1, seed=1,
-    )  # fmt: skip
-    np.testing.assert_allclose(fit["posterior"]["M"].values[0, 0], VALUES["M"], atol=1e-7)
-    np.testing.assert_allclose(fit["posterior"]["s"].values[0, 0], 2.0, atol=1e-7)
+    other = sa.Target("parameters { real quite_else; } model { quite_else ~ normal(0, 1); }")
+    error = refused("unsuitable_fit", other, fit, "quite_else", other.name)
+    assert "Could not find node" not in str(error)  # which is xarray's message
 
 
 def test_a_partial_mapping_with_an_empty_parameter():
@@ -192,12 +180,6 @@ def test_files_that_are_not_json(target, tmp_path, content, fact):
     refused("unreadable_inits", target, tmp_path / "inits.json", fact)
 
 
-def test_fit_of_another_program(fit):
-    other = sa.Target("parameters { real quite_else; } model { quite_else ~ normal(0, 1); }")
-    error = refused("unsuitable_fit", other, fit, "quite_else", other.name)
-    assert "Could not find node" not in str(error)  # which is xarray's message
-
-
 def test_a_fit_of_other_sizes():
     """The embedded backend would take the elements in another order."""
     code = """
@@ -218,7 +200,7 @@ def evaluating(target, evaluate):
     return other
 
 
-def test_random_starts_are_tried_a_hundred_times(target):
+def test_starts_are_tried_once_if_given_and_else_a_hundred_times(target):
     points = []
 
     def nowhere(position):
@@ -229,9 +211,6 @@ def test_random_starts_are_tried_a_hundred_times(target):
     assert error.stan == "no."
     assert len(points) == TRIES == 100
     assert len({tuple(point) for point in points}) == TRIES
-
-
-def test_given_starts_are_tried_once(target):
     points = []
 
     def nowhere(position):
@@ -245,15 +224,11 @@ def test_given_starts_are_tried_once(target):
 
 
 @pytest.mark.filterwarnings(r"ignore:.*\[nothing_compared\]")
-def test_the_message_names_the_chain():
+def test_the_message_names_the_chain_and_shortens_long_positions():
     target = sa.Target(FAR)
     inits = [{"x": 60.0}, {"x": 1.0}]
     error = refused("initialization_failed", target, inits, "chain 2", "[1.]")
     assert "Scale parameter is -49" in error.stan
-
-
-@pytest.mark.filterwarnings(r"ignore:.*\[nothing_compared\]")
-def test_long_positions_are_shortened():
     target = sa.Target(
         "parameters { vector[500] x; } model { x ~ normal(0, 1); 0 ~ normal(0, x[1] - 9); }"
     )

@@ -79,12 +79,21 @@ def resolved(name, dim=100, **chosen):
     return sampler, as_chosen(settings)
 
 
-def test_every_preset_has_an_expectation():
+def test_presets_are_expected_and_overridden():
     assert set(PRESETS) == set(EXPECTED)
+    _, settings = resolved("am", preset="titsias2019", decay=7.0, initial_scale=0.3)
+    assert (settings["decay"], settings["initial_scale"], settings["mean_rate"]) == (7.0, 0.3, 0.01)
+    _, settings = resolved("am", dim=9, preset="titsias2019")
+    assert settings["initial_scale"] == 3.0
+    _, settings = resolved("nuts", preset="nemeth2019", adapt_delta=0.95)
+    assert settings["target_accept"] == 0.95
+    # fields of an instance, too, give way to a preset
+    _, settings = resolved(PUBLISHED._replace(gamma=0.7), preset="sejdinovic2014", bandwidth=3.0)
+    assert (settings["gamma"], settings["bandwidth"]) == (0.2, 3.0)
 
 
 @pytest.mark.parametrize(("name", "title"), PRESETS)
-def test_a_preset_gives_the_published_settings(name, title):
+def test_a_preset_gives_the_published_settings_whatever_the_defaults(name, title):
     """In 100 dimensions: all that a preset sets is expected, and nothing else differs."""
     sampler, settings = resolved(name, preset=title)
     assert sampler.standardize == "no"
@@ -98,27 +107,11 @@ def test_a_preset_gives_the_published_settings(name, title):
     shown = shown_preset(registered()[name], title)
     assert "standardize=false" in shown
     assert len(shown) < 400
-
-
-@pytest.mark.parametrize(("name", "title"), PRESETS)
-def test_a_preset_holds_whatever_the_defaults(name, title):
-    """In standardized coordinates, on request, nothing that it sets changes."""
+    # in standardized coordinates, on request, nothing that it sets changes
     _, settings, again = resolve(name, {"preset": title}, 7, moved=7)
     preset = registered()[name].presets[title]
     for setting in (*preset.settings, *preset.by_dimension):
         assert getattr(again, setting) == getattr(settings, setting)
-
-
-def test_settings_override_a_preset():
-    _, settings = resolved("am", preset="titsias2019", decay=7.0, initial_scale=0.3)
-    assert (settings["decay"], settings["initial_scale"], settings["mean_rate"]) == (7.0, 0.3, 0.01)
-    _, settings = resolved("am", dim=9, preset="titsias2019")
-    assert settings["initial_scale"] == 3.0
-    _, settings = resolved("nuts", preset="nemeth2019", adapt_delta=0.95)
-    assert settings["target_accept"] == 0.95
-    # fields of an instance, too, give way to a preset
-    _, settings = resolved(PUBLISHED._replace(gamma=0.7), preset="sejdinovic2014", bandwidth=3.0)
-    assert (settings["gamma"], settings["bandwidth"]) == (0.2, 3.0)
 
 
 def test_a_preset_of_another_sampler_is_refused():

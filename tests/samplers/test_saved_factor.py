@@ -31,13 +31,10 @@ def test_only_on_request_with_labels(target, sampler):
     np.testing.assert_array_equal(plain["posterior"]["x"], fit["posterior"]["x"])
 
 
-def test_a_diagonal_is_a_vector(target):
+def test_diagonals_are_vectors_and_low_rank_is_a_matrix(target):
     chosen = {"standardize": False, "save_factor": True, "diagonal": True, **SHORT}
     assert factors(sa.sample(target, "gad_mala", **chosen)).dims == ("chain", "coordinate")
     assert factors(sa.sample(target, "am", **chosen)).shape == (2, 2)
-
-
-def test_a_factor_of_low_rank_is_a_matrix():
     neal = sa.Target(*bundled.find("neal", None))
     fit = sa.sample(neal, "gad_mala", rank=2, standardize=False, save_factor=True, **SHORT)
     matrix = factors(fit).values[0]

@@ -58,15 +58,12 @@ def test_a_wrong_value_is_named_with_its_bounds(target, change, facts, partial):
         start(target, change if partial else {**INSIDE, **change})
 
 
-def test_a_bound_may_be_another_parameter():
+def test_bounds_may_be_parameters_and_values_are_shown(target):
     code = "parameters { real low; real<lower=low> high; } model { }"
     moving = sa.Target(code)
     assert np.isfinite(start(moving, {"low": 5.0, "high": 6.0})).all()
     with raises("invalid_position", "high = 4", "real<lower=low> high"):
         start(moving, {"low": 5.0, "high": 4.0})
-
-
-def test_a_start_without_density_shows_the_values_that_were_given(target):
     with raises("initialization_failed", "x = 2.0", "other `inits`"):
         start(target, {**INSIDE, "x": 2.0})
 
@@ -91,15 +88,12 @@ def test_rounded_values_are_a_position(constrained, rounded):
             np.testing.assert_allclose(again[name], x, atol=5e-5 * np.abs(x).max(), err_msg=name)
 
 
-def test_rounded_rows_are_positions(constrained):
+def test_rounded_rows_ties_and_constraints_are_positions(constrained):
     position = np.random.default_rng(4).normal(size=constrained.dim)
     row = np.asarray(constrained.model.param_constrain(position))
     exact, rounded = constrained.unconstrain_rows(np.array([row, float32(row)]))
     again = [constrained.model.param_constrain(one) for one in (exact, rounded)]
     np.testing.assert_allclose(*again, rtol=0, atol=5e-6 * np.abs(row).max())
-
-
-def test_ties_of_rounded_ordered_values_are_parted(constrained):
     values = constrained.constrain(np.full(constrained.dim, 0.1))
     values |= {"o": [1.0, 1.0, 2.0], "q": [0.0, 0.0, 1.0]}
     position = constrained.unconstrain(values)
@@ -107,6 +101,12 @@ def test_ties_of_rounded_ordered_values_are_parted(constrained):
     again = constrained.constrain(position)
     np.testing.assert_allclose(again["o"], [1, 1, 2], atol=1e-7)
     np.testing.assert_allclose(again["q"], [0, 0, 1], atol=1e-7)
+    values = constrained.constrain(np.random.default_rng(6).normal(size=constrained.dim))
+    for declared in constrained.declared_parameters:
+        nearest, rank = NEAREST[declared.base]
+        x = np.asarray(values[declared.name])
+        for index in np.ndindex(x.shape[: x.ndim - rank]):
+            np.testing.assert_allclose(nearest(x[index]), x[index], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ["p", "u", "z", "Z", "L", "C"])
@@ -116,15 +116,6 @@ def test_more_than_rounding_is_refused_with_variable_and_violation(constrained, 
     wrong = np.asarray(values[name]) * (1 + 20 * TOLERANCE) + 20 * TOLERANCE
     with raises("invalid_position", f"{name} is not a {base}", "differs by"):
         constrained.unconstrain({**values, name: wrong})
-
-
-def test_what_is_on_its_constraint_does_not_move(constrained):
-    values = constrained.constrain(np.random.default_rng(6).normal(size=constrained.dim))
-    for declared in constrained.declared_parameters:
-        nearest, rank = NEAREST[declared.base]
-        x = np.asarray(values[declared.name])
-        for index in np.ndindex(x.shape[: x.ndim - rank]):
-            np.testing.assert_allclose(nearest(x[index]), x[index], rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,16 @@ from tests.helpers import made_up_fits
 from tests.helpers.codes import raises
 
 
-def test_a_fine_fit_takes_one_line():
+def test_a_fine_fit_takes_one_line_and_a_bad_chain_is_named():
     diagnosis = sa.diagnose(made_up_fits.fit(1))
     assert (diagnosis.verdict, diagnosis.messages, diagnosis.codes) == ("fine", [], [])
     assert repr(diagnosis) == f"fine: {diagnosis.summary}"
     for fact in ("4 x 250", "R-hat 1.0", "bulk ESS", "tail ESS"):
         assert fact in diagnosis.summary
+    diagnosis = sa.diagnose(made_up_fits.in_another_mode(1))
+    message = diagnosis.messages[diagnosis.codes.index("high_r_hat")]
+    assert "Chain 3" in message
+    assert "8.897" in message  # its mean
 
 
 @pytest.mark.parametrize(
@@ -37,22 +41,12 @@ def test_every_problem_is_reported(problem, code):
     assert lines == [f"- {m} [{m.code}]" for m in diagnosis.messages]
 
 
-def test_the_chain_that_disagrees_is_named():
-    diagnosis = sa.diagnose(made_up_fits.in_another_mode(1))
-    message = diagnosis.messages[diagnosis.codes.index("high_r_hat")]
-    assert "Chain 3" in message
-    assert "8.897" in message  # its mean
-
-
-def test_nothing_is_printed_and_the_reasons_are_those_of_the_verdict(capsys):
+def test_reasons_are_those_of_the_verdict_and_shown_as_text(capsys):
     fit = made_up_fits.diverging(1)
     diagnosis = sa.diagnose(fit)
     assert capsys.readouterr().out == ""
     assert (diagnosis.verdict, diagnosis.reasons) == verdict(fit)
     assert diagnosis.codes == ["divergences"]
-
-
-def test_a_notebook_shows_text_as_text():
     note = "7 of 99 evaluations had no finite density; Stan says: <b>no</b>"
     page = sa.diagnose(made_up_fits.fit(1, notes=[note]))._repr_html_()
     assert "<strong>fine</strong>" in page
@@ -74,35 +68,33 @@ def test_the_worst_of_many_parameters_are_shown():
     assert diagnosis.table["ess_bulk"].is_monotonic_increasing
 
 
-def test_an_interruption_is_reported_with_a_way_to_get_the_rest():
+def test_interruptions_and_single_chains_are_told():
     diagnosis = sa.diagnose(made_up_fits.fit(1, interrupted=True))
     assert (diagnosis.verdict, diagnosis.codes) == ("fine", ["interrupted_fit"])
     assert "250" in diagnosis.notes[0]
     assert "seed=1" in diagnosis.notes[0]
     folder = sa.diagnose(made_up_fits.fit(1, interrupted=True, run="here"))
     assert "resume('here')" in folder.notes[0]
+    one = sa.diagnose(made_up_fits.fit(1, shape=(1, 400)))
+    assert (one.verdict, one.codes) == ("fine", ["one_chain"])
+    assert "R-hat" not in one.summary
+    constant = sa.diagnose(made_up_fits.fit(1, posterior={"a": np.ones((4, 250))}))
+    assert constant.verdict == "do not use"
+    assert "frozen_chain" in constant.codes
+    assert constant.table.empty
 
 
-def test_notes_of_the_run_are_repeated_with_their_codes():
+def test_notes_are_repeated_kept_and_added_with_codes():
     note = Message("file_missing", "7 of 99 [no]")
     diagnosis = sa.diagnose(made_up_fits.fit(1, notes=[note, "plain"]))
     assert (diagnosis.verdict, diagnosis.notes) == ("fine", [note, "plain"])
     assert diagnosis.codes == ["file_missing", ""]
     assert diagnosis.notes[0].code == "file_missing"
-
-
-def test_notes_of_an_older_file_have_no_codes():
     diagnosis = sa.diagnose(made_up_fits.fit(1, notes=json.dumps(["old"])))
     assert (diagnosis.notes, diagnosis.codes) == (["old"], [""])
-
-
-def test_codes_of_another_version_are_kept():
     fit = made_up_fits.fit(1, notes=["new"])
     fit.attrs["note_codes"] = '["not_invented_yet"]'
     assert sa.diagnose(fit).codes == ["not_invented_yet"]
-
-
-def test_notes_are_added_with_their_codes():
     fit = made_up_fits.fit(1, notes=["first"])
     results.add_notes(fit, [Message("file_missing", "second")])
     assert json.loads(fit.attrs["notes"]) == ["first", "second"]
@@ -120,16 +112,6 @@ def test_notes_of_a_run_are_recorded():
         fit = sa.sample(target, "rwm", **run)
     # words from Stan's message
     assert any("nverse scale parameter" in note for note in sa.diagnose(fit).notes)
-
-
-def test_one_chain_and_constant_columns():
-    one = sa.diagnose(made_up_fits.fit(1, shape=(1, 400)))
-    assert (one.verdict, one.codes) == ("fine", ["one_chain"])
-    assert "R-hat" not in one.summary
-    constant = sa.diagnose(made_up_fits.fit(1, posterior={"a": np.ones((4, 250))}))
-    assert constant.verdict == "do not use"
-    assert "frozen_chain" in constant.codes
-    assert constant.table.empty
 
 
 @pytest.mark.parametrize("thing", [None, 3, "fit.nc", {"x": 1}])

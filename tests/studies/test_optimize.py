@@ -70,22 +70,25 @@ def test_cmdstan_finds_the_same_mode(tmp_path):
     assert ours.attrs["log_density"] == pytest.approx(lp, abs=1e-4)
 
 
-def test_the_mode_with_jacobian_is_that_of_laplace():
+def test_modes_with_jacobian_and_starts_that_disagree():
     target = sa.Target(CODE, DATA)
     fit = sa.approximate(target, "laplace", seed=1)
     center = fit["approximation"]["location"].values[0]
     optimum = sa.optimize(target, jacobian=True, seed=3)
     np.testing.assert_allclose(optimum.attrs["position"], center, atol=1e-5)
     np.testing.assert_allclose(target.unconstrain(optimum.parameters), center, atol=1e-5)
-
-
-def test_starts_that_disagree_are_told():
     code = """parameters { real x; } model {
       target += log_mix(0.3, normal_lpdf(x | -5, 1), normal_lpdf(x | 5, 1)); }"""
     table = found(code, inits=[{"x": -4}, {"x": 4}, {"x": -6}, {"x": 1}])
     assert table.loc["x", "mode"] == pytest.approx(5.0, abs=1e-6)
     assert notes(table) == ["several_optima"]
     assert "2 of 4" in repr(table)
+    # fifty repeats of a count with mean 1/100 are alike more often than not
+    code = """parameters { real x; } model { x ~ std_normal(); }
+    generated quantities { array[2] int k; for (i in 1:2) k[i] = poisson_rng(0.01); int n = 2; }"""
+    table = found(code)
+    assert table["mode"][["k[1]", "k[2]"]].isna().all()
+    assert table.loc["n", "mode"] == 2.0
 
 
 @pytest.mark.parametrize(
@@ -148,12 +151,3 @@ def test_why_there_is_no_mode_is_told(declared, density, options, told):
     assert notes(table)[0] == "no_optimum"
     assert told in table.attrs["messages"][0]
     assert np.isnan(table.loc["x", "mode"]) == (told == "no maximum")
-
-
-def test_rare_draws_are_random_too():
-    """Fifty repeats of a count with mean 1/100 are alike more often than not."""
-    code = """parameters { real x; } model { x ~ std_normal(); }
-    generated quantities { array[2] int k; for (i in 1:2) k[i] = poisson_rng(0.01); int n = 2; }"""
-    table = found(code)
-    assert table["mode"][["k[1]", "k[2]"]].isna().all()
-    assert table.loc["n", "mode"] == 2.0

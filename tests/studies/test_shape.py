@@ -78,9 +78,16 @@ def test_a_neck_that_was_cut_off_is_found_with_its_mass(share):
     assert tail.mass == pytest.approx(norm.cdf(cut, 1.0, 3.0), abs=0.01)
 
 
-def test_a_whole_fit_lacks_no_tail():
+def test_whole_fits_and_gaussians_lack_nothing():
     for seed in range(3):
         assert measure_shape(target(), fit(exact(seed), seed=seed)).tails == []
+    code = "parameters { vector[3] x; } model { x ~ normal([1, -20, 0]', [1e-3, 50, 2]'); }"
+    gaussian = sa.Target(code)
+    x = np.random.default_rng(1).standard_normal((*DRAWS, 3)) * [1e-3, 50, 2] + [1, -20, 0]
+    made = foreign({"x": x})
+    assert measure_shape(gaussian, made).found.distance_before < 0.01
+    assert sa.diagnose(made, gaussian).codes == []
+    assert codes(measure_shape(target(), fit(exact()[:, :5])).messages) == ["shape_unknown"]
 
 
 def test_tails_end_with_the_last_of_all_draws():
@@ -96,26 +103,10 @@ def test_tails_end_with_the_last_of_all_draws():
     assert measure_shape(target(), fit(v)).tails == []
 
 
-def test_a_gaussian_has_no_notes():
-    code = "parameters { vector[3] x; } model { x ~ normal([1, -20, 0]', [1e-3, 50, 2]'); }"
-    gaussian = sa.Target(code)
-    x = np.random.default_rng(1).standard_normal((*DRAWS, 3)) * [1e-3, 50, 2] + [1, -20, 0]
-    made = foreign({"x": x})
-    assert measure_shape(gaussian, made).found.distance_before < 0.01
-    assert sa.diagnose(made, gaussian).codes == []
-
-
-def test_too_few_draws_are_no_verdict_of_a_gaussian():
-    assert codes(measure_shape(target(), fit(exact()[:, :5])).messages) == ["shape_unknown"]
-
-
-def test_a_fit_of_another_program_is_refused():
+def test_fits_of_other_programs_and_no_targets_are_refused():
     made = foreign({"w": exact()})
     with raises("missing_parameter"):
         sa.diagnose(made, target())
-
-
-def test_what_is_no_target_is_shown():
     with raises("not_a_target", "'funnel.stan'"):
         sa.diagnose(fit(exact()), "funnel.stan")
 

@@ -1,11 +1,13 @@
-"""A coordinate has the name of what moves with it, for every type and on every backend."""
+"""A coordinate has the name of what moves with it, for every type, in messages and tables."""
 
+import re
 import warnings
 
 import numpy as np
 import pytest
 
 import stanadapt as sa
+from stanadapt.studies.shape import measure_shape
 from stanadapt.targets.coordinates import coordinates
 from tests.helpers.coordinate_moves import misnamed
 from tests.helpers.native_targets import EVERY_TYPE, SIZES
@@ -42,7 +44,7 @@ def test_programs_of_the_table_have_the_names_of_what_moves(name):
     assert misnamed(every) == []
 
 
-def test_a_wrong_name_is_found():
+def test_wrong_names_are_found_and_declarations_decide():
     every = sa.Target("parameters { array[2, 2] real b; array[2] simplex[3] s; } model { }")
     true = every.coordinates
     for i, j in ((1, 2), (5, 6)):
@@ -50,6 +52,13 @@ def test_a_wrong_name_is_found():
         swapped[i], swapped[j] = true[j], true[i]
         every.__dict__["coordinates"] = swapped
         assert {name for name, _ in misnamed(every)} == {true[i].name, true[j].name}
+    bounds = "<lower=1e300>"
+    far = sa.Target(
+        f"parameters {{ array[2, 2] real{bounds} b; matrix{bounds}[2, 2] m; }} model {{ }}"
+    )
+    assert [c.name for c in far.coordinates] == [
+        *("b[1,1]", "b[1,2]", "b[2,1]", "b[2,2]"), *("m[1,1]", "m[2,1]", "m[1,2]", "m[2,2]"),
+    ]  # fmt: skip
 
 
 def test_parts_of_tuples_and_of_complex_numbers():
@@ -65,16 +74,6 @@ def test_parts_of_tuples_and_of_complex_numbers():
         return np.array([dict(zip(stored, position, strict=True))[name] for name in listed])
 
     assert [c.name for c in coordinates(listed, listed, constrain, {"z": 2})] == stored
-
-
-def test_the_declaration_decides_where_no_move_can_be_seen():
-    bounds = "<lower=1e300>"
-    far = sa.Target(
-        f"parameters {{ array[2, 2] real{bounds} b; matrix{bounds}[2, 2] m; }} model {{ }}"
-    )
-    assert [c.name for c in far.coordinates] == [
-        *("b[1,1]", "b[1,2]", "b[2,1]", "b[2,2]"), *("m[1,1]", "m[2,1]", "m[1,2]", "m[2,2]"),
-    ]  # fmt: skip
 
 
 def test_many_coordinates_take_few_moves():
@@ -97,13 +96,20 @@ def warned(code, **options):
     return fit, "\n".join(str(w.message) for w in caught)
 
 
-def test_an_improper_element_of_an_array_is_named():
+def test_elements_of_arrays_are_named_in_warnings():
     elements = "b[1,1] ~ normal(0, 1); b[2,1] ~ normal(0, 1); b[2,2] ~ normal(0, 1);"
     _, text = warned(
         f"parameters {{ array[2, 2] real b; }} model {{ {elements} }}",
         iter_warmup=200, iter_sampling=50,
     )  # fmt: skip
     assert "the gradient did not change with b[1,2]:" in text
+    _, text = warned(
+        "parameters { array[2, 2] real b; } model { b[1, 2] ~ uniform(0.5, 4); "
+        "for (i in 1:2) b[i] ~ normal(0, 1); }",
+        iter_warmup=200, iter_sampling=200, inits={"b": [[1, 1], [1, 1]]},
+    )  # fmt: skip
+    assert "b[1,2]" in text
+    assert "b[2,1]" not in text
 
 
 @pytest.mark.slow
@@ -116,11 +122,41 @@ def test_straightened_elements_of_an_array_of_vectors_are_named():
     assert "x[1,1], x[1,2] and x[1,3] scale with v" in fit.attrs["straightening"]
 
 
-def test_a_hard_edge_of_an_element_of_an_array_is_named():
-    _, text = warned(
-        "parameters { array[2, 2] real b; } model { b[1, 2] ~ uniform(0.5, 4); "
-        "for (i in 1:2) b[i] ~ normal(0, 1); }",
-        iter_warmup=200, iter_sampling=200, inits={"b": [[1, 1], [1, 1]]},
-    )  # fmt: skip
-    assert "b[1,2]" in text
-    assert "b[2,1]" not in text
+FLAT = """
+parameters { vector[3] eta; matrix[2, 2] m; }
+model { eta[1] ~ normal(0, 1); eta[3] ~ normal(0, 2); to_vector(m[1]) ~ normal(0, 1); }
+"""
+FUNNEL = """
+parameters { vector[2] log_scale; vector[6] x; }
+model { log_scale ~ normal(0, 1.5); x ~ normal(0, exp(log_scale[2])); }
+"""
+DOTTED = re.compile(r"\b(?:eta|m|x|log_scale)\.\d")
+
+
+@pytest.fixture(scope="module")
+def flat():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fit = sa.sample(
+            sa.Target(FLAT), "whitened_hmc", seed=1, chains=2, iter_warmup=200, iter_sampling=50,
+        )  # fmt: skip
+    return fit, [str(w.message) for w in caught]
+
+
+def test_warnings_name_the_elements_without_a_prior(flat):
+    fit, messages = flat
+    (about,) = [text for text in messages if "the gradient did not change" in text]
+    assert all(name in about for name in ("eta[2]", "m[2,1]", "m[2,2]"))
+    assert [
+        text for text in [*messages, *map(str, fit.attrs.values())] if DOTTED.search(text)
+    ] == []
+
+
+def test_the_noncentered_form_of_a_vector_names_its_scale():
+    centered = sa.Target(FUNNEL)
+    fit = sa.sample(centered, "whitened_hmc", seed=1, chains=2, iter_warmup=300, iter_sampling=300)
+    shape = measure_shape(centered, fit)
+    text = "\n".join([*map(str, shape.messages), str(fit.attrs.get("straightening"))])
+    assert "x[1..6] scale with log_scale[2]" in text
+    assert "vector[6] x = exp(log_scale[2]) * x_raw" in text
+    assert not DOTTED.search(text)

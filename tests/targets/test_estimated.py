@@ -87,20 +87,31 @@ def test_the_command_line_accepts_noise(tmp_path):
     call(*arguments, "--noise", "x", status=1)
 
 
-def test_draws_do_not_depend_on_the_number_of_threads():
+def test_draws_from_estimates_and_from_their_fits():
     fits = [
         sa.sample(make(0.5), "rwm", chains=2, parallel_chains=n, iter_warmup=300, seed=9,
                   iter_sampling=300)
         for n in (1, 2)
     ]  # fmt: skip
     np.testing.assert_array_equal(*(fit.posterior["x"].values for fit in fits))
+    target = make()
+    fit = sa.sample(target, "rwm", chains=2, iter_warmup=50, iter_sampling=50, seed=1)
+    again = sa.sample(target, "rwm", chains=2, iter_warmup=5, iter_sampling=5, seed=1, inits=fit)
+    assert again.posterior.sizes["draw"] == 5
 
 
-def test_the_estimate_is_the_density_without_that_of_the_noise(target):
+def test_estimates_are_densities_without_noise_and_measure_it(target):
     position = np.array([0.4, -1.0, 1.7])
     point = value_at(target.density(), position)
     expected = target.value(position) + 0.5 * 1.7**2
     assert point.log_density == pytest.approx(expected, rel=1e-13)
+    position = np.array([0.0, 0.0, 0.0])
+    for s in (0.5, 1.0):
+        measured = noise.estimate(make(s=s), position, draws=2000, seed=4)
+        # log estimate = s u - s^2 / 2; the standard error of an sd is sd / sqrt(2 n)
+        assert measured.sd == pytest.approx(s, abs=5 * s / np.sqrt(2 * 4000))
+        assert measured.z < 4
+    assert noise.estimate(target, position, 50).log_means[0] != 0
 
 
 def test_noise_of_a_proposal_has_the_requested_correlation():
@@ -132,17 +143,7 @@ def test_other_densities_draw_no_noise(target):
     assert (target.density().dim, target.density().size) == (2, 3)
 
 
-def test_estimate_measures_the_noise(target):
-    position = np.array([0.0, 0.0, 0.0])
-    for s in (0.5, 1.0):
-        measured = noise.estimate(make(s=s), position, draws=2000, seed=4)
-        # log estimate = s u - s^2 / 2; the standard error of an sd is sd / sqrt(2 n)
-        assert measured.sd == pytest.approx(s, abs=5 * s / np.sqrt(2 * 4000))
-        assert measured.z < 4
-    assert noise.estimate(target, position, 50).log_means[0] != 0
-
-
-def test_an_inconsistent_estimate_gives_a_warning():
+def test_doubtful_and_infinite_estimates_are_told():
     # the second statement cancels the normal distribution of u, which adds 40 terms u^2 / 2 to the
     # log estimate and makes its standard deviation large
     code = PROGRAM.replace("u ~ std_normal();", "u ~ std_normal(); target += 0.5 * dot_self(u);")
@@ -150,13 +151,12 @@ def test_an_inconsistent_estimate_gives_a_warning():
     assert measured.sd > noise.LARGEST_SD
     with warns("noisy_estimate"):
         sa.sample(make(code=code, M=40), "rwm", chains=1, iter_warmup=5, iter_sampling=5, seed=1)
-
-
-def test_an_earlier_fit_gives_initial_values():
-    target = make()
-    fit = sa.sample(target, "rwm", chains=2, iter_warmup=50, iter_sampling=50, seed=1)
-    again = sa.sample(target, "rwm", chains=2, iter_warmup=5, iter_sampling=5, seed=1, inits=fit)
-    assert again.posterior.sizes["draw"] == 5
+    target = make(code=PROGRAM.replace("target += log", "target += 0 * sqrt(-x[2]); target += log"))
+    with pytest.warns(StanadaptWarning):
+        fit = sa.sample(target, "rwm", chains=2, iter_warmup=500, iter_sampling=2000, seed=1,
+                        inits={"x": [0.0, -3.0]})  # fmt: skip
+    assert fit.posterior["x"].values[..., 1].max() <= 0
+    assert fit.attrs["n_failed"] > 0
 
 
 SAMPLERS_WITH_GRADIENTS = [n for n, sampler in SAMPLERS.items() if sampler.uses_gradient]
@@ -224,12 +224,3 @@ def test_rho_out_of_range_is_refused(rho):
 def test_too_few_estimates_are_refused(target, draws):
     with raises("out_of_range", "draws", repr(draws)):
         noise.estimate(target, np.zeros(3), draws)
-
-
-def test_estimates_that_are_not_finite_are_rejected_and_counted():
-    target = make(code=PROGRAM.replace("target += log", "target += 0 * sqrt(-x[2]); target += log"))
-    with pytest.warns(StanadaptWarning):
-        fit = sa.sample(target, "rwm", chains=2, iter_warmup=500, iter_sampling=2000, seed=1,
-                        inits={"x": [0.0, -3.0]})  # fmt: skip
-    assert fit.posterior["x"].values[..., 1].max() <= 0
-    assert fit.attrs["n_failed"] > 0

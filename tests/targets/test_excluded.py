@@ -44,16 +44,13 @@ def test_other_quantities_do_not_change(draw, tmp_path):
         np.testing.assert_array_equal(values, results.dataset(small, "posterior")[name])
 
 
-def test_resumed_and_copied_targets_leave_them_out_too(tmp_path):
+def test_copies_and_other_data_leave_them_out_too(tmp_path):
     target = make(exclude="y_rep")
     assert copy.deepcopy(target).column_names == target.column_names
     run(target, sampler="nuts", run=tmp_path / "run")
     fit = resume(tmp_path / "run")
     assert set(results.dataset(fit, "posterior").data_vars) == {"m", "s", "mu", "t"}
     assert "posterior_predictive" not in results.group_names(fit)
-
-
-def test_under_other_data_an_excluded_quantity_may_be_empty():
     other = make(exclude=["mu", "t"]).with_data({"N": 0, "y": []})
     assert other.exclude == ("t",)
     assert other.column_names == ["m", "s"]

@@ -18,14 +18,20 @@ def database(tmp_path_factory):
     return posteriordb(tiny(tmp_path_factory.mktemp("clone")))
 
 
-def test_names_and_entries(database):
+def test_entries_and_names_that_are_lacking(database, tmp_path):
     assert database.names == ["bare", NAME]
     assert posteriordb(database.path).names == database.names  # the inner folder
     entry = database.posterior(NAME)
     assert (entry.program, entry.data, entry.reference) == ("tiny", "tiny_data", NAME)
+    with raises("unknown_posterior", "'tiny-tiny'", NAME):
+        database.target("tiny-tiny")
+    with raises("no_reference_draws", "bare"):
+        database.reference_draws("bare")
+    with raises("not_a_posteriordb", tmp_path):
+        posteriordb(tmp_path)
 
 
-def test_reference_draws_have_stans_shapes(database):
+def test_reference_draws_have_shapes_and_belong_to_one_posterior(database):
     target = database.target(NAME)
     fit = database.reference_draws(NAME, target)
     posterior, chains = results.dataset(fit, "posterior"), draws()
@@ -35,6 +41,14 @@ def test_reference_draws_have_stans_shapes(database):
     assert posterior["mu"].shape == (10, 200)
     assert fit.attrs["program_hash"] == target.program.hash
     assert "rstan 2.19" in fit.attrs["engine"]
+    target = database.target(NAME)
+    other = sa.Target(PROGRAM, {"N": 1, "y": [3.0]})
+    fits = {
+        "here": database.reference_draws(NAME, target),
+        "there": database.reference_draws(NAME, other),
+    }
+    with raises_in("settings", *fits):
+        sa.compare(fits)
 
 
 @pytest.mark.thorough
@@ -53,29 +67,6 @@ def test_a_right_fit_agrees_and_a_wrong_one_does_not(database):
     assert table.loc["wrong", "z_mean"] > 6.0
     assert np.isnan(table.loc["reference", "ess_per_second"])
     assert table.loc["reference", "verdict"] == "fine"
-
-
-def test_draws_of_another_posterior_are_refused(database):
-    target = database.target(NAME)
-    other = sa.Target(PROGRAM, {"N": 1, "y": [3.0]})
-    fits = {
-        "here": database.reference_draws(NAME, target),
-        "there": database.reference_draws(NAME, other),
-    }
-    with raises_in("settings", *fits):
-        sa.compare(fits)
-
-
-def test_names_that_the_database_lacks(database):
-    with raises("unknown_posterior", "'tiny-tiny'", NAME):
-        database.target("tiny-tiny")
-    with raises("no_reference_draws", "bare"):
-        database.reference_draws("bare")
-
-
-def test_a_folder_that_is_no_database(tmp_path):
-    with raises("not_a_posteriordb", tmp_path):
-        posteriordb(tmp_path)
 
 
 LOST = [

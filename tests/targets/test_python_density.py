@@ -55,7 +55,7 @@ TARGETS = {
 
 
 @pytest.mark.parametrize("kind", TARGETS)
-def test_values_and_gradients_reach_compiled_code(kind):
+def test_values_gradients_and_draws_are_those_of_the_program(kind):
     target = TARGETS[kind]()
     point = np.array([0.3, 2.0])
     found, gradient, message = target.evaluate(point)
@@ -69,10 +69,6 @@ def test_values_and_gradients_reach_compiled_code(kind):
     mode = sa.optimize(target, seed=1)
     np.testing.assert_allclose(mode["mode"], MEAN, atol=1e-6)
     np.testing.assert_allclose(mode["sd"], SD, rtol=1e-4)
-
-
-@pytest.mark.parametrize("kind", TARGETS)
-def test_draws_are_those_of_the_same_program(kind):
     code = """transformed data { vector[2] m = [1, -3]'; vector[2] s = [0.5, 4]'; }
     parameters { vector[2] x; } model { x ~ normal(m, s); }"""
     program = sa.Target(code)
@@ -143,21 +139,29 @@ def test_bad_functions_are_refused_in_words(function, options, facts):
         sa.Density(function, 2, **options)
 
 
-def test_a_wrong_gradient_is_refused():
+def test_wrong_gradients_and_densities_without_a_start():
     with raises("gradient_mismatch", "differences"):
         sa.Density(lambda x: (-0.5 * x @ x, x), 2)
-
-
-def test_a_density_that_is_nowhere_finite_cannot_start():
     target = sa.Density(lambda x: (math.nan, x), 2)
     with raises("initialization_failed", "-inf"):
         sa.sample(target)
+    with raises("not_a_name", "[1, 2]"):
+        sa.Density(of_numpy, 2, names=[1, 2])
+    with raises("reserved_name", "Rename it."):
+        sa.Density(of_numpy, 2, names=["chain", "b"])
 
 
-def test_where_a_compiled_function_raises_the_density_is_zero():
+def test_errors_outside_the_support_are_zeros_and_named():
     target = sa.Density(half_line, 1)
     fit = sa.sample(target, "rwm", seed=1, iter_warmup=200, iter_sampling=400)
     assert results.dataset(fit, "posterior")["x"].min() > 0.0
+
+    def function(x):
+        return -0.5 * (x - 1.0) @ (x - 1.0) + 1 // int(x[0] < 0.5), 1.0 - x
+
+    found = sa.optimize(sa.Density(function, 2), seed=1)
+    assert "failed_evaluations" in codes_of(found.attrs["messages"])
+    assert "raised ZeroDivisionError" in repr(found)
 
 
 def cut(x, error):
@@ -197,15 +201,6 @@ def test_a_fault_of_a_function_is_no_end_of_its_support(function, verdict, facts
     assert ("hard edges" in told) == (verdict == "fine")
 
 
-def test_a_climb_names_errors_that_mean_outside_the_support():
-    def function(x):
-        return -0.5 * (x - 1.0) @ (x - 1.0) + 1 // int(x[0] < 0.5), 1.0 - x
-
-    found = sa.optimize(sa.Density(function, 2), seed=1)
-    assert "failed_evaluations" in codes_of(found.attrs["messages"])
-    assert "raised ZeroDivisionError" in repr(found)
-
-
 def test_a_climb_names_a_fault_and_the_next_run_begins_without_it():
     broken = [True]
 
@@ -225,13 +220,6 @@ def test_a_climb_names_a_fault_and_the_next_run_begins_without_it():
     again = sa.sample(target, "nuts", seed=1)
     assert first.attrs["verdict"] == "do not use"
     assert again.attrs["verdict"] == "fine"
-
-
-def test_names_that_are_no_names_are_refused():
-    with raises("not_a_name", "[1, 2]"):
-        sa.Density(of_numpy, 2, names=[1, 2])
-    with raises("reserved_name", "Rename it."):
-        sa.Density(of_numpy, 2, names=["chain", "b"])
 
 
 def test_a_fit_does_not_contain_its_function():

@@ -59,6 +59,12 @@ def test_there_and_back(target):
     back = target.original(target.standardized(x))
     np.testing.assert_allclose(back, x, rtol=1e-11)
     assert back.shape == x.shape
+    with raises("prior_data_misplaced", "prior_data", repr(target)):
+        target.with_prior_data({})
+    program = sa.Target("parameters { real x; } model { 0 ~ normal(0, 5 - x); }")
+    target = Standardized(program, np.array([4.0]), np.array([[0.5]]))
+    assert "Scale parameter is -1" in target.evaluate(np.array([4.0]))[2]
+    assert target.evaluate(np.array([1.0]))[2] == ""
 
 
 def test_columns_and_values_are_those_of_the_program(target, program):
@@ -115,18 +121,6 @@ def test_the_target_answers_for_itself(target, program):
     assert (target.moves_parameters, program.moves_parameters) == (False, True)
     assert (target.has_pseudo_samples, program.has_pseudo_samples) == (False, False)
     assert (program.log_volume, program.standard_coordinates) == (0.0, None)
-
-
-def test_prior_data_are_for_programs_only(target):
-    with raises("prior_data_misplaced", "prior_data", repr(target)):
-        target.with_prior_data({})
-
-
-def test_stan_s_message_is_that_of_the_original_position():
-    program = sa.Target("parameters { real x; } model { 0 ~ normal(0, 5 - x); }")
-    target = Standardized(program, np.array([4.0]), np.array([[0.5]]))
-    assert "Scale parameter is -1" in target.evaluate(np.array([4.0]))[2]
-    assert target.evaluate(np.array([1.0]))[2] == ""
 
 
 @pytest.mark.parametrize("bad", [0.0, np.nan, np.inf])

@@ -1,4 +1,6 @@
-"""Tables of the benchmark against peers, from made-up runs and a made-up peer."""
+"""Tables of the benchmarks against peers and of the published grid, from made-up runs."""
+
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -6,7 +8,8 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
-from workflows.benchmarks import against_peers, peers
+from tests.helpers.tiny_posteriordb import NAME, tiny
+from workflows.benchmarks import against_peers, peers, posterior_grid
 from workflows.benchmarks.against_nuts import NUTS
 
 PROGRAM = "parameters { real<lower=0> s; real x; } model { s ~ exponential(1); x ~ normal(0, 9); }"
@@ -38,21 +41,14 @@ def test_effective_sample_sizes_are_per_thousand_gradients_of_each_run():
     assert table.loc[("easy", "nutpie"), "tail"] == pytest.approx(25)
     # the geometric mean of 1,600 and 400
     assert table.loc[("easy", "auto"), "bulk"] == pytest.approx(800)
-
-
-def test_densities_are_counted_like_gradients():
-    runs = RUNS.assign(densities=RUNS["gradients"])
-    halved = against_peers.summary(runs)["bulk"].to_numpy()
-    assert halved == pytest.approx(against_peers.summary(RUNS)["bulk"].to_numpy() / 2)
-
-
-def test_gradients_of_a_usable_fit_need_every_seed():
-    table = against_peers.summary(RUNS).set_index(["program", "sampler"])
     needed = table["gradients of a usable fit"]
     assert needed["easy", "nutpie"] == pytest.approx(5000)
     assert needed["easy", "auto"] == pytest.approx(1000)
     assert needed["hard", "nutpie"] == "not"
     assert table.loc[("hard", "nutpie"), "usable"] == "1/2"
+    runs = RUNS.assign(densities=RUNS["gradients"])
+    halved = against_peers.summary(runs)["bulk"].to_numpy()
+    assert halved == pytest.approx(against_peers.summary(RUNS)["bulk"].to_numpy() / 2)
 
 
 def test_ratios_are_ours_over_the_peers_with_mean_and_worst():
@@ -67,7 +63,7 @@ def test_ratios_are_ours_over_the_peers_with_mean_and_worst():
     assert total.loc["all", "gradients saved"] == pytest.approx(5)
 
 
-def test_a_run_that_failed_has_no_ratio_and_is_not_usable():
+def test_peers_that_failed_have_no_ratio():
     failed = made_up("easy", "other", 1, np.nan, np.nan, False, "it broke")
     runs = pd.concat([RUNS, pd.DataFrame([failed])])
     table = against_peers.summary(runs)
@@ -77,9 +73,6 @@ def test_a_run_that_failed_has_no_ratio_and_is_not_usable():
     total = against_peers.headline(against_peers.ratios(table, ["auto"])).set_index("over")
     assert np.isnan(total.loc["other", "bulk"]).all()
     assert total.loc["nutpie", "bulk"].iloc[0] == pytest.approx(2)
-
-
-def test_a_program_on_which_the_peer_failed_is_left_out_of_its_mean():
     failed = made_up("easy", "other", 1, np.nan, np.nan, False, "it broke")
     runs = pd.concat([RUNS, pd.DataFrame([failed, made_up("hard", "other", 1, 50, 1000)])])
     compared = against_peers.ratios(against_peers.summary(runs), ["auto"])
@@ -119,16 +112,13 @@ def test_draws_of_a_peer_are_constrained_and_its_counts_kept(target, fake):
     assert row["failure"] == ""
 
 
-def test_a_peer_that_breaks_is_a_row_with_its_message(target, monkeypatch):
+def test_peers_that_break_or_cannot_run_are_rows_with_reasons(target, monkeypatch):
     def run(target, **lengths):
         raise RuntimeError("no step size\nand more")
 
     monkeypatch.setitem(peers.PEERS, "fake", peers.Peer("numpy", run))
     row = against_peers.row_of(target, "fake", 1, "auto", against_peers.SHORT)
     assert (row["usable"], row["failure"]) == (False, "no step size")
-
-
-def test_peers_that_cannot_run_are_left_out_with_the_reason(monkeypatch):
     monkeypatch.setitem(peers.PEERS, "absent", peers.Peer("no_such_package", None))
     assert "no_such_package is not installed" in peers.why_left_out("absent", "cmdstan")
     assert "needs a compiled program" in peers.why_left_out("absent", "stanli")
@@ -136,7 +126,7 @@ def test_peers_that_cannot_run_are_left_out_with_the_reason(monkeypatch):
     assert peers.why_left_out("present", "cmdstan") == ""
 
 
-def test_the_report_names_what_is_missing_and_writes_its_tables(tmp_path, capsys):
+def test_reports_and_unknown_names(tmp_path, capsys):
     failed = pd.DataFrame([made_up("hard", NUTS, 1, np.nan, np.nan, False, "it broke")])
     against_peers.report(tmp_path, pd.concat([RUNS, failed]), ["auto"], ["other is left out."])
     printed = capsys.readouterr().out
@@ -144,10 +134,67 @@ def test_the_report_names_what_is_missing_and_writes_its_tables(tmp_path, capsys
     assert f"hard/d, {NUTS}, seed 1 failed: it broke" in printed
     total = pd.read_csv(tmp_path / "headline.csv")
     assert total["worst bulk"].min() == pytest.approx(0.5)
-
-
-def test_unknown_names_are_answered_before_anything_runs(capsys):
     for words in (["--peers", "nutpi"], ["--programs", "no_such_program"]):
         with pytest.raises(SystemExit):
             against_peers.main(words)
         assert words[1] in capsys.readouterr().err
+
+
+GOOD = {"r_hat": 1.01, "bulk": 400.0, "tail": 400.0}
+
+
+def test_published_totals_and_the_edges_of_gates():
+    assert len(posterior_grid.PUBLISHED) == 17
+    totals = [sum(passed) for passed in zip(*posterior_grid.PUBLISHED.values(), strict=True)]
+    assert totals == [42, 36, 28]
+    assert posterior_grid.gates(GOOD, 0) == []
+
+
+@pytest.mark.parametrize(("change", "diverged", "missed"), [
+    ({}, 1, "1 divergences"), ({"r_hat": 1.011}, 0, "R-hat 1.011"),
+    ({"r_hat": float("nan")}, 0, "R-hat nan"), ({"bulk": 399.0}, 0, "bulk 399"),
+    ({"tail": 399.0}, 0, "tail 399"),
+])  # fmt: skip
+def test_each_gate_alone_stops_a_fit(change, diverged, missed):
+    assert posterior_grid.gates({**GOOD, **change}, diverged) == [missed]
+
+
+def test_a_variable_without_draws_is_missed():
+    draws = np.random.default_rng(1).standard_normal((4, 1000))
+    stats = {"diverging": np.zeros((4, 1000), bool)}
+    fit = results.build({"posterior": {"mu": draws}, "sample_stats": stats}, {})
+    target = SimpleNamespace(name="made up")
+    for variables, missed in ((["mu"], ""), (["mu", "tau"], "no draws of tau")):
+        row = posterior_grid.cell(target, variables, "auto", 1, {}, lambda *_: (fit, 1.0))
+        assert (row["passed"], row["missed"]) == (not missed, missed)
+
+
+def test_the_grid_counts_seeds_beside_the_published_ones():
+    rows = [
+        {"posterior": name, "sampler": sampler, "passed": passed}
+        for name, sampler, passed in (
+            ("arK-arK", "auto", True), ("arK-arK", "auto", False), ("arK-arK", "nuts", True),
+            ("other", "auto", True),
+        )
+    ]  # fmt: skip
+    table = posterior_grid.grid(pd.DataFrame(rows)).set_index("posterior")
+    assert table.loc["arK-arK", "auto"] == "1/2"
+    assert table.loc["arK-arK", "CmdStan 2.39"] == "3/3"
+    assert table.loc["other", "CmdStan 2.39"] == ""
+    assert table.loc["all", ["auto", "nuts", "oWALNUTS"]].tolist() == ["2/3", "1/1", "3/3"]
+
+
+def test_a_posterior_of_the_database_passes_and_an_unknown_one_says_why(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STANADAPT_BACKEND", "stanli")
+    words = ["--posteriordb", str(tiny(tmp_path)), "--posteriors", f"{NAME},no-such"]
+    words += ["--seeds", "1", "--samplers", "auto,nutpie"]
+    posterior_grid.main(words)
+    cells = pd.read_csv("output/benchmarks/posterior_grid/cells.csv")
+    passed = cells[cells["sampler"] == "auto"].set_index("posterior")["passed"]
+    assert passed.to_dict() == {NAME: True, "no-such": False}
+    printed = capsys.readouterr().out
+    assert "has no posterior 'no-such'" in printed
+    assert "nutpie is left out" in printed

@@ -1,4 +1,4 @@
-"""Discrepancies: equal to explicit sums, and independent of blocks."""
+"""Discrepancies equal explicit sums, and effective sample sizes of papers their closed forms."""
 
 from itertools import product
 
@@ -7,8 +7,10 @@ import pytest
 from scipy.stats import chi2
 
 from tests.helpers.codes import raises_in
+from workflows.gad.published import ess_of_chain
 from workflows.kameleon import discrepancy
 from workflows.kameleon.discrepancy import Gaussian, Polynomial
+from workflows.learned.known_moments_ess import ess_known_moments
 
 KERNELS = [Polynomial(3), Polynomial(2, 0.5), Polynomial(1, 0.0), Gaussian(1.3)]
 
@@ -23,24 +25,15 @@ def samples(n=40, m=55, dim=3, seed=1):
 def test_coverage_counts_draws_below_the_quantile():
     radii = chi2.ppf([0.05, 0.15, 0.25, 0.65, 0.95], 7)
     assert discrepancy.coverage(radii, 7, (0.1, 0.5, 0.9)).tolist() == [0.2, 0.6, 0.8]
-
-
-def test_coverage_keeps_leading_shapes():
     radii = chi2.rvs(4, size=(2, 3, 50), random_state=1)
     found = discrepancy.coverage(radii, 4)
     assert found.shape == (2, 3, 9)
     np.testing.assert_array_equal(found[1, 2], discrepancy.coverage(radii[1, 2], 4))
-
-
-def test_errors_of_chains_do_not_cancel():
     inside, outside = np.zeros(10), np.full(10, 100.0)
     both = discrepancy.coverage_deviation(np.stack([inside, outside]), 2, (0.5,))
     assert both.tolist() == [0.5]
     assert discrepancy.coverage(np.concatenate([inside, outside]), 2, (0.5,)).tolist() == [0.5]
     assert discrepancy.coverage_deviation(inside, 2, (0.5,)).tolist() == [0.5]
-
-
-def test_norm_of_mean_is_per_chain():
     draws = np.array([[[1.0, 2.0], [5.0, 6.0]], [[0.0, 1.0], [0.0, 1.0]]])
     np.testing.assert_allclose(discrepancy.norm_of_mean(draws), [5.0, 1.0], rtol=1e-15)
     np.testing.assert_allclose(discrepancy.norm_of_mean(draws, [0.0, 1.0]), [np.sqrt(18), 0.0])
@@ -89,13 +82,10 @@ def test_results_do_not_depend_on_blocks(kernel, monkeypatch):
     np.testing.assert_allclose(parts, whole, rtol=1e-11)
 
 
-def test_mmd_takes_any_kernel():
+def test_kernels_and_their_median_width():
     x, y = samples()
     found = discrepancy.mmd_squared(x, y, lambda a, b: a @ b.T)
     assert found == pytest.approx(discrepancy.mmd_squared(x, y, Polynomial(1, 0.0)), rel=1e-12)
-
-
-def test_median_width_is_the_median_heuristic():
     line = np.array([[0.0], [1.0], [1.0], [3.0]])  # distances 1, 1, 3, (0), 2, 2
     assert discrepancy.median_width(line) == pytest.approx(2 / np.sqrt(2), rel=1e-15)
     many = np.random.default_rng(5).standard_normal((20_000, 8))
@@ -135,3 +125,45 @@ BAD = {
 def test_bad_arguments_are_reported(message):
     with raises_in("settings", message):
         BAD[message]()
+
+
+def test_an_autoregression_has_its_integrated_time():
+    """Correlations 0.8^s; those above 0.05 end at s = 13."""
+    rng, rho = np.random.default_rng(1), 0.8
+    x = rng.standard_normal((50, 4000, 2)) * [1.0, np.sqrt(1 - rho**2)]
+    for t in range(1, x.shape[1]):
+        x[:, t, 1] += rho * x[:, t - 1, 1]
+    lags = np.arange(1, 14)
+    expected = 4000 / (1 + 2 * np.sum((1 - lags / 4000) * rho**lags))
+    found = ess_known_moments(3.0 + 2.0 * x, np.array([3.0, 3.0]), np.array([2.0, 2.0]))
+    # of 200,000 draws, each correlation has an error of about 0.005
+    assert found[0] == 4000.0
+    assert found[1] == pytest.approx(expected, rel=0.06)
+
+
+def test_chains_in_one_mode_and_other_scales():
+    stuck, sd = np.random.default_rng(1).normal([5, 0], 0.5, size=(4, 1000, 2)), [5.0249378, 0.5]
+    found = ess_known_moments(stuck, np.zeros(2), np.array(sd))
+    assert found[0] == pytest.approx(1.0, abs=0.1)
+    # the sum continues while any coordinate is correlated, and accumulates noise of the others
+    assert found[1] < 900
+    assert ess_known_moments(stuck[..., 1:], np.zeros(1), np.array(sd[1:]))[0] > 900
+    x = np.random.default_rng(6).normal(size=2000)
+    assert ess_of_chain(5 - 1e3 * x) == pytest.approx(ess_of_chain(x), rel=1e-9)
+    assert np.isnan(ess_of_chain(np.full(100, 0.25)))  # it never moved
+
+
+@pytest.mark.parametrize("n", [10, 11])
+def test_ess_of_chain_by_hand(n):
+    x = np.random.default_rng(5).standard_normal(n)
+    c = x - x.mean()
+    covariance = [np.sum(c[: n - k] * c[k:]) / n for k in range(n)]
+    total, smallest = 0.0, np.inf
+    for k in range(0, n // 2 * 2, 2):
+        pair = covariance[k] + covariance[k + 1]
+        if pair <= 0:
+            break
+        smallest = min(smallest, pair)
+        total += smallest
+    expected = n * covariance[0] / (2 * total - covariance[0])
+    assert ess_of_chain(x) == pytest.approx(expected)

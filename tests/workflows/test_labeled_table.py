@@ -39,11 +39,16 @@ def test_the_same_table_in_several_forms(table, text):
     assert read.left_out == 0
 
 
-def test_the_label_may_be_any_column(table):
+def test_labels_of_any_column_and_classes(table):
     for label in ("1", "kind"):
         read = table("kind,x,y\n7,1,2\n3,5,6\n", label=label)
         assert read.inputs.tolist() == [[1, 2], [5, 6]]
         assert (read.labels.tolist(), read.classes) == ([1, 0], ("7", "3"))
+    read = table("1 0 five\n2 1 six\n3 2 two\n4 9 six\n", classes=["five", "six"])
+    assert read.inputs.tolist() == [[1, 0], [2, 1], [4, 9]]
+    assert read.labels.tolist() == [1, 0, 0]
+    assert read.left_out == 1
+    assert table("1,2,5.0\n3,4,6.0\n2,2,7.0\n", classes=["5", "6"]).labels.tolist() == [1, 0]
 
 
 @pytest.mark.parametrize("classes", [("2", "1"), ("1", "-1"), ("1.5", "-2e3")])
@@ -52,17 +57,6 @@ def test_any_two_numbers_are_labels(table, classes):
     one, zero = classes
     read = table(f"7,1,{zero}\n3,5,{one}\n4,6,{one}\n")
     assert (read.labels.tolist(), read.classes) == ([0, 1, 1], classes)
-
-
-def test_two_classes_of_several(table):
-    read = table("1 0 five\n2 1 six\n3 2 two\n4 9 six\n", classes=["five", "six"])
-    assert read.inputs.tolist() == [[1, 0], [2, 1], [4, 9]]
-    assert read.labels.tolist() == [1, 0, 0]
-    assert read.left_out == 1
-
-
-def test_numbers_of_classes_are_compared_as_numbers(table):
-    assert table("1,2,5.0\n3,4,6.0\n2,2,7.0\n", classes=["5", "6"]).labels.tolist() == [1, 0]
 
 
 def test_matlab_and_compressed_files(tmp_path, table):
@@ -131,16 +125,13 @@ def test_pixels_are_scaled_and_may_be_constant(tmp_path):
         own_data.read(options, images=True)
 
 
-def test_the_note_says_how_inputs_are_scaled(tmp_path):
+def test_notes_on_scaled_and_equal_inputs(tmp_path):
     path = tmp_path / "people.csv"
     path.write_text(PEOPLE + "40;60;7\n")
     options = parsed(path, "--classes", "1", "0")
     said = own_data.note(own_data.read(options), path)
     for fact in ("3 rows, 2 inputs", "'1'", "standard deviation", "left out: 1"):
         assert fact in said
-
-
-def test_equal_inputs_are_allowed_and_noted(tmp_path):
     path = tmp_path / "twice.csv"
     path.write_text("1,0,5,0,0\n2,7,6,7,1\n")
     options = parsed(path)

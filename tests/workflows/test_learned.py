@@ -31,7 +31,7 @@ def test_moments_are_those_that_are_bundled(name):
         np.testing.assert_allclose(plane.shares, known["shares"], atol=1e-6)
 
 
-def test_shares_of_rings_are_compared_by_their_errors():
+def test_rings_costs_and_sizes_are_compared():
     rng = np.random.default_rng(1)
     plane = PLANES["ring5"]
     ring = rng.choice(5, size=(4, 4000), p=plane.shares / plane.shares.sum()) + 1.0
@@ -44,9 +44,6 @@ def test_shares_of_rings_are_compared_by_their_errors():
     assert nice_2d.regions(plane, x)[1] > 3.0
     x[0] = [0.0, 3.1]  # a chain that never leaves its ring
     assert nice_2d.regions(plane, x)[0] == 1
-
-
-def test_costs_of_training_and_warm_up_are_counted():
     attributes = {
         "sampling_seconds": [1.0, 3.0], "warmup_seconds": [2.0, 4.0], "n_gradients": 0,
         "n_gradients_warmup": 0, "n_density": 300, "n_density_warmup": 100,

@@ -14,7 +14,7 @@ def bent(seed=1):
     return proposal._replace(second=0.04 * rng.normal(size=proposal.second.shape))
 
 
-def test_the_score_is_the_derivative():
+def test_the_score_is_the_derivative_of_two_gaussians():
     rng, proposal, h = np.random.default_rng(2), bent(), 1e-6
     x, to, weights = rng.normal(size=(5, 2)), rng.normal(size=(5, 2)), rng.normal(size=5)
     score = proposal.score(x, to, weights)
@@ -29,9 +29,6 @@ def test_the_score_is_the_derivative():
             ]
             found = getattr(score, name)[place]
             assert found == pytest.approx((ends[0] - ends[1]) / (2 * h), rel=1e-5, abs=1e-9)
-
-
-def test_the_density_is_that_of_two_gaussians():
     x = np.array([[-5.0, 0.0], [5.5, 0.0], [5.0, 1.0]])
     assert np.diff(log_density(x)) == pytest.approx([-0.5, -1.5])
 

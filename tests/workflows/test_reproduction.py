@@ -17,7 +17,7 @@ from workflows.reproduction.recorded import joined, runs
 from workflows.reproduction.section import STATUSES
 
 
-def test_the_joint_error_is_that_of_two_means():
+def test_errors_and_equal_numbers_are_judged():
     ours = np.array([98.0, 100.0, 103.0, 107.0])
     one = compare(ours, 110.0, 10)
     # the published number is rounded to 1, which adds a twelfth
@@ -25,6 +25,20 @@ def test_the_joint_error_is_that_of_two_means():
     assert (one.mean, one.repeats) == (102.0, 4)
     assert limit(10**6) == pytest.approx(3.0, rel=1e-4)
     assert limit(10) == pytest.approx(4.09, abs=0.01)  # tables of t: 0.99865, 9 degrees of freedom
+    assert compare([20_000.0] * 10, 20_000.0, 10).verdict == "agrees"
+    assert compare([20_000.0] * 10, 19_700.0, 10).verdict == "better"
+    fine, far = compare([1.0, 1.1, 0.9], 1.0, 10), compare([1.0, 1.1, 0.9], 10.0, 10)
+    more = compare([9.0, 9.1, 8.9], 1.0, 10)
+    assert class_of([fine, more, far]) == "differs"
+    assert class_of([fine, more]) == "better"
+    assert class_of([fine, compare([1.0], 5.0, 10)]) == "agrees"
+    assert class_of([]) == "not judged"
+    lines = pd.DataFrame({
+        "acceptance": [0.7, np.nan], "ess_min": [300.0, np.nan], "ess_median": [1500.0, np.nan],
+        "ess_max": [4.0, np.nan], "min_ess_per_second": [5.0, np.nan], "draws": [20_000] * 2,
+        "failure": ["", "planted"],
+    })  # fmt: skip
+    assert section.comparisons(lines, Row(*[np.nan] * 7))["ess_min"].repeats == 1
 
 
 @pytest.mark.parametrize(
@@ -55,20 +69,6 @@ def test_too_few_repeats_give_no_verdict(ours):
     assert compare([1.0, 2, 3], np.nan, 10).verdict == "not judged"
 
 
-def test_equal_numbers_agree_without_any_spread():
-    assert compare([20_000.0] * 10, 20_000.0, 10).verdict == "agrees"
-    assert compare([20_000.0] * 10, 19_700.0, 10).verdict == "better"
-
-
-def test_a_row_is_as_good_as_its_worst_number():
-    fine, far = compare([1.0, 1.1, 0.9], 1.0, 10), compare([1.0, 1.1, 0.9], 10.0, 10)
-    more = compare([9.0, 9.1, 8.9], 1.0, 10)
-    assert class_of([fine, more, far]) == "differs"
-    assert class_of([fine, more]) == "better"
-    assert class_of([fine, compare([1.0], 5.0, 10)]) == "agrees"
-    assert class_of([]) == "not judged"
-
-
 def test_sizes_are_capped_at_the_number_of_draws():
     """As the paper's are: 46,000 of 20,000 draws count as 20,000."""
     lines = pd.DataFrame({
@@ -81,22 +81,19 @@ def test_sizes_are_capped_at_the_number_of_draws():
     assert section.row_class(found) == "agrees"
 
 
-def test_failed_repeats_do_not_count():
-    lines = pd.DataFrame({
-        "acceptance": [0.7, np.nan], "ess_min": [300.0, np.nan], "ess_median": [1500.0, np.nan],
-        "ess_max": [4.0, np.nan], "min_ess_per_second": [5.0, np.nan], "draws": [20_000] * 2,
-        "failure": ["", "planted"],
-    })  # fmt: skip
-    assert section.comparisons(lines, Row(*[np.nan] * 7))["ess_min"].repeats == 1
-
-
-def test_published_rows_are_of_methods_that_run_and_are_complete():
+def test_published_rows_are_complete_and_on_the_page(text):
     for rows in PUBLISHED.values():
         assert set(rows) <= set(NAMES)
         assert len(rows) == 8  # methods in each table of the paper
         for row in rows.values():  # rates per second are averages of ratios
             assert row.min_ess_per_second == pytest.approx(row.ess_min / row.seconds, rel=0.1)
     assert REPEATS == 10
+    # recomputed apart from the CSV files, for each row of every table
+    rows = joined(runs("gad"), "_repeats")
+    for (_, method), lines in rows.groupby(["data", "method"]):
+        mean = np.minimum(lines["ess_median"], lines["draws"]).mean()
+        assert f"| {method}" in text
+        assert f"| {markdown.number(mean)}" in text
 
 
 def test_claims_are_ratios_of_means_on_all_data_that_were_run():
@@ -121,7 +118,7 @@ def text():
     return page.text()
 
 
-def test_every_run_says_how_it_was_made(sections):
+def test_every_run_says_how_it_was_made_and_has_its_repeats(sections):
     for part in sections:
         assert part.runs
         for run in part.runs:
@@ -135,9 +132,6 @@ def test_every_run_says_how_it_was_made(sections):
             assert not made["settings"].get("quick")
             named = json.dumps(made["settings"].get("data_file"))
             assert "/" not in made["command"] + named, "no path of a machine"
-
-
-def test_no_run_has_fewer_repeats_than_it_says(sections):
     for part in sections:
         for run in part.runs:
             rows = run.table("_repeats")
@@ -148,16 +142,7 @@ def test_no_run_has_fewer_repeats_than_it_says(sections):
             assert (counts == run.made["settings"]["repeats"]).all(), run.name
 
 
-def test_numbers_on_the_page_are_those_of_the_results(text):
-    """Recomputed apart from the CSV files, for each row of every table."""
-    rows = joined(runs("gad"), "_repeats")
-    for (_, method), lines in rows.groupby(["data", "method"]):
-        mean = np.minimum(lines["ess_median"], lines["draws"]).mean()
-        assert f"| {method}" in text
-        assert f"| {markdown.number(mean)}" in text
-
-
-def test_each_row_that_differs_has_a_reason_and_no_other(sections):
+def test_rows_and_items_have_a_reason_where_they_differ(sections):
     rows = joined(runs("gad"), "_repeats")
     differing = set()
     for key, lines in rows.groupby(["data", "method"]):
@@ -166,9 +151,6 @@ def test_each_row_that_differs_has_a_reason_and_no_other(sections):
             differing.add(key)
     assert differing == set(section.REASONS)
     assert "no reason is known yet" not in "".join(t.text for p in sections for t in p.tables)
-
-
-def test_items_are_complete_and_each_partly_has_a_reason(sections):
     for part in sections:
         numbers = [item.number for item in part.items]
         assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))

@@ -47,20 +47,23 @@ SUFFIXES = (
 )  # fmt: skip
 
 
-def test_all_items_of_the_sources_are_counted(sections):
+def test_items_and_figures_are_counted_and_the_lecture_agrees(sections):
     assert [(s.items[0].number, s.items[-1].number) for s in sections] == list(ITEMS)
     assert sum(len(s.items) for s in sections) == 130
     counts = Counter(item.status for s in sections for item in s.items)
     (last,) = re.findall(r"^\| all sources \| (.*) \|$", page.text(), re.M)
     assert last.split(" | ")[-4:] == [str(counts[status]) for status in STATUSES]
-
-
-def test_figures_have_names_of_their_own(sections):
     names = [figure.name for section in sections for figure in section.figures]
     assert len(set(names)) == len(names)
+    (lecture,) = [s for s in sections if s.title == lecture_section.TITLE]
+    assert Counter(c for table in lecture.tables for c in table.classes).keys() == {"agrees"}
+    tables = re.findall(r"(?:^\|.*\n?)+", page.text(), re.M)
+    assert len(tables) > 30
+    for table in tables:
+        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1, table
 
 
-def test_runs_of_table_1_have_the_repeats_that_they_say():
+def test_runs_have_the_repeats_and_draws_that_they_say():
     for run in runs("tempering"):
         for suffix in SUFFIXES:
             path = run.folder / f"{suffix}.csv"
@@ -69,9 +72,6 @@ def test_runs_of_table_1_have_the_repeats_that_they_say():
                 keys = [name for name in ("scenario", "target", "method") if name in rows]
                 counts = rows.groupby(keys)["repeat"].nunique()
                 assert (counts == run.made["settings"]["repeats"]).all(), run.name
-
-
-def test_draws_of_the_recipe_are_as_many_as_its_command_says():
     found = [run for run in runs("tempering") if "recipe" in run.name]
     assert found
     for run in found:
@@ -109,12 +109,16 @@ def test_each_row_of_the_paper_has_ours_and_a_reason_if_they_differ(estimates):
     assert differing == set(section_tables.REASONS)
 
 
-def test_ratios_of_spreads_are_for_equal_numbers_of_draws():
+def test_spreads_and_errors_on_a_slope():
     """12,500 draws of sd 2 are like 50,000 of sd 1; the paper's are 0.5 and 4."""
     values = np.array([-1.0, 1.0]) * np.sqrt(2)
     lines = pd.DataFrame(dict.fromkeys(MOMENTS, values) | {"draws": [12_500] * 2})
     known = TABLE["twenty"]["PE2"]._replace(sds=(0.5, 4.0, 1.0, 1.0))
     assert section_tables.spread_ratio(lines, known) == "0.25 to 2"
+    assert lecture_section.expected_error("puck on a slope", "leapfrog", 12.0) == 0
+    euler = lecture_section.expected_error("puck on a slope", "Euler", 12.0)
+    assert euler == pytest.approx(0.5 * exact_paths.SLOPE * exact_paths.STEP * 12.0)
+    assert np.isnan(lecture_section.expected_error("oscillator", "Euler", 12.0))
 
 
 def test_errors_times_cost_by_number_of_pseudo_samples():
@@ -177,25 +181,6 @@ def test_claims_of_kameleon_have_joint_standard_errors():
 )  # fmt: skip
 def test_properties_of_the_leapfrog(properties, expected):
     assert lecture_section.integrator_class(*properties, "leapfrog") == expected
-
-
-def test_errors_on_a_slope_are_compared_with_closed_forms():
-    assert lecture_section.expected_error("puck on a slope", "leapfrog", 12.0) == 0
-    euler = lecture_section.expected_error("puck on a slope", "Euler", 12.0)
-    assert euler == pytest.approx(0.5 * exact_paths.SLOPE * exact_paths.STEP * 12.0)
-    assert np.isnan(lecture_section.expected_error("oscillator", "Euler", 12.0))
-
-
-def test_rows_have_as_many_cells_as_their_table():
-    tables = re.findall(r"(?:^\|.*\n?)+", page.text(), re.M)
-    assert len(tables) > 30
-    for table in tables:
-        assert len({len(re.findall(r"(?<!\\)\|", row)) for row in table.splitlines()}) == 1, table
-
-
-def test_no_row_of_the_lecture_differs(sections):
-    (lecture,) = [s for s in sections if s.title == lecture_section.TITLE]
-    assert Counter(c for table in lecture.tables for c in table.classes).keys() == {"agrees"}
 
 
 def test_shares_of_published_effective_draws(sections):

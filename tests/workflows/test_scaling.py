@@ -1,11 +1,11 @@
-"""The benchmark of growing dimension: its data, its columns, and tables of made-up runs."""
+"""The benchmarks of growing dimension and of times to an answer: data, columns, tables."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import stanadapt as sa
-from workflows.benchmarks import scaling
+from workflows.benchmarks import scaling, time_to_answer
 
 SHORT = {"iter_warmup": 50, "iter_sampling": 50}
 
@@ -26,7 +26,7 @@ RUNS = pd.DataFrame([
 ])  # fmt: skip
 
 
-def test_the_ratio_is_to_the_cheaper_peer():
+def test_ratios_and_exponents_of_a_table():
     first, last = scaling.summary(RUNS, "auto").to_dict("records")
     assert first["ms per draw"] == pytest.approx(2)
     assert (first["peer"], first["the peer's"]) == ("nutpie", pytest.approx(4))
@@ -34,9 +34,6 @@ def test_the_ratio_is_to_the_cheaper_peer():
     assert first["usable"] == "1/2"
     assert (last["peer"], last["ms per draw"]) == ("", pytest.approx(40))
     assert np.isnan(last["ratio"])
-
-
-def test_the_exponent_is_a_slope_of_logarithms():
     (row,) = scaling.exponents(scaling.summary(RUNS, "auto")).to_dict("records")
     assert (row["from"], row["to"]) == (10, 1000)
     assert row["exponent"] == pytest.approx(np.log10(20 / 2) / 2)
@@ -69,3 +66,31 @@ def test_a_model_is_measured():
     assert row["failure"] == ""
     assert (row["size"], row["sampler"]) == (30, "nuts")
     assert 0 < row["squares"] < 2000
+
+
+def test_clocks_and_means_of_answers():
+    tried, seconds = [], [5.0]
+
+    def prepare(program, data):
+        return lambda seed, times: tried.append(times) or seconds.append(0.25)
+
+    def usable(fit, program, data):
+        seconds.append(100.0)
+        return tried[-1] == 4
+
+    found = time_to_answer.run_here(prepare, "", "", 1, 0.0, usable, lambda: sum(seconds))
+    assert tried == [1, 2, 4]
+    assert found["times"] == 4
+    assert found["wall"] == 5.75  # three draws, none of the three checks
+    assert np.isnan(time_to_answer.run_here(prepare, "", "", 1, 0.0, lambda *_: False)["wall"])
+    rows = [
+        {"program": program, "candidate": name, "caches": "warm", "processor": x, "wall": 2 * x}
+        for program, name, x in (
+            ("a", "embedded", 1.0), ("b", "embedded", 4.0), ("a", "nutpie", 9.0),
+            ("b", "nutpie", np.nan),
+        )
+    ]  # fmt: skip
+    table = time_to_answer.summary(pd.DataFrame(rows)).set_index("program")
+    assert list(table.columns) == ["embedded, warm", "nutpie, warm"]
+    assert table.loc["geometric mean"].tolist() == ["2", "nan"]
+    assert float(table.iloc[-1, 0]) == pytest.approx(4.0)

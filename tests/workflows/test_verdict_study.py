@@ -1,10 +1,11 @@
-"""The study of verdicts: its draws are of the programs' posteriors, and its errors are errors."""
+"""The studies of verdicts and hierarchies: draws of posteriors, ranks, and errors."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import stanadapt as sa
+from workflows.benchmarks import hierarchies
 from workflows.benchmarks import verdict_study as study
 from workflows.benchmarks.known_posteriors import KNOWN
 
@@ -42,7 +43,7 @@ def test_draws_lie_within_the_edges(name):
     assert np.isfinite(log_density).all()
 
 
-def test_the_error_of_a_shifted_sample():
+def test_errors_of_shifted_and_of_several_columns():
     rng = np.random.default_rng(2)
     x, known = (
         rng.normal(size=(4, 20_000)),
@@ -55,9 +56,6 @@ def test_the_error_of_a_shifted_sample():
     assert double > 1.5
     # 50 effective draws do not show as much
     assert study.worst_error({"x": x - 0.25}, known, 50) == ("x", 0.0)
-
-
-def test_the_largest_error_of_several_columns_is_named():
     rng = np.random.default_rng(3)
     x = rng.normal(size=(4, 5000))
     points = np.quantile(rng.normal(size=10**6), study.SHARES)
@@ -85,3 +83,76 @@ def test_tables_count_false_alarms_and_misses():
     (rates,) = study.rates(rows).to_dict("records")
     assert (rates["false alarms"], rates["misses"]) == ("50.0%", "50.0%")
     assert rates["wrong among fine"] == "33.33%"
+
+
+def test_ranks_count_draws_of_every_chain_below_the_truth():
+    draws = np.random.default_rng(1).permutation(99).reshape(3, 33)
+    assert hierarchies.rank(draws, -0.5) == 0
+    assert hierarchies.rank(draws, 24.5) == 25
+    assert hierarchies.rank(draws, 99.0) == 99
+    draws = np.repeat(np.arange(4.0)[:, None], 500, axis=1)
+    counts = np.diff([hierarchies.rank(draws, edge) for edge in (-0.5, 0.5, 1.5, 2.5, 3.5)])
+    assert counts.min() >= 24
+    assert counts.sum() == 99
+    rng = np.random.default_rng(3)
+    values = [hierarchies.uniformity(rng.integers(0, 100, 100)) for _ in range(400)]
+    # four standard errors of the share below 0.1
+    assert np.mean(np.array(values) < 0.1) == pytest.approx(0.1, abs=4 * np.sqrt(0.09 / 400))
+
+
+def test_uniform_ranks_pass_and_failures_have_shares():
+    rng = np.random.default_rng(2)
+    uniform = rng.integers(0, 100, 1000)
+    assert hierarchies.uniformity(uniform) > 0.001
+    assert hierarchies.uniformity(np.arange(100)) == pytest.approx(1.0)
+    # a posterior that is too wide by half: ranks crowd in the middle
+    assert hierarchies.uniformity(25 + uniform // 2) < 1e-6
+    # a bias: the truth is too often above
+    assert hierarchies.uniformity(np.maximum(uniform, rng.integers(0, 100, 1000))) < 1e-6
+    assert np.isnan(hierarchies.uniformity(uniform[:9]))
+    rows = pd.DataFrame({
+        "model": "normal", "sampler": "auto", "gradients": [1, 2, 3, 4],
+        "divergences": [0, 2, 0, 0], "verdict": ["fine", "do not use", "too short", "fine"],
+        "codes": ["note", "r_hat low_ess", "low_ess", ""],
+        "rank mu": [1, 2, 3, 4], "rank tau": [1, 2, 3, 4],
+    })  # fmt: skip
+    (row,) = hierarchies.summary(rows).to_dict("records")
+    assert (row["with divergences"], row["not fine"]) == ("25.0%", "50.0%")
+    assert row["codes"] == "low_ess 2, r_hat 1"
+    assert row["gradients"] == 2.5
+    assert row["p-values of ranks"] == "mu nan, tau nan"
+
+
+def test_simulated_data_have_the_moments_of_the_prior():
+    rng, count = np.random.default_rng(4), 4000
+    normal = [hierarchies.simulate_normal(rng) for _ in range(count)]
+    y = np.array([data["y"] for _, data in normal])
+    # variance of y_j: of mu, of theta about it, and of the error; its relative error is below 0.03
+    expected = 100 + 100 + hierarchies.ERRORS**2
+    assert y.var(axis=0) == pytest.approx(expected, rel=0.15)
+    assert y.mean(axis=0) == pytest.approx(0, abs=4 * np.sqrt(expected.max() / count))
+    binomial = [hierarchies.simulate_binomial(rng) for _ in range(count)]
+    shares = np.array([data["y"] / data["n"] for _, data in binomial])
+    logit = rng.normal(size=100_000)
+    tau = np.abs(rng.normal(size=100_000))
+    mean = np.mean(1 / (1 + np.exp(1 - logit - tau * rng.normal(size=100_000))))
+    assert shares.mean(axis=0) == pytest.approx(mean, abs=4 * 0.5 / np.sqrt(count))
+    level = np.array([data["y"] for _, data in map(hierarchies.simulate_level, [rng] * count)])
+    # variances: of the first state, of the steps to the last, and of the error
+    assert level[:, 0].var() == pytest.approx(4 + 1, rel=0.15)
+    assert level[:, -1].var() == pytest.approx(4 + (hierarchies.STATES - 1) + 1, rel=0.25)
+    slopes = np.array([data["y"] for _, data in map(hierarchies.simulate_slopes, [rng] * count)])
+    expected = 9 + 1 + (9 + 1) * hierarchies.TIMES**2 + 4
+    assert slopes.var(axis=0) == pytest.approx(expected, rel=0.25)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", hierarchies.MODELS)
+def test_each_model_is_fitted(model, monkeypatch):
+    monkeypatch.setenv("STANADAPT_BACKEND", "stanli")
+    lengths = {"iter_warmup": 100, "iter_sampling": 100}
+    rows = hierarchies.rows_of(model, ["auto"], 2, lengths)
+    assert [row["seed"] for row in rows] == [1, 2]
+    ranks = [row[name] for row in rows for name in row if name.startswith("rank ")]
+    assert len(ranks) >= 2
+    assert all(0 <= rank <= 99 for rank in ranks)

@@ -183,12 +183,19 @@ def test_seeds_are_valid_for_cmdstan_and_differ():
     assert rows["seed"].between(0, 2**31 - 1).all()
 
 
-def test_columns_without_a_usable_ess_estimate():
+def test_efficiency_without_an_estimate_and_of_the_worse_mean():
     constant, alternating = np.ones(100), np.tile([1.0, -1.0], 50)
     alternating = alternating + 0.1 * np.random.default_rng(1).standard_normal(100)
     assert repeats._ess(constant, repeats._bulk) == 1
     assert repeats._ess(alternating, lambda x: -3010.0) == 100
     assert repeats._ess(alternating, lambda x: 40.0) == 40
+
+    # errors of 0.1 and 0.2 in means, variances 1 and 1: 25 draws in 50,000 gradients
+    class Known:
+        moments, variance = np.array([1.0, 2.0, 0.0, 0.0]), np.array([1.0, 1.0])
+
+    rows = pd.DataFrame({"E x1": [1.1, 0.9], "E x2": [2.2, 1.8], "gradients": [5e4, 5e4]})
+    assert mixture.efficiency(Known, rows) == pytest.approx(50.0)
 
 
 def test_a_missing_package_is_told(monkeypatch, capsys):
@@ -220,7 +227,7 @@ def test_data_that_were_not_fetched_are_asked_for_before_a_benchmark(tmp_path, m
     bundled.find("logistic", terminal.large_data(quick=True))
 
 
-def test_kameleon_verdicts():
+def test_verdicts_and_tables_of_kameleon():
     """Standard errors are sd / sqrt(chains); for differences, the root of the sum of squares."""
     published = kameleon_chains([2.0, 4.0, 3.0, 3.0], [0.03, 0.03, 0.03, 0.03], "KAMH-LS")
     ours = kameleon_chains([5.0, 7.0, 6.0, 6.0], [0.01, 0.02, 0.01, 0.02], "ours")
@@ -234,10 +241,7 @@ def test_kameleon_verdicts():
     assert "3.00 ± 0.58 (standard error): ours is NOT as good" in difference[0]
     assert "-0.0150 ± 0.0029 (standard error): ours is better" in difference[1]
     assert "2.45 ± 0.52" in verdicts[-1]  # the draft: 3.547, sd 3.21 over 100 chains
-
-
-def test_kameleon_tables_of_one_chain():
-    """A single chain has no standard error, so there is no verdict on a difference."""
+    # A single chain has no standard error, so there is no verdict on a difference
     table = kameleon_tables.summary(kameleon_chains([2.0], [0.01], "ours"))
     assert "no verdict from a single chain" in kameleon_tables.verdicts(table)[-1]
     text = kameleon_tables.markdown("title", table, "caption", ["a note"])
@@ -290,7 +294,7 @@ def test_glass_ratios_correlate_the_noise():
 
 
 @pytest.mark.slow
-def test_tempering_chains_use_up_their_budget():
+def test_chains_and_particles_use_up_their_budget():
     """To within one trajectory; an evaluation of an extended density costs N gradients."""
     target = sa.Target(*bundled.find("mixture", "one_dim"))
     for method in (runs.Method("nuts"), runs.recipe(2, between=(0.1, 1.0))):
@@ -300,11 +304,7 @@ def test_tempering_chains_use_up_their_budget():
             assert 500 < chain.gradients <= 600
             assert chain.draws == len(chain.columns["x[1]"]) < 600
             assert chain.vector().shape == (chain.draws, 1)
-
-
-@pytest.mark.slow
-def test_particles_and_walks_use_up_their_budget_too():
-    """The number of particles fits the budget to within a fifth; densities if without gradient."""
+    # the number of particles fits the budget to within a fifth; densities if without gradient
     target = sa.Target(*bundled.find("mixture", "twenty"))
     chains, _ = runs.run(target, runs.Method("smc"), runs.Budget(100_000, 2), 7)
     for chain in chains:
@@ -332,16 +332,6 @@ def test_tempering_keeps_chosen_variables_and_reports_failures():
     assert any("broken: failed" in note and "planted." in note for note in notes)
     table = study.rows(chains, lambda chain: {"twice": 2 * chain.draws})
     assert table["twice"].tolist() == [2 * table["draws"][0]]
-
-
-def test_tempering_efficiency_is_that_of_the_worse_mean():
-    """Errors of 0.1 and 0.2 in means, variances 1 and 1: 25 draws in 50,000 gradients."""
-
-    class Known:
-        moments, variance = np.array([1.0, 2.0, 0.0, 0.0]), np.array([1.0, 1.0])
-
-    rows = pd.DataFrame({"E x1": [1.1, 0.9], "E x2": [2.2, 1.8], "gradients": [5e4, 5e4]})
-    assert mixture.efficiency(Known, rows) == pytest.approx(50.0)
 
 
 def test_tempering_means_of_weighted_pseudo_samples():

@@ -146,7 +146,7 @@ def test_arrays_are_written_through_and_numbers_are_returned():
     assert ended.pair.other[0] == state.pair.other[0] == 15.0
 
 
-def test_a_pointer_to_a_tuple_shares_its_arrays():
+def test_pointers_share_arrays_and_keep_strides():
     state = make_state()
     before = sys.getrefcount(state.outer.vector)
     for called, given in ((_write_through, state.outer), (_without_replacement, state)):
@@ -154,9 +154,14 @@ def test_a_pointer_to_a_tuple_shares_its_arrays():
     assert (state.outer.inner.table[1, 2], state.outer.counts[0]) == (7.0, 2)
     after = sys.getrefcount(state.outer.vector)
     assert after == before
+    whole = np.arange(24.0).reshape(6, 4)
+    outer = make_state().outer._replace(inner=Inner(whole[::2], 1.0))
+    _loop(make_state()._replace(outer=outer), 1)
+    np.testing.assert_array_equal(whole[2], [8, 9, 11, 22])
+    np.testing.assert_array_equal(whole[3], [12, 13, 14, 15])
 
 
-def test_arrays_keep_their_addresses_and_replaced_fields_change_places():
+def test_restored_arrays_keep_addresses_and_outlive_the_original():
     state = make_state()
     ended = _loop(state, 3)
     np.testing.assert_array_equal(ended.current.position, state.outer.inner.table[2])
@@ -165,9 +170,6 @@ def test_arrays_keep_their_addresses_and_replaced_fields_change_places():
                        (state.outer.inner.table, ended.outer.inner.table),
                        (state.spare, ended.spare)):  # fmt: skip
         assert one.ctypes.data == other.ctypes.data
-
-
-def test_the_restored_state_outlives_the_original():
     ended = _loop(make_state(), 3)
     for _ in range(100):
         np.full((3, 4), 5.0)  # would reuse the memory if it had been freed
@@ -175,15 +177,7 @@ def test_the_restored_state_outlives_the_original():
     assert ended.current.position[2] == 10.0
 
 
-def test_strides_are_kept():
-    whole = np.arange(24.0).reshape(6, 4)
-    outer = make_state().outer._replace(inner=Inner(whole[::2], 1.0))
-    _loop(make_state()._replace(outer=outer), 1)
-    np.testing.assert_array_equal(whole[2], [8, 9, 11, 22])
-    np.testing.assert_array_equal(whole[3], [12, 13, 14, 15])
-
-
-def test_reference_counts_are_unchanged():
+def test_arrays_are_counted_and_freed_once():
     """One too many would be a leak, one too few a crash."""
     state = make_state()
     arrays = [state.outer.inner.table, state.outer.vector, state.outer.counts, state.spare]
@@ -193,9 +187,6 @@ def test_reference_counts_are_unchanged():
     for _ in range(1000):
         _loop(state, 3)
     assert [sys.getrefcount(array) for array in arrays] == before
-
-
-def test_arrays_made_in_compiled_code_are_freed_once():
     assert _loop_over_new_arrays(10) == 20.0
     enabled = _nrt_python.memsys_stats_enabled()
     _nrt_python.memsys_enable_stats()

@@ -20,9 +20,11 @@ def root(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
-def test_the_cache_is_created_and_used(root):
+def test_the_cache_is_created_and_its_owners_trusted(root):
     assert cache_folder.writable_folder("builds") == root / "builds"
     assert cache_folder.readable_folders("builds") == [root / "builds"]
+    package = os.stat(cache_folder.__file__).st_uid
+    assert cache_folder.trusted_owners() == {0, os.getuid(), package}
 
 
 def test_a_file_in_its_place_is_a_warning_only(root):
@@ -84,11 +86,6 @@ def test_whom_we_trust(monkeypatch, owner, group, mode, trusted):
     monkeypatch.setattr(os, "getuid", lambda: USER)
     status = SimpleNamespace(st_uid=owner, st_gid=group, st_mode=stat.S_IFDIR | mode)
     assert (cache_folder.why_not_trusted("x", status) == "") is trusted
-
-
-def test_trusted_are_root_this_user_and_the_owner_of_the_package():
-    package = os.stat(cache_folder.__file__).st_uid
-    assert cache_folder.trusted_owners() == {0, os.getuid(), package}
 
 
 def test_the_stand_in_is_deleted_with_the_process(root):

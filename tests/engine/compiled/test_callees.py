@@ -66,13 +66,26 @@ def test_a_callee_has_no_machine_code_of_its_own():
     assert isinstance(callee.library, CalleeLibrary)
     (entry,) = called.overloads.values()
     assert not isinstance(entry.library, CalleeLibrary)
+    # its callee is still a function; optimized as a whole, it has become a part of `norm`
+    left = []
+    for decorated in (rarely_called(norm.py_func), jit(norm.py_func)):
+        decorated._cache = NullCache()  # what is loaded from a cache has no functions to look at
+        assert decorated(VECTOR) == np.sqrt(16.25)
+        (entry,) = decorated.overloads.values()
+        functions = [f.name for f in entry.library._final_module.functions if not f.is_declaration]
+        left.append(any("_squares" in name for name in functions))
+    assert left == [True, False]
 
 
-def test_a_callee_can_be_called_from_python_before_and_after():
+def test_a_callee_is_right_from_python_too():
     assert _squares(VECTOR) == 16.25
     assert norm(VECTOR) ** 2 == pytest.approx(16.25, rel=4 * np.finfo(float).eps)
     assert _squares(VECTOR) == 16.25
     assert _square(2) == 4  # of another type than within _squares
+    assert factorial(6) == 720
+    assert checked(1.0) == 2.0
+    with pytest.raises(ValueError, match="negative"):
+        checked(-1.0)
 
 
 def test_functions_of_other_programs_call_ours_and_numbas_own():
@@ -88,28 +101,6 @@ def test_functions_of_other_programs_call_ours_and_numbas_own():
     assert list(theirs(VECTOR)) == [np.sqrt(16.25), 0.0, 0.0]
     zeros = njit(lambda n: np.zeros(n))
     assert list(zeros(2)) == [0.0, 0.0]
-
-
-def test_recursion():
-    assert factorial(6) == 720
-
-
-def test_an_error_in_a_callee_reaches_python():
-    assert checked(1.0) == 2.0
-    with pytest.raises(ValueError, match="negative"):
-        checked(-1.0)
-
-
-def test_a_function_that_is_rarely_called_is_not_optimized_as_a_whole():
-    """Its callee is still a function; optimized as a whole, it has become a part of `norm`."""
-    left = []
-    for decorated in (rarely_called(norm.py_func), jit(norm.py_func)):
-        decorated._cache = NullCache()  # what is loaded from a cache has no functions to look at
-        assert decorated(VECTOR) == np.sqrt(16.25)
-        (entry,) = decorated.overloads.values()
-        functions = [f.name for f in entry.library._final_module.functions if not f.is_declaration]
-        left.append(any("_squares" in name for name in functions))
-    assert left == [True, False]
 
 
 @pytest.mark.parametrize("enabled", [True, False])
@@ -198,8 +189,13 @@ def _with_literal(n):
     return 2 * _literal(n)
 
 
-def test_a_callee_may_ask_for_a_constant():
+def test_constants_are_passed_and_share_one_compilation():
     assert _with_literal(3) == 8
+    before = set(_entry.callee.overloads)
+    assert _fresh(_entries.py_func)(np.array([1.0, 10.0, 100.0]), 2) == 1.0 + 200.0 + 20.0
+    (made,) = set(_entry.callee.overloads) - before
+    assert made[1:] == (types.int64, types.boolean)
+    assert _with_parts(np.array([1.0, 10.0])) == 12.0
 
 
 @jit
@@ -212,13 +208,6 @@ def _entries(x, row):
     return _entry(x, 0, False) + _entry(x, row, True) + _entry(x, row=1, doubled=row > 0)
 
 
-def test_calls_with_constants_share_one_compilation():
-    before = set(_entry.callee.overloads)
-    assert _fresh(_entries.py_func)(np.array([1.0, 10.0, 100.0]), 2) == 1.0 + 200.0 + 20.0
-    (made,) = set(_entry.callee.overloads) - before
-    assert made[1:] == (types.int64, types.boolean)
-
-
 @jit
 def _part(parts, k):
     return parts[k]
@@ -227,7 +216,3 @@ def _part(parts, k):
 @jit
 def _with_parts(x):
     return _part((x, 2), 0)[1] + _part((x, 2), 1)
-
-
-def test_a_constant_may_decide_about_types():
-    assert _with_parts(np.array([1.0, 10.0])) == 12.0

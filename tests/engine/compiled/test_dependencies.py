@@ -243,7 +243,7 @@ def test_functions_of_the_package_differ_by_their_lines_and_the_values_around_th
     assert one == again != other
 
 
-def test_fields_of_classes_in_a_signature_count():
+def test_fields_of_classes_count_and_names_of_their_modules_do_not():
     """Code for (one, other) reads the first number as `one`."""
     kinds = [typeof(made(1.0, 2.0)) for made in (Pair, renamed(["other", "one"]))]
     assert str(kinds[0]) == str(kinds[1])
@@ -252,10 +252,7 @@ def test_fields_of_classes_in_a_signature_count():
         assert one != other
         assert None not in (one, other)
     assert ByReference(kinds[0]) != ByReference(kinds[1])
-
-
-def test_the_name_of_the_module_of_a_class_is_no_part_of_a_sampler():
-    """A script has another name in each of its workers."""
+    # A script has another name in each of its workers
     elsewhere = renamed(Pair._fields)
     elsewhere.__module__ = "elsewhere"
     one, other = (hash_of_sampler(of_package, [kind]) for kind in (Pair, elsewhere))

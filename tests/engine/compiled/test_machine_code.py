@@ -115,15 +115,6 @@ def test_code_with_an_address_is_not_kept(cache):
     assert not list(cache.glob("*"))
 
 
-def test_code_for_another_processor_has_another_name():
-    def name(processor):
-        codegen = SimpleNamespace(magic_tuple=lambda: ("x86_64", processor, ""))
-        context = SimpleNamespace(codegen=lambda: codegen)
-        return MachineCode(odd, ())._name((types.int64,), context)
-
-    assert name("one") == name("one") != name("other")
-
-
 def test_a_file_that_cannot_be_read_costs_a_compilation_only(cache, monkeypatch):
     monkeypatch.setattr(MachineCode, "not_kept", True)  # the warning is tested below
     assert fresh()(3) == 7
@@ -214,10 +205,17 @@ def test_files_that_are_used_stay_and_a_large_cache_becomes_smaller(cache):
     assert set(cache.iterdir()) == {used, cache / "new"}
 
 
-def test_functions_for_c_are_kept(cache):
+def test_functions_of_c_are_kept_and_other_processors_told_apart(cache):
     for expected in (0, 1):
         double = c_function("float64(float64)")(odd)
         assert double.address
         assert double._compiled.cache_hits == expected
         assert np.isclose(double._compiled.ctypes(3.5), 8.0)
     assert len(list(cache.iterdir())) == 1
+
+    def name(processor):
+        codegen = SimpleNamespace(magic_tuple=lambda: ("x86_64", processor, ""))
+        context = SimpleNamespace(codegen=lambda: codegen)
+        return MachineCode(odd, ())._name((types.int64,), context)
+
+    assert name("one") == name("one") != name("other")

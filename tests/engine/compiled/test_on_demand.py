@@ -41,9 +41,6 @@ def test_it_is_compiled_when_it_is_called_first():
     assert total_if_long(np.array([1.0, 2.0, 4.5]), 3) == 15.0
     assert total_if_long(np.empty(0), 0) == 0.0
     assert FUNCTION._compiled is compiled
-
-
-def test_arrays_with_gaps_are_refused():
     with pytest.raises(TypingError, match="contiguous in C"):
         jit(lambda vector: total(vector, 2, 1.0))(np.ones((2, 2))[:, 0])
 

@@ -70,31 +70,19 @@ def test_only_the_named_fields_change():
     assert (found.scale, found.count, found.flag, found.current.value) == (3.0, 3, True, 3.0)
     np.testing.assert_array_equal(found.current.position, np.ones(4))
     assert (START.scale, START.count, START.flag) == (1.5, 2, False)
-
-
-def test_python_and_compiled_code_agree():
     assert replace(START, scale=4.0) == START._replace(scale=4.0)
-
-
-def test_a_value_is_cast_to_the_type_of_its_field():
     found = _whole_number_for_a_scale(START).scale
     assert (found, type(found)) == (1.0, float)
-
-
-def test_a_tuple_with_fields_of_one_type():
     one, two = Point(np.zeros(2), 1.0), Point(np.ones(3), 2.0)
     found = _swapped(Pair(one, two))
     assert (found.first.value, found.second.value) == (2.0, 1.0)
     np.testing.assert_array_equal(found.first.position, np.ones(3))
 
 
-def test_arrays_are_kept_alive():
+def test_arrays_are_kept_alive_and_unknown_fields_named():
     found = _many(START, 100_000)
     np.testing.assert_array_equal(found.current.position, np.zeros(3))
     assert (found.count, found.current.value) == (99_999, 99_999.0)
-
-
-def test_an_unknown_field_is_named():
     with pytest.raises(TypingError, match=r"State.*\bscal\b.*current, scale, count"):
         _misspelled(START)
 
@@ -117,9 +105,6 @@ def test_fields_are_written_into_a_row_as_floats():
     _written(Numbers(0.25, 2**40, True), table, 1)
     assert list(table[1]) == [-1.0, -1.0, 0.25, 2.0**40, 1.0, -1.0]
     assert (table[[0, 2]] == -1.0).all()
-
-
-def test_rows_of_another_table_are_found_by_their_strides():
     whole = np.full((6, 10), -1.0)
     _written(Numbers(0.5, -7, False), whole[::2, ::2], 2)
     assert list(whole[4, 4::2]) == [0.5, -7.0, 0.0]

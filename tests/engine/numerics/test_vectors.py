@@ -1,8 +1,9 @@
-"""Sums and order of vectors, against NumPy's."""
+"""Sums and order of vectors, and products with triangular factors, against NumPy's."""
 
 import numpy as np
 import pytest
 
+from stanadapt.engine.numerics import triangular as factors
 from stanadapt.engine.numerics.vectors import largest, median, sort, vector_mean, vector_sum
 
 
@@ -38,10 +39,12 @@ def test_what_is_sorted_and_a_view_are_sorted(order):
     np.testing.assert_array_equal(matrix[:, 0], np.arange(0.0, 30.0, 3.0)[order])
 
 
-def test_infinite_numbers_are_sorted():
+def test_infinite_numbers_and_initial_factors():
     vector = np.array([2.0, -np.inf, np.inf, -3.0, -np.inf])
     sort(vector)
     np.testing.assert_array_equal(vector, [-np.inf, -np.inf, -3.0, 2.0, np.inf])
+    np.testing.assert_array_equal(factors.initial(3, 0.5, False), 0.5 * np.eye(3))
+    np.testing.assert_array_equal(factors.initial(3, 0.5, True), np.full((1, 3), 0.5))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 7, 8, 61])
@@ -51,3 +54,34 @@ def test_mean_sum_and_largest(count):
     assert vector_sum(vector, count) == pytest.approx(vector.sum(), rel=1e-12, abs=1e-12)
     for k in range(count):  # wherever it is
         assert largest(np.roll(vector, k)) == vector.max()
+
+
+SIZES = [1, 2, 3, 4, 5, 6, 7, 8, 31]
+
+
+@pytest.fixture(params=[(n, diagonal) for n in SIZES for diagonal in (False, True)])
+def factor(request):
+    """Return (stored factor, the matrix it represents); entries that are never read are NaN."""
+    n, diagonal = request.param
+    rng = np.random.default_rng(n)
+    if diagonal:
+        stored = rng.uniform(0.5, 3, (1, n))
+        return stored, np.diag(stored[0])
+    stored = np.tril(rng.standard_normal((n, n)), -1) + np.diag(rng.uniform(0.5, 3, n))
+    matrix = stored.copy()
+    stored[np.triu_indices(n, 1)] = np.nan
+    return stored, matrix
+
+
+@pytest.mark.parametrize("operation", ["times", "transposed_times", "solve"])
+def test_products_equal_numpy(factor, operation):
+    stored, matrix = factor
+    vector = np.random.default_rng(1).standard_normal(len(matrix))
+    out = np.full(len(matrix), np.nan)
+    getattr(factors, operation)(stored, vector, out)
+    expected = {
+        "times": lambda: matrix @ vector,
+        "transposed_times": lambda: matrix.T @ vector,
+        "solve": lambda: np.linalg.solve(matrix, vector),
+    }[operation]()
+    np.testing.assert_allclose(out, expected, rtol=1e-11, atol=1e-12)

@@ -138,16 +138,13 @@ def keeper_that_writes_seldom():
     return Generations(folder, chains, seconds=0.0, share=1e-12), folder, chains
 
 
-def test_a_chain_is_not_due_again_before_its_share_of_time():
+def test_chains_are_written_once_they_or_their_pool_are_due():
     keeper, folder, (chain, _) = keeper_that_writes_seldom()
     keeper.chunk_done(chain)
     keeper.generation = 7
     keeper.chunk_done(chain)
     keeper.finish()
     assert folder.files == {"chain_1.npz": {"g": 0}}
-
-
-def test_pooled_chains_are_written_once_one_of_them_is_due():
     keeper, folder, (chain, other) = keeper_that_writes_seldom()
     keeper.chunk_done(chain)
     keeper.pooled([chain, other])

@@ -379,11 +379,14 @@ def test_checkpoints_that_cannot_be_written_cost_no_draw(target, tmp_path):
     assert any("the disk was taken away" in note for note in json.loads(fit.attrs["notes"]))
 
 
-def test_a_file_in_place_of_the_folder(target, tmp_path):
+def test_files_and_links_are_no_folders_for_a_run(target, tmp_path):
     (tmp_path / "run").write_text("mine")
     with raises_in("files", "run"):
         draw(target, ("nuts", {}), run=tmp_path / "run")
     assert (tmp_path / "run").read_text() == "mine"
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    with raises("folder_not_empty", "choose a new one"):
+        sa.sample(target, run=tmp_path / "link")
 
 
 @pytest.mark.thorough
@@ -424,12 +427,6 @@ def test_an_interrupted_run_names_resume(target, phase, number, tmp_path, monkey
 
 
 MEAN = "data { real m; } parameters { real x; } model { x ~ normal(m, 1); }"
-
-
-def test_a_link_to_nowhere_is_no_folder_for_a_run(target, tmp_path):
-    (tmp_path / "run").symlink_to(tmp_path / "gone")
-    with raises("folder_not_empty", "choose a new one"):
-        sa.sample(target, run=tmp_path / "run")
 
 
 def test_files_that_have_changed_since_a_run_began(tmp_path):

@@ -49,13 +49,17 @@ def fit(target):
     return embedded(target, save_warmup=True)
 
 
-def test_statistics_have_arviz_names_and_types(fit):
+def test_statistics_have_names_types_and_our_density(fit, target):
     for group in ("sample_stats", "warmup_sample_stats"):
         stats = results.dataset(fit, group)
         assert {name: stats[name].dtype.kind for name in stats} == NAMES
     assert results.dataset(fit, "sample_stats")["n_steps"].dtype == np.int64
     assert (values(fit, "n_steps", "sample_stats") >= 1).all()
     assert (values(fit, "energy", "sample_stats") > -values(fit, "lp", "sample_stats")).all()
+    for chain, draw in ((0, 0), (1, 20)):
+        x = {name: values(fit, name)[chain, draw] for name in ("M", "s")}
+        value = target.evaluate(target.unconstrain(x))[0]
+        assert values(fit, "lp", "sample_stats")[chain, draw] == pytest.approx(value, abs=1e-9)
 
 
 def test_groups_and_shapes_are_those_of_sample(target, fit):
@@ -70,14 +74,7 @@ def test_groups_and_shapes_are_those_of_sample(target, fit):
     np.testing.assert_allclose(values(fit, "T"), 2 * values(fit, "M").swapaxes(-1, -2))
 
 
-def test_lp_is_our_density(target, fit):
-    for chain, draw in ((0, 0), (1, 20)):
-        x = {name: values(fit, name)[chain, draw] for name in ("M", "s")}
-        value = target.evaluate(target.unconstrain(x))[0]
-        assert values(fit, "lp", "sample_stats")[chain, draw] == pytest.approx(value, abs=1e-9)
-
-
-def test_gradients_are_the_leapfrogs_of_warmup_too_even_if_it_is_not_kept(target, fit):
+def test_gradients_and_attributes_of_a_run(target, fit):
     steps = values(fit, "n_steps", "sample_stats").sum()
     warmup = values(fit, "n_steps", "warmup_sample_stats").sum()
     plain = embedded(target)
@@ -86,9 +83,6 @@ def test_gradients_are_the_leapfrogs_of_warmup_too_even_if_it_is_not_kept(target
         assert attrs["n_gradients"] == steps + warmup
         assert attrs["n_gradients_warmup"] == warmup
         assert attrs["n_density"] == 0
-
-
-def test_attributes(target, fit):
     attrs = fit.attrs
     expected = {
         "sampler": "nuts", "engine": "stanli 0.24.0", "engine_independent": 0, "interrupted": 0,
@@ -112,13 +106,10 @@ def test_one_warning_that_the_density_is_shared(target):
     assert results.from_json(fit, "notes", []) == []  # an attribute records the engine
 
 
-def test_draws_do_not_depend_on_parallel_chains(target):
+def test_draws_depend_on_seed_and_chain_alone(target):
     fits = [embedded(target, chains=3, parallel_chains=n) for n in (1, 3)]
     np.testing.assert_array_equal(values(fits[0], "M"), values(fits[1], "M"))
     assert (values(embedded(target, chains=3, seed=4), "M") != values(fits[0], "M")).any()
-
-
-def test_chains_differ_even_from_the_same_start(target):
     m = values(embedded(target, inits=0), "M")
     assert (m[0] != m[1]).any()
 

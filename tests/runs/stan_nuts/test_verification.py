@@ -27,7 +27,7 @@ def target():
     return small_target()
 
 
-def test_the_same_density_is_equal(target):
+def test_equal_densities_and_those_of_one_release(target):
     """Coordinates below 2 are read back to 4e-16; lp below 300 and its slope lose 1e-12 at most."""
     found = check(target)
     assert found == check(target)  # of the same draws every time
@@ -37,9 +37,6 @@ def test_the_same_density_is_equal(target):
     assert found.summary.code == "density_equal"
     assert "2.27.0" in found.summary
     assert (found.wrong, found.left_out) == (0, 0)
-
-
-def test_two_densities_of_one_release_verify_nothing(target):
     assert "verified" in check(target).summary
     target = copy.copy(target)
     target.backend_version = "CmdStan 2.27.0"
@@ -57,22 +54,30 @@ def test_a_constant_is_allowed(target, offset):
     assert check(target, offset=offset).verdict == "equal"
 
 
-def test_rounding_of_an_enormous_density_is_allowed(target):
+def test_errors_are_judged_by_the_size_of_lp(target):
     """If chains are still in a far tail, lp__ can be -1e100; a wrong density still differs."""
     theirs = faulty(target, lambda x, value: 1e100 * value)
     ours = faulty(target, lambda x, value: 1e100 * value * (1 + 1e-14 * np.cos(x[0])))
     assert check(ours, theirs).verdict == "equal"
     wrong = faulty(target, lambda x, value: 1e100 * value * (1 + 1e-11 * np.cos(x[0])))
     assert check(wrong, theirs).verdict == "differs"
+    # an error of 2 in 1e6 is 2e-6 of lp, but changes the weights of draws by exp(2)
+    large = faulty(target, lambda x, value: value - 1e6)
+    tilted = faulty(target, lambda x, value: value - 1e6 + x[0])
+    assert check(large, target, offset=-1e6).verdict == "equal"
+    found = check(tilted, target, offset=-1e6)
+    assert found.verdict == "differs"
+    assert found.difference < 1e-5
 
 
 def test_columns_are_found_by_name(target):
     names, draws, lp = written(target, positions(target))
     shuffled = np.concatenate([np.full((*lp.shape, 1), np.nan), draws[..., ::-1]], axis=-1)
     assert verify(target, ["twice", *names[::-1]], shuffled, lp, "2.27.0").verdict == "equal"
+    require_unchecked("incomparable_density", "sigma", target, names[:1], draws[..., :1], lp)
 
 
-def test_draws_are_spread_over_chains_and_iterations(target):
+def test_draws_are_spread_and_still_ones_counted_once(target):
     seen = verification._select(written(target, positions(target, 2000))[2])
     chains, iterations = np.array(seen).T
     assert len(set(seen)) == 200
@@ -82,6 +87,17 @@ def test_draws_are_spread_over_chains_and_iterations(target):
         assert np.diff(iterations[chains == chain]).max() <= 11
         assert iterations[chains == chain].min() <= 10
         assert iterations[chains == chain].max() >= 989
+    names, draws, lp = written(target, positions(target, 40))
+    for few in (0, 1):
+        at = draws[:1, :few], lp[:1, :few]
+        require_unchecked("few_comparable_draws", f"{few} ", target, names, *at)
+    same = np.zeros((2, 20), int), np.zeros((2, 20), int)
+    require_unchecked("few_comparable_draws", "1 ", target, names, draws[same], lp[same])
+    no_lp = np.full_like(lp, np.nan)
+    require_unchecked("few_comparable_draws", "0 ", target, names, draws, no_lp)
+    names, draws, lp = written(target, positions(target, 40))
+    draws[1], lp[1] = draws[1, 0], lp[1, 0]
+    assert verify(target, names, draws, lp, "2.27.0").draws == 21
 
 
 @pytest.mark.thorough
@@ -96,7 +112,7 @@ def test_a_wrong_density_differs(target, name):
     assert re.search(r"chain [12], draw \d+", found.summary)
 
 
-def test_an_error_of_a_tenth_of_a_per_cent(target):
+def test_small_errors_are_close_or_wrong_by_their_size(target):
     """It exceeds 0.1 for a log density from -300 to -5, but not for a log prior of -2.6."""
     found = check(faulty(target, lambda x, value: 1.001 * value), target)
     assert found.verdict == "differs"
@@ -104,9 +120,15 @@ def test_an_error_of_a_tenth_of_a_per_cent(target):
     found = check(faulty(target, lambda x, value: value + 1e-3 * prior(x)), target)
     assert found.verdict == "close"
     assert found.difference > 1e-6
+    # A wobble of 1e-4 where |lp| is between 5 and 300
+    found = check(faulty(target, lambda x, value: value + 1e-4 * np.sin(9 * x[0])), target)
+    assert found.verdict == "close"
+    assert 2e-7 < found.difference < 1e-3
+    assert found.summary.code == "density_close"
+    assert found.draws == 200
 
 
-def test_the_constant_is_not_pulled_by_a_fault(target):
+def test_constants_are_those_of_right_and_precise_draws(target):
     """A third of the draws are wrong by one; the others agree on the constant."""
     found = check(faulty(target, lambda x, value: value + (x[0] > 0.7)), target)
     lp = written(target, positions(target))[2]
@@ -114,9 +136,14 @@ def test_the_constant_is_not_pulled_by_a_fault(target):
     assert found.difference >= 1 / np.abs(lp).max()
     wrong = np.mean(positions(target)[..., 0] > 0.7)
     assert found.wrong == pytest.approx(200 * wrong, abs=15)
+    # most draws have lost digits, so the median of all would be wrong by their loss
+    target = hard("real<upper=3> x;")
+    at = positions(target)
+    at[:, 30:, 1] = np.random.default_rng(1).uniform(29, 31, (2, 120))
+    assert check(target, at=at).verdict == "equal"
 
 
-def test_a_single_wrong_draw_is_located(target):
+def test_wrong_draws_and_messages_are_located(target):
     at = positions(target, 200)
     bad = at[1, 41]
     wrong = faulty(target, lambda x, v: v + 0.5 * np.allclose(x, bad, atol=1e-9))
@@ -127,33 +154,11 @@ def test_a_single_wrong_draw_is_located(target):
     assert "chain 2, draw 42" in found.summary
     lp = target.evaluate(bad)[0]
     assert found.difference == pytest.approx(0.5 / max(1, abs(lp)), rel=1e-6)
-
-
-def test_where_ours_throws_stans_message_is_kept(target):
     found = check(faulty(target, FAULTS["minus infinity at some"]), target)
     assert np.isinf(found.difference)
     assert "-inf" in found.summary
     assert "lp__" in found.summary
     assert found.stan == "Exception: it went wrong."
-
-
-def test_a_small_part_of_a_large_lp_is_not_small(target):
-    """An error of 2 in 1e6 is 2e-6 of lp, but changes the weights of draws by exp(2)."""
-    large = faulty(target, lambda x, value: value - 1e6)
-    tilted = faulty(target, lambda x, value: value - 1e6 + x[0])
-    assert check(large, target, offset=-1e6).verdict == "equal"
-    found = check(tilted, target, offset=-1e6)
-    assert found.verdict == "differs"
-    assert found.difference < 1e-5
-
-
-def test_other_releases_functions_are_close(target):
-    """A wobble of 1e-4 where |lp| is between 5 and 300."""
-    found = check(faulty(target, lambda x, value: value + 1e-4 * np.sin(9 * x[0])), target)
-    assert found.verdict == "close"
-    assert 2e-7 < found.difference < 1e-3
-    assert found.summary.code == "density_close"
-    assert found.draws == 200
 
 
 # whether a position of 30 or -30 loses digits
@@ -268,14 +273,11 @@ def test_draws_on_a_boundary_are_left_out_and_counted():
     assert (found.verdict, found.draws) == ("equal", 190)
     assert found.left_out == 10
     assert "10" in found.summary
-
-
-def test_the_constant_is_that_of_the_most_precise_draws():
-    """Most draws have lost digits, so the median of all would be wrong by their loss."""
-    target = hard("real<upper=3> x;")
-    at = positions(target)
-    at[:, 30:, 1] = np.random.default_rng(1).uniform(29, 31, (2, 120))
-    assert check(target, at=at).verdict == "equal"
+    target = hard("real<lower=0, upper=1> x;")
+    names, draws, lp = written(target, positions(target, 40))
+    draws[..., 1] = 0.0
+    found = require_unchecked("few_comparable_draws", "40 of 40", target, names, draws, lp)
+    assert found.left_out == 40
 
 
 def test_draws_that_agree_are_counted_despite_rounding(target, monkeypatch):
@@ -297,23 +299,6 @@ def require_unchecked(code, fact, target, names, draws, lp):
     return found
 
 
-def test_too_few_draws_or_all_the_same(target):
-    names, draws, lp = written(target, positions(target, 40))
-    for few in (0, 1):
-        at = draws[:1, :few], lp[:1, :few]
-        require_unchecked("few_comparable_draws", f"{few} ", target, names, *at)
-    same = np.zeros((2, 20), int), np.zeros((2, 20), int)
-    require_unchecked("few_comparable_draws", "1 ", target, names, draws[same], lp[same])
-    no_lp = np.full_like(lp, np.nan)
-    require_unchecked("few_comparable_draws", "0 ", target, names, draws, no_lp)
-
-
-def test_a_chain_that_never_moved_counts_once(target):
-    names, draws, lp = written(target, positions(target, 40))
-    draws[1], lp[1] = draws[1, 0], lp[1, 0]
-    assert verify(target, names, draws, lp, "2.27.0").draws == 21
-
-
 @pytest.mark.parametrize(
     ("code", "fact"),
     [
@@ -330,16 +315,3 @@ def test_densities_that_cannot_be_compared(code, fact):
     target = sa.Target(code)
     draws = written(target, positions(target))
     require_unchecked("incomparable_density", fact, target, *draws)
-
-
-def test_missing_columns(target):
-    names, draws, lp = written(target, positions(target))
-    require_unchecked("incomparable_density", "sigma", target, names[:1], draws[..., :1], lp)
-
-
-def test_every_draw_on_a_boundary():
-    target = hard("real<lower=0, upper=1> x;")
-    names, draws, lp = written(target, positions(target, 40))
-    draws[..., 1] = 0.0
-    found = require_unchecked("few_comparable_draws", "40 of 40", target, names, draws, lp)
-    assert found.left_out == 40

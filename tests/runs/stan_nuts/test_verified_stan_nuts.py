@@ -60,7 +60,7 @@ def test_messages_of_the_engine_are_recorded(target, engine, monkeypatch):
     assert results.from_json(fit, "notes", []) == [note]
 
 
-def test_the_result_records_the_check(target, engine, tmp_path):
+def test_checks_are_recorded_and_close_ones_warn(target, engine, tmp_path):
     fit = sa.stan_nuts(target, **SHORT)
     again = results.load(results.save(fit, tmp_path / "nuts.nc"))
     for attributes in map(density_attributes, (fit, again)):
@@ -70,6 +70,14 @@ def test_the_result_records_the_check(target, engine, tmp_path):
             "density_verdict": "equal", "density_checked_draws": 200,
             "density_backend": "stanli", "density_backend_version": "stanli 0.24.0",
         }  # fmt: skip
+    wobbling = faulty(target, lambda x, value: value + 1e-4 * np.sin(9 * x[0]))
+    with warns("density_close", "stanli 0.24.0", "CmdStan 2.27.0") as caught:
+        fit = sa.stan_nuts(wobbling, **SHORT)
+    assert codes_of(w.message for w in caught if w.category is StanadaptWarning) == [
+        "density_close"
+    ]
+    assert {w.filename for w in caught} == {__file__}
+    assert fit.attrs["density_verdict"] == "close"
 
 
 @pytest.mark.parametrize("thin", [1, 7])
@@ -95,24 +103,17 @@ def test_a_wrong_density_is_an_error_that_keeps_the_draws(target, engine, tmp_pa
     assert "CmdStan 2.27.0" in again.attrs["density_verified"]
 
 
-def test_close_is_a_warning(target, engine):
-    wobbling = faulty(target, lambda x, value: value + 1e-4 * np.sin(9 * x[0]))
-    with warns("density_close", "stanli 0.24.0", "CmdStan 2.27.0") as caught:
-        fit = sa.stan_nuts(wobbling, **SHORT)
-    assert codes_of(w.message for w in caught if w.category is StanadaptWarning) == [
-        "density_close"
-    ]
-    assert {w.filename for w in caught} == {__file__}
-    assert fit.attrs["density_verdict"] == "close"
-
-
-def test_the_embedded_engine_confirms_nothing(target):
+def test_the_embedded_engine_confirms_nothing_and_errors_keep_fits(target):
     with warns("embedded_nuts"):
         fit = sa.stan_nuts(target, backend="stanli", **SHORT)
     assert fit.attrs["density_verdict"] == "not checked"
     assert fit.attrs["density_checked_draws"] == 0
     assert np.isnan(fit.attrs["density_difference"])
     assert stanli.shared(target) in fit.attrs["density_verified"]
+    error = StanadaptError("out_of_range", "wrong", "words")
+    assert error.fit is None
+    again = pickle.loads(pickle.dumps(StanadaptError("out_of_range", "wrong", "words", fit=[1])))
+    assert vars(again) == {**vars(error), "fit": [1]}
 
 
 def test_ctrl_c_during_the_check_loses_no_draws(target, engine):
@@ -128,13 +129,6 @@ def test_ctrl_c_during_the_check_loses_no_draws(target, engine):
     assert results.dataset(fit, "posterior")["mu"].shape == (2, 150)
     assert fit.attrs["density_verdict"] == "not checked"
     assert fit.attrs["interrupted"] == 1
-
-
-def test_an_error_without_a_fit_has_none():
-    error = StanadaptError("out_of_range", "wrong", "words")
-    assert error.fit is None
-    again = pickle.loads(pickle.dumps(StanadaptError("out_of_range", "wrong", "words", fit=[1])))
-    assert vars(again) == {**vars(error), "fit": [1]}
 
 
 def remarks_that_name(*facts, **fits):

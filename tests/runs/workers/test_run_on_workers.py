@@ -97,9 +97,13 @@ def test_extra_groups_and_the_program_under_prior_data_come_from_workers(target,
     assert_same_fit(draw(target, name, options), there)
 
 
-def test_a_client_of_dask_runs_equal_calls_again():
+def test_clients_of_dask_and_targets_that_cannot_be_sent(target):
     client = SimpleNamespace(submit=print, get_executor=dict)
     assert workers.as_executor(client) == {"pure": False}
+    made = SimpleNamespace(described="a density of my own", remake=None)
+    with raises("not_an_executor", "my own"):
+        require_sendable("my own", made)
+    assert_same_fit(draw(target, "nuts", {}), draw(target, "nuts", {}, executor=Losing()))
 
 
 @pytest.mark.slow
@@ -119,10 +123,6 @@ class Losing(Post):
         if self.sent % 10:
             function(*arguments)
         raise ConnectionError("a worker went away")
-
-
-def test_the_work_of_a_lost_worker_is_repeated(target):
-    assert_same_fit(draw(target, "nuts", {}), draw(target, "nuts", {}, executor=Losing()))
 
 
 class Breaking(Post):
@@ -285,12 +285,6 @@ def test_an_extended_target_is_made_by_workers(target, options):
     extended = Extended(target, 2, **options)
     there = draw(extended, "mala", {"save": "pseudo"}, executor=Post())
     assert_same_fit(draw(extended, "mala", {"save": "pseudo"}), there)
-
-
-def test_a_target_of_another_kind_cannot_be_sent(target):
-    made = SimpleNamespace(described="a density of my own", remake=None)
-    with raises("not_an_executor", "my own"):
-        require_sendable("my own", made)
 
 
 @pytest.mark.slow

@@ -23,15 +23,12 @@ def matrix(factor):
     return np.diag(factor[0]) + factor[1 : 1 + RANK].T @ factor[1 + RANK :]
 
 
-def test_products():
+def test_products_and_initial_factors():
     factor, x, out = random_factor(1), np.random.default_rng(2).standard_normal(N), np.empty(N)
     proposal_factor.times(factor, x, out)
     np.testing.assert_allclose(out, matrix(factor) @ x, rtol=1e-12)
     proposal_factor.transposed_times(factor, x, out)
     np.testing.assert_allclose(out, matrix(factor).T @ x, rtol=1e-12)
-
-
-def test_it_starts_as_the_identity_with_orthonormal_columns():
     factor = proposal_factor.initial(N, 0.3, False, RANK)
     np.testing.assert_allclose(matrix(factor), 0.3 * np.eye(N))
     v = factor[1 + RANK :]

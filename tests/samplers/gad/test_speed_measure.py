@@ -1,4 +1,4 @@
-"""The derivatives and the step rule of gadRWM and gadMALA, against their formulas."""
+"""The derivatives and step rules of the gad samplers, against their formulas."""
 
 import numpy as np
 import pytest
@@ -6,9 +6,12 @@ import pytest
 import stanadapt as sa
 from stanadapt.samplers import find
 from stanadapt.samplers.gad import speed_measure
+from stanadapt.samplers.gad.gad_hmc import LARGEST_WEIGHT, entropy_term, quarter_period
+from tests.helpers.chains import column, finish, make_chains
 from tests.helpers.gad import START, agree, differences, evaluate, prepared
 from tests.helpers.seldom_parameters import slow_except
-from tests.helpers.targets import Awkward
+from tests.helpers.short_runs import NORMAL, draw, values
+from tests.helpers.targets import RHO, SCALES, Awkward
 
 LENGTH = 0.9  # long enough that some proposals are rejected
 
@@ -133,11 +136,15 @@ def test_no_derivative_makes_a_step_without_a_bound(kind, terms, left):
         assert np.abs(tuning.factor - before).max() < 3.3e-3
 
 
-def test_a_long_way_does_not_wind_the_entropy_weight_up():
-    """L goes from 0.01 to about 1 by steps of 1e-4: beta would be 1e60, and end at its lower bound.
-
-    The acceptance rate at the end, of 5000 draws with an ESS above 100, is known to 0.03.
-    """
+def test_lower_bounds_and_long_ways_keep_weights():
+    tuning = speed_measure.start(2, 1.0, False)
+    for _ in range(3000):
+        speed_measure.ascend(tuning, 0, -np.inf, 0.01)
+        tuning = speed_measure.after_step(tuning, False, 0.9)
+    assert np.diag(tuning.factor) == pytest.approx([1e-3, 1e-3])
+    assert tuning.entropy_weight == 1e-4
+    # L goes from 0.01 to about 1 by steps of 1e-4: beta would be 1e60, and end at its lower bound
+    # the acceptance rate at the end, of 5000 draws with an ESS above 100, is known to 0.03
     target = sa.Target("parameters { vector[3] x; } model { x ~ std_normal(); }")
     fit = sa.sample(
         target, "gad_rwm", standardize=False, learning_rate=1e-4, initial_scale=0.02, chains=1,
@@ -146,15 +153,6 @@ def test_a_long_way_does_not_wind_the_entropy_weight_up():
     weights = fit["warmup_sample_stats"]["entropy_weight"].values
     assert weights.max() == speed_measure.LARGEST_WEIGHT
     assert fit["sample_stats"]["acceptance_rate"].values.mean() == pytest.approx(0.25, abs=0.1)
-
-
-def test_diagonal_and_beta_stay_above_their_lower_bounds():
-    tuning = speed_measure.start(2, 1.0, False)
-    for _ in range(3000):
-        speed_measure.ascend(tuning, 0, -np.inf, 0.01)
-        tuning = speed_measure.after_step(tuning, False, 0.9)
-    assert np.diag(tuning.factor) == pytest.approx([1e-3, 1e-3])
-    assert tuning.entropy_weight == 1e-4
 
 
 @pytest.mark.parametrize(
@@ -193,3 +191,126 @@ def test_the_factor_climbs_after_every_adapt_every_iterations(name):
         np.testing.assert_allclose(
             state.current.scaled_gradient, lower.T @ state.current.gradient, rtol=1e-12
         )
+
+
+# a quarter of a period in five steps is accepted more often than asked for
+LONG = {"leapfrogs": 5, "learning_rate": 5e-3}
+
+
+def climbed(seed, scale, chosen):
+    """Run one step and one climb with a negligible learning rate, without entropy."""
+    sampler, settings, density, state, matrix = prepared("gad_hmc", scale, chosen)
+    noise = np.random.default_rng(seed).standard_normal(3)
+    state, info = sampler.step(density, settings, state, np.random.default_rng(seed))
+    tuning = state.tuning._replace(entropy_weight=0.0)
+    state = sampler.adapt(density, settings, state._replace(tuning=tuning), info, 0, 100)
+    return state, matrix, noise
+
+
+def derivative(tuning, diagonal):
+    """Return the derivative in L of all but sum_i log L_ii, from the outer products."""
+    whole = np.tril(tuning.left.T @ tuning.right)
+    return np.diag(np.diag(whole)) if diagonal else whole
+
+
+def trajectory(density, factor, noise, steps, frozen=None):
+    """Return the log ratio and the gradients at q_0, ..., q_N.
+
+    frozen holds gradients that do not depend on L; the log density does.
+    """
+    q, v = START, noise
+    before, g = evaluate(density, q)
+    gradients = [g]
+    for k in range(steps):
+        half = v + 0.5 * factor.T @ g
+        q = q + factor @ half
+        after, g = evaluate(density, q)
+        g = g if frozen is None else frozen[k + 1]
+        gradients.append(g)
+        v = half + 0.5 * factor.T @ g
+    return after - before + 0.5 * (noise @ noise - v @ v), gradients
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("steps", [1, 2, 5])
+@pytest.mark.parametrize("exact", [True, False])
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_derivative_of_the_log_ratio(steps, exact, diagonal):
+    chosen = {"leapfrogs": steps, "exact": exact, "diagonal": diagonal}
+    density, rejections = Awkward().density(), 0
+    for seed in range(30):
+        state, matrix, noise = climbed(seed, 1.2 / steps**0.5, chosen)
+        log_ratio, gradients = trajectory(density, matrix, noise, steps)
+        assert state.log_ratio == pytest.approx(log_ratio, rel=1e-9, abs=1e-9)
+        frozen = None if exact else gradients
+
+        def log_ratio_of(factor, noise=noise, frozen=frozen):
+            return trajectory(density, factor, noise, steps, frozen)[0]
+
+        if log_ratio < 0:
+            numeric = differences(log_ratio_of, matrix, diagonal)
+            agree(derivative(state.tuning, diagonal), numeric, 1e-3)
+            rejections += 1
+        else:
+            assert not derivative(state.tuning, diagonal).any()
+    assert 5 <= rejections <= 25
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+@pytest.mark.parametrize("diagonal", [False, True])
+def test_derivative_of_the_entropy(steps, diagonal):
+    """Vectors e with products e e^T that sum to I give its mean over all e exactly."""
+    chosen = {"leapfrogs": steps, "diagonal": diagonal}
+    _, _, density, state, matrix = prepared("gad_hmc", 0.7, chosen)
+    tuning, path = state.tuning._replace(entropy_weight=1.7), state.trajectory
+    path.positions[0], path.gradients[0] = START, state.current.gradient
+    ours = np.zeros((3, 3))
+    for unit in np.eye(3):
+        path.start[:] = unit
+        rows = entropy_term(density, steps, tuning, path, 0)
+        assert rows == (steps > 1)
+        ours += derivative(tuning, diagonal)
+    h = 1e-5
+    columns = [evaluate(density, START + h * e)[1] - evaluate(density, START - h * e)[1]
+               for e in np.eye(3)]  # fmt: skip
+    hessian = -np.array(columns) / (2 * h)
+
+    def entropy(factor):
+        square = (factor.T @ hessian @ factor) @ (factor.T @ hessian @ factor)
+        return -1.7 * np.trace(square) / (4 * (4 * np.sin(np.pi / (4 * steps)) ** 2) ** 2)
+
+    agree(ours, differences(entropy, matrix, diagonal) * (steps > 1), 1e-3)
+
+
+@pytest.mark.parametrize("steps", [2, 3, 10])
+def test_a_quarter_of_a_period_forgets_its_start(steps):
+    h, q, v = quarter_period(steps), 1.0, 0.0
+    for _ in range(steps):
+        v -= 0.5 * h * q
+        q += h * v
+        v -= 0.5 * h * q
+    assert q == pytest.approx(0.0, abs=1e-14)
+
+
+def test_trajectories_and_weights_stay_bounded():
+    (chain,) = finish(make_chains(("gad_hmc", LONG), Awkward(), warmup=20_000, draws=2000))
+    assert column(chain, "acceptance_rate").mean() > 0.9
+    assert column(chain, "entropy_weight").max() <= LARGEST_WEIGHT
+    # check the last two coordinates, which are normal, and do not depend on the first
+    chains = finish(make_chains(("gad_hmc", LONG), Awkward(), n=4, warmup=20_000, draws=10))
+    precision = np.linalg.inv(np.outer(SCALES, SCALES) * np.array([[1.0, RHO], [RHO, 1.0]]))
+    found = []
+    for chain in chains:
+        block = np.tril(chain.state.tuning.factor)[1:, 1:]
+        found.append(np.linalg.eigvalsh(block.T @ precision @ block))
+    # one chain ends within a fifth of it
+    np.testing.assert_allclose(
+        np.mean(found, axis=0), quarter_period(LONG["leapfrogs"]) ** 2, rtol=0.2
+    )
+
+
+@pytest.mark.filterwarnings("ignore::stanadapt.ConvergenceWarning")
+def test_a_rate_above_the_target_is_not_a_fault():
+    fit = draw(sa.Target(NORMAL), "gad_hmc", leapfrogs=8, iter_warmup=200, iter_sampling=200)
+    assert values(fit, "acceptance_rate", "sample_stats").mean() > 0.97
+    assert "acceptance_off_target" not in fit.attrs["verdict_codes"]

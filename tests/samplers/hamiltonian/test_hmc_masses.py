@@ -44,16 +44,13 @@ def test_trajectories_are_those_of_oscillators(seed):
     assert bound.max() < 1e-3
 
 
-def test_one_number_is_the_mass_of_all():
+def test_masses_are_numbers_of_the_parameters():
     one, _ = moved(4.0, 1.0, 0.1, 3)
     all_, _ = moved([4.0, 4.0, 4.0], 1.0, 0.1, 3)
     np.testing.assert_array_equal(one, all_)
     # a mass of 4 halves velocities: twice the time
     unit, _ = moved(1.0, 0.5, 0.05, 3)
     np.testing.assert_allclose(one, unit, rtol=1e-13)
-
-
-def test_masses_belong_to_the_parameters_of_the_program():
     target, short = sa.Target(NORMAL), {"seed": 1}
     short |= {"chains": 1, "iter_warmup": 200, "iter_sampling": 10}
     with raises("invalid_setting", "hmc", "mass", "one for each of 3", "got 2"):

@@ -1,14 +1,18 @@
-"""NUTS as a sampler: its warm-up, and its report. Its trajectories: engine/test_nuts_tree.py."""
+"""NUTS as a sampler: windows, metric, steps, report. Its trees: engine/test_nuts_tree.py."""
 
 import numpy as np
 import pytest
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.engine import adaptation
+from stanadapt.engine.adaptation import learn_factor, no_draws, window_end, with_draw
+from stanadapt.engine.leapfrog import LARGEST, SMALLEST, Leapfrog, Phase, first_step
+from stanadapt.engine.points import gradient_at
 from stanadapt.results.cmdstan_header import STATISTICS
 from tests.helpers.chains import column, finish, make_chains
 from tests.helpers.codes import warns
-from tests.helpers.targets import SD, Awkward
+from tests.helpers.targets import MEAN, SD, Awkward
 
 FUNNEL = """
 parameters { real v; vector[9] x; }
@@ -83,16 +87,13 @@ def test_statistics_are_those_of_stan():
     assert abs(kinetic.mean() - 5) < 5 * np.sqrt(5 / 500)
 
 
-def test_divergences_of_a_funnel_are_reported_once():
+def test_divergences_and_deep_trees_are_reported_once():
     with warns("divergences", "target_accept") as caught:
         fit = sa.sample(sa.Target(FUNNEL), "nuts", target_accept=0.5, **RUN)
     count = stats(fit, "diverging").sum()
     assert 0 < count < 1000  # among ten seeds, between 2 and 209
     (warning,) = [w for w in caught if w.message.code == "divergences"]
     assert f"{count} of 2000" in str(warning.message)
-
-
-def test_trees_at_the_maximum_depth_are_reported_once():
     code = "parameters { vector[2] x; } model { x ~ normal(0, [1, 1e-3]'); }"
     with warns("max_treedepth", "max_treedepth") as caught:
         fit = sa.sample(sa.Target(code), "nuts", iter_warmup=15, max_treedepth=3, **RUN)
@@ -102,3 +103,106 @@ def test_trees_at_the_maximum_depth_are_reported_once():
     assert f"{cut.sum()} of 2000" in str(warning.message)
     assert stats(fit, "n_steps").max() == 7
     assert cut.mean() > 0.5
+
+
+def ends(iter_warmup):
+    """Return the iterations, counted from 1, that end with a new metric."""
+    return [t + 1 for t in range(iter_warmup) if window_end(t, iter_warmup) == t]
+
+
+# of 150 iterations or more, by a transcription of Stan's windowed_adaptation.hpp
+@pytest.mark.parametrize(("iter_warmup", "updates"), [
+    (9999, [100, 150, 250, 450, 850, 1650, 3250, 9949]), (2000, [100, 150, 250, 450, 850, 1950]),
+    (1234, [100, 150, 250, 450, 1184]), (1000, [100, 150, 250, 450, 950]),
+    (701, [100, 150, 250, 651]), (500, [100, 150, 250, 450]), (350, [100, 150, 300]),
+    (300, [100, 150, 250]), (299, [100, 249]), (226, [100, 176]), (225, [100, 175]),
+    (200, [100, 150]), (175, [100, 125]), (174, [100, 124]), (151, [100, 101]), (150, [100]),
+    (149, [135]), (100, [90]), (20, [18]), (19, []), (2, []), (1, []), (0, []),
+])  # fmt: skip
+def test_schedule_of_windows(iter_warmup, updates):
+    assert ends(iter_warmup) == updates
+
+
+def test_buffers_belong_to_no_window_and_averaging_is_the_published_one():
+    inside = [window_end(t, 1000) >= 0 for t in range(1000)]
+    assert inside == [75 <= t < 950 for t in range(1000)]
+    inside = [window_end(t, 100) >= 0 for t in range(100)]
+    assert inside == [15 <= t < 90 for t in range(100)]
+    assert {window_end(t, 19) for t in range(19)} == {-1}
+    # algorithm 5 of Hoffman and Gelman (2014), with the sums written out
+    rates, target, first = np.random.default_rng(1).uniform(0, 1, 60), 0.8, 0.3
+    averaging, logs = adaptation.start(first), []
+    h, mean = 0.0, 0.0
+    for m, rate in enumerate(rates, 1):
+        averaging = adaptation.update(averaging, rate, target)
+        h = (1 - 1 / (m + 10)) * h + (target - rate) / (m + 10)
+        logs.append(np.log(10 * first) - np.sqrt(m) / 0.05 * h)
+        mean = m**-0.75 * logs[-1] + (1 - m**-0.75) * mean
+        assert averaging.log_step == pytest.approx(logs[-1], rel=1e-12)
+        assert averaging.log_mean == pytest.approx(mean, rel=1e-12)
+        assert averaging.count == m
+
+
+def learned_factor(draws, diagonal, before=2.0):
+    n = draws.shape[1]
+    welford = no_draws(n, diagonal)
+    factor = np.full((1 if diagonal else n, n), before)
+    for _ in range(2):  # twice: the second window must not remember the first
+        for draw in draws:
+            welford = with_draw(welford, draw)
+        count = welford.count
+        welford = learn_factor(welford, factor)
+        assert (count, welford.count) == (len(draws), 0)
+    return factor
+
+
+@pytest.mark.parametrize("dim", [1, 2, 7])
+@pytest.mark.parametrize("count", [2, 25, 500])
+def test_the_factor_is_that_of_stans_shrunk_covariance(dim, count):
+    rng = np.random.default_rng(count)
+    scales = np.exp(rng.uniform(-4, 4, dim))
+    draws = 100 + scales * (rng.standard_normal((count, dim)) @ rng.standard_normal((dim, dim)))
+    covariance = np.cov(draws.T).reshape(dim, dim)
+    expected = count / (count + 5) * covariance + 1e-3 * 5 / (count + 5) * np.eye(dim)
+    lower = np.tril(learned_factor(draws, False))
+    np.testing.assert_allclose(lower @ lower.T, expected, rtol=1e-9, atol=1e-9 * expected.max())
+    np.testing.assert_allclose(learned_factor(draws, True)[0] ** 2, np.diag(expected), rtol=1e-9)
+
+
+@pytest.mark.parametrize("diagonal", [True, False])
+@pytest.mark.parametrize("draws", [
+    np.ones((1, 3)), np.full((4, 3), np.nan), np.array([[0.0] * 3, [1e200] * 3, [-1e300] * 3]),
+], ids=["one", "nan", "overflow"])  # fmt: skip
+def test_without_a_covariance_the_factor_is_kept(draws, diagonal):
+    np.testing.assert_array_equal(learned_factor(draws, diagonal), 2.0)
+
+
+def search(step_size, scale, wall=np.inf, seed=1):
+    target = Awkward()
+    density = target.density()
+    point = gradient_at(density, MEAN)
+    target.wall[0] = wall
+    factor = np.full((1, 3), scale)
+    phase = Phase(np.empty(3), np.empty(3), np.empty(3))
+    work = Leapfrog(factor, np.empty(3), np.empty(3))
+    return first_step(density, work, phase, point, step_size, np.random.default_rng(seed))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e4])
+@pytest.mark.parametrize("initial", [1e-5, 1.0, 1e5])
+def test_the_search_ends_at_the_scale_of_the_target(initial, scale):
+    """The narrowest scale is 0.3 sqrt(1 - 0.7^2) = 0.21, and leapfrogs are stable up to twice it.
+
+    The search stops within a factor of two of where a leapfrog begins to be rejected.
+    """
+    found = [search(initial, scale, seed=seed) * scale for seed in range(20)]
+    assert 0.05 < np.median(found) < 0.84
+    exponents = np.log2(np.array(found) / scale / initial)
+    np.testing.assert_allclose(exponents, np.round(exponents))
+
+
+@pytest.mark.parametrize("initial", [1e-310, 1.0, np.inf])
+def test_the_search_ends_if_proposals_fail(initial):
+    """With a wall at the start half of all momenta fail at any step size; then all do."""
+    assert SMALLEST <= search(initial, 1.0, wall=MEAN[0]) <= LARGEST
+    assert search(initial, 1.0, wall=-np.inf) == np.clip(initial, SMALLEST, LARGEST)

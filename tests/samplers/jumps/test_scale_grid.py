@@ -39,23 +39,17 @@ def test_next_grid_lies_around_the_fastest_factor(speeds, power):
     assert not grid.evaluations.any()
 
 
-def test_the_last_round_ends_with_the_fastest_factor():
+def test_the_fastest_factor_ends_and_costs_are_equal():
     grid, _ = fed(np.array([0.1, 0.1, 0.1, 0.3, 0.2]), np.ones(5))
     assert grid.index == 3
     np.testing.assert_allclose(grid.spread, 3.0)
     assert scale_grid.factor(grid) == 1.0
-
-
-def test_each_factor_has_the_same_number_of_evaluations():
     costs = np.array([3.0, 4.0, 5.0, 20.0, 200.0])
     _, spent = fed(np.array([0.1, 0.1, 0.1, 0.3, 0.1]), costs)
     # in six rounds, each of them to within a turn of ten iterations of the most costly
     assert np.ptp(spent) <= 6 * 10 * costs.max()
     assert spent.min() > 3000
-
-
-def test_coordinates_with_short_jumps_become_narrower():
-    """The whole ratio counts with many more than five jumps; the mean of logs is unchanged."""
+    # the whole ratio counts with many more than five jumps; the mean of logs is unchanged
     speeds = np.array([0.1, 0.1, 0.1, 0.3, 0.1])
     grid, _ = fed(speeds, np.ones(5), np.array([1.0, 0.01]), until=WARMUP // 32)
     ratio = grid.spread[1] / grid.spread[0]

@@ -29,14 +29,11 @@ def test_positions_are_thinned_evenly(capacity, length):
         assert 5 <= kept.count <= 10
 
 
-def test_all_positions_are_drawn_if_they_fit():
+def test_all_positions_or_one_of_each_stretch_are_drawn():
     out = np.full((2, 12), np.nan)
     assert history.draw_columns(recorded(7, 20), out, np.random.default_rng(1)) == 7
     np.testing.assert_array_equal(out[:, :7], [np.arange(7), -np.arange(7)])
-
-
-def test_otherwise_one_of_each_stretch_is_drawn():
-    """Each is equally likely: 600 draws of 5 among 17; six standard errors."""
+    # each is equally likely: 600 draws of 5 among 17; six standard errors
     kept, out, rng = recorded(17, 20), np.empty((2, 5)), np.random.default_rng(2)
     counts = np.zeros(17)
     for _ in range(600):
@@ -49,13 +46,19 @@ def test_otherwise_one_of_each_stretch_is_drawn():
     assert np.abs(counts / 600 - share).max() < 6 * np.sqrt(share * (1 - share) / 600)
 
 
-def test_covariance_is_shrunk_by_the_number_of_positions():
+def test_covariances_are_shrunk_and_equal_pairs_left_out():
     rows = np.random.default_rng(3).standard_normal((7, 3)) @ np.diag([1.0, 5.0, 0.1]) + 2
     out = np.empty((3, 3))
     history.covariance(rows, out)
     expected = np.cov(rows.T, bias=True)
     expected[np.tril_indices(3, -1)] *= 7 / 10
     np.testing.assert_allclose(np.tril(out), np.tril(expected), rtol=1e-12)
+    rows = np.repeat([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]], [50, 1, 1], axis=0)
+    distances = np.sort([5.0] * 50 + [1.0] * 50 + [np.hypot(3, 3)])
+    found = history.median_distance(rows, np.ones((1, 2)))
+    assert found == pytest.approx(np.median(distances))
+    for without_pairs in (rows[:50], rows[:1], rows[:0]):
+        assert history.median_distance(without_pairs, np.ones((1, 2))) == 0.0
 
 
 @pytest.mark.parametrize("n", [2, 3, 5])
@@ -76,12 +79,3 @@ def test_median_distance(n):
     if n > 500:
         chosen = chosen[np.arange(500) * n // 500]
     assert history.median_distance(rows, units) == pytest.approx(np.median(pdist(chosen)))
-
-
-def test_pairs_of_equal_positions_do_not_count():
-    rows = np.repeat([[0.0, 0.0], [3.0, 4.0], [0.0, 1.0]], [50, 1, 1], axis=0)
-    distances = np.sort([5.0] * 50 + [1.0] * 50 + [np.hypot(3, 3)])
-    found = history.median_distance(rows, np.ones((1, 2)))
-    assert found == pytest.approx(np.median(distances))
-    for without_pairs in (rows[:50], rows[:1], rows[:0]):
-        assert history.median_distance(without_pairs, np.ones((1, 2))) == 0.0

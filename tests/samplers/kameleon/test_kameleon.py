@@ -172,7 +172,7 @@ def earlier():
     return target, sa.sample(target, "rwm", chains=3, iter_warmup=500, iter_sampling=2000, seed=3)
 
 
-def test_the_past_is_that_of_all_chains_in_the_order_of_time(earlier):
+def test_the_past_is_ordered_by_time_and_its_tuning_kept(earlier):
     target, fit = earlier
     found = positions_of_fit(target, fit)
     assert found.shape == (2000, 3)
@@ -180,6 +180,12 @@ def test_the_past_is_that_of_all_chains_in_the_order_of_time(earlier):
     interleaved = np.column_stack([np.log(x.T.ravel()), y.transpose(1, 0, 2).reshape(-1, 2)])
     chosen = np.linspace(0, 5999, 2000).astype(int)
     np.testing.assert_allclose(found, interleaved[chosen], rtol=1e-12, atol=1e-12)
+    # an early window must not forget the bandwidth
+    made = sa.sample(
+        target, "kameleon", chains=1, iter_warmup=400, iter_sampling=10, seed=5, warm_start=fit,
+        save_warmup=True,
+    )  # fmt: skip
+    assert np.isfinite(made["warmup_sample_stats"]["bandwidth"].values).all()
 
 
 def test_chains_with_one_past_share_what_is_learned(earlier):
@@ -200,16 +206,6 @@ def test_chains_with_one_past_share_what_is_learned(earlier):
     assert 0.15 < made["sample_stats"]["acceptance_rate"].values.mean() < 0.5
     assert made["posterior"]["y"].values.std() == pytest.approx(9, rel=0.25)
     np.testing.assert_array_equal(made["posterior"]["x"].values, again["posterior"]["x"].values)
-
-
-def test_the_tuning_of_a_warm_start_is_kept_until_warmup_improves_on_it(earlier):
-    """An early window must not forget the bandwidth."""
-    target, fit = earlier
-    made = sa.sample(
-        target, "kameleon", chains=1, iter_warmup=400, iter_sampling=10, seed=5, warm_start=fit,
-        save_warmup=True,
-    )  # fmt: skip
-    assert np.isfinite(made["warmup_sample_stats"]["bandwidth"].values).all()
 
 
 # --- in practice ---------------------------------------------------------------------------------

@@ -118,17 +118,24 @@ def test_far_from_the_past_only_proposals_with_normalized_weights_keep_their_siz
     np.testing.assert_array_equal(none, 0.0)
 
 
-def test_linear_spread_is_the_covariance_of_the_points():
+def test_spread_is_the_covariance_of_the_points_or_the_floor():
     """Even if all lie far from zero, no digits are lost."""
     shifted = POINTS + 1e6
     local = measured(Kernel.linear, points=shifted)
     expected = np.cov(POINTS[:, :COUNT], bias=True)
     np.testing.assert_allclose(np.tril(local.spread), np.tril(expected), rtol=1e-8)
+    for count in (0, COUNT):
+        equal = np.ones((DIM, CAPACITY)) * POSITION[:, None]
+        local = measured(Kernel.gaussian, normalize_weights=True, count=count, points=equal + 0.5)
+        np.testing.assert_allclose(local.spread, 0.0, atol=1e-25)
+        assert kernel_proposal.factorize(local, FLOOR, GAMMA, SCALE)
+        expected = GAMMA**2 * symmetric(FLOOR)
+        np.testing.assert_allclose(covariance(local.factor), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("normalize_weights", [False, True])
 @pytest.mark.parametrize("kernel", list(Kernel))
-def test_an_infinite_bandwidth_is_the_limit(kernel, normalize_weights):
+def test_limits_and_ratios_are_those_of_normals(kernel, normalize_weights):
     """Every kernel is then the linear one."""
     sample = subsample()
     unlimited = sample._replace(count=COUNT, bandwidth=np.inf)
@@ -137,11 +144,6 @@ def test_an_infinite_bandwidth_is_the_limit(kernel, normalize_weights):
     kernel_proposal.measure(settings, unlimited, POSITION, local)
     expected = measured(Kernel.linear).spread
     np.testing.assert_allclose(np.tril(local.spread), np.tril(expected), rtol=1e-12)
-
-
-@pytest.mark.parametrize("normalize_weights", [False, True])
-@pytest.mark.parametrize("kernel", list(Kernel))
-def test_log_proposal_ratio_is_that_of_two_normals(kernel, normalize_weights):
     x, noise = POSITION, np.array([0.3, -1.2, 0.8])
     here = factorized(kernel, x, normalize_weights=normalize_weights)
     move = np.tril(here.factor) @ noise
@@ -151,16 +153,6 @@ def test_log_proposal_ratio_is_that_of_two_normals(kernel, normalize_weights):
     found = kernel_proposal.log_proposal_ratio(here, there, noise.copy(), move)
     assert found == pytest.approx(back - forth, rel=1e-9)
     assert (abs(back - forth) > 1e-3) == (kernel != Kernel.linear)
-
-
-def test_without_points_or_with_equal_points_only_the_floor_is_left():
-    for count in (0, COUNT):
-        equal = np.ones((DIM, CAPACITY)) * POSITION[:, None]
-        local = measured(Kernel.gaussian, normalize_weights=True, count=count, points=equal + 0.5)
-        np.testing.assert_allclose(local.spread, 0.0, atol=1e-25)
-        assert kernel_proposal.factorize(local, FLOOR, GAMMA, SCALE)
-        expected = GAMMA**2 * symmetric(FLOOR)
-        np.testing.assert_allclose(covariance(local.factor), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

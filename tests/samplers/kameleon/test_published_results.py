@@ -25,11 +25,13 @@ def rows():
 
 
 @pytest.mark.slow
-def test_the_norm_of_the_mean_is_as_published(rows):
+def test_norms_and_shares_are_as_published(rows):
     known = DRAFT["strong"]["KAMH-LS"][0]
     published = Published(known.norm, known.norm_sd, known.chains)
     one = compare_with_spread(rows["norm"], published, less_is_better=True)
     assert one.verdict in ("agrees", "better"), one
+    error = SPREAD_INSIDE * np.sqrt(1 / CHAINS + 1 / known.chains)
+    assert abs(rows["inside_0.5"].mean() - known.inside[1]) < 3 * error
 
 
 @pytest.mark.slow
@@ -46,10 +48,3 @@ def test_random_walks_on_the_flower_are_as_published(method):
     rate = Published(redone.acceptance, redone.acceptance_sd, redone.chains)
     assert compare_with_spread(rows["acceptance"], rate).verdict == "agrees"
     assert rows["acceptance"].std() < 0.02  # otherwise any rate would agree
-
-
-@pytest.mark.slow
-def test_shares_inside_regions_are_as_published(rows):
-    known = DRAFT["strong"]["KAMH-LS"][0]
-    error = SPREAD_INSIDE * np.sqrt(1 / CHAINS + 1 / known.chains)
-    assert abs(rows["inside_0.5"].mean() - known.inside[1]) < 3 * error

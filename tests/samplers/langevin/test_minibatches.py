@@ -50,7 +50,7 @@ def test_an_estimate_has_the_gradient_of_its_value(control):
     np.testing.assert_allclose(estimates(batches, x)[:, 1:], slopes, rtol=1e-6, atol=1e-6)
 
 
-def test_control_variates_have_no_noise_at_the_mode_and_little_nearby():
+def test_control_variates_noise_and_copies():
     target = rows_program.regression(400)
     plain = Minibatches(target, ROWS, 10)
     reduced = Minibatches(target, ROWS, 10, control_variates=True)
@@ -60,15 +60,9 @@ def test_control_variates_have_no_noise_at_the_mode_and_little_nearby():
     sd = np.sqrt(np.diag(plain.gradient_noise(mode)))
     nearby = np.sqrt(np.diag(reduced.gradient_noise(mode + 0.05)))
     assert np.all(nearby[:2] < 0.2 * sd[:2])
-
-
-def test_noise_is_that_of_the_estimates():
     batches, x = Minibatches(rows_program.regression(), ROWS, 6), np.array([0.3, -0.4, 0.2])
     covariance = np.cov(estimates(batches, x)[:, 1:].T, bias=True)
     np.testing.assert_allclose(batches.gradient_noise(x), covariance, rtol=1e-8, atol=1e-10)
-
-
-def test_a_copy_has_the_same_batches():
     batches = Minibatches(rows_program.regression(), ["X", "y"], 5, seed=3)
     x = np.array([0.3, -0.4, 0.2])
     np.testing.assert_array_equal(estimates(copy.copy(batches), x), estimates(batches, x))
@@ -116,15 +110,12 @@ def test_lengths_that_are_not_those_of_the_rows_alone(data, values, facts):
     refused("invalid_rows", f"data {{ {data} }} {MU} y ~ normal(mu, 1); }}", given, rows, 2, *facts)
 
 
-def test_parameters_of_each_row_are_refused():
+def test_rows_with_parameters_or_dependent_ones_are_refused():
     code = (
         "data { int N; vector[N] y; } parameters { vector[N] t; } "
         "model { t ~ normal(0, 1); y ~ normal(t, 1); }"
     )
     refused("invalid_rows", code, {"N": 4, "y": [1, 2, 3, 4]}, ["y"], 2, "N")
-
-
-def test_rows_that_depend_on_each_other_are_refused():
     series = (
         "data { int N; vector[N] y; } parameters { real<lower=-1, upper=1> a; } "
         "model { for (i in 2:N) y[i] ~ normal(a * y[i - 1], 1); }"

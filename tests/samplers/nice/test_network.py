@@ -42,15 +42,12 @@ def in_numpy(made, x, v):
     return made.mean + made.factor @ z, v
 
 
-def test_the_map_is_its_formula():
+def test_the_map_is_its_formula_and_its_inverse_exact():
     made = network()
     for x, v in points(20):
         for found, wanted in zip(made.map(x, v), in_numpy(made, x, v), strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-11)
-
-
-def test_the_inverse_is_exact():
-    """In units of standard deviations: 1e-12, both ways round."""
+    # in units of standard deviations: 1e-12, both ways round
     made = network()
     for x, v in points(50):
         for forward in (True, False):
@@ -61,7 +58,7 @@ def test_the_inverse_is_exact():
             np.testing.assert_allclose(back[1], v, atol=1e-12)
 
 
-def test_random_weights_of_compiled_code_depend_on_the_seed_alone():
+def test_weights_depend_on_the_seed_and_files_hold_all(tmp_path):
     one, same, other = (additive_couplings.untrained(4, 6, seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(one.weights, same.weights)
     assert not np.array_equal(one.weights, other.weights)
@@ -70,9 +67,6 @@ def test_random_weights_of_compiled_code_depend_on_the_seed_alone():
     found = one.weights[one.weights != 0.0]
     assert len(found) == 144
     assert found.var() == pytest.approx(0.2, rel=0.4)
-
-
-def test_a_file_holds_all(tmp_path):
     made, path = network(), tmp_path / "network.npz"
     made.save(path)
     read = Network.load(path)

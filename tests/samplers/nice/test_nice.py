@@ -57,12 +57,16 @@ def test_a_network_is_kept_and_named(ring, tmp_path):
     assert not np.array_equal(one["posterior"]["x"].values, other["posterior"]["x"].values)
 
 
-def test_a_run_with_a_network_resumes_from_its_folder(ring, tmp_path):
+def test_a_network_is_resumed_and_other_data_are_reported(ring, tmp_path):
     made = network(ring)
     whole = sa.sample(ring, "nice", iter_sampling=400, network=made, **OPTIONS)
     sa.sample(ring, "nice", iter_sampling=100, network=made, run=tmp_path / "run", **OPTIONS)
     longer = sa.resume(tmp_path / "run", iter_sampling=400)
     np.testing.assert_array_equal(longer["posterior"]["x"].values, whole["posterior"]["x"].values)
+    made = network(ring)
+    made.description["data_hash"] = "another"
+    with warns("network_other_data", "ring"):
+        sa.sample(ring, "nice", network=made, iter_sampling=10, **OPTIONS)
 
 
 def test_networks_that_do_not_belong_here_are_refused(ring):
@@ -78,13 +82,6 @@ def test_networks_that_do_not_belong_here_are_refused(ring):
     ):
         with raises(code, fact):
             sa.sample(target, sampler, network=value, iter_sampling=10, **OPTIONS)
-
-
-def test_other_data_are_reported(ring):
-    made = network(ring)
-    made.description["data_hash"] = "another"
-    with warns("network_other_data", "ring"):
-        sa.sample(ring, "nice", network=made, iter_sampling=10, **OPTIONS)
 
 
 def test_local_moves_of_warm_up_reach_the_posterior_from_far_away(ring):

@@ -97,11 +97,16 @@ def test_densities_of_the_ends_given_a_position(coordinate, delta):
     np.testing.assert_allclose(found, (cold, hot), rtol=1e-4, atol=1e-12)
 
 
-def test_the_uniform_coordinate_has_the_weights_of_the_paper():
+def test_weights_of_the_ends_are_those_of_the_paper():
     for excess in (-30.0, -0.3, 1e-9, 2.0, 300.0):
         cold, hot = coordinates.condition(uniform(), excess + 1.7)
         assert cold == pytest.approx(excess / -np.expm1(-excess), rel=1e-9)
         assert hot == pytest.approx(-excess / -np.expm1(excess) if excess < 300 else 0, rel=1e-9)
+    coordinate = barrier()
+    cold, hot = coordinates.condition(coordinate, -np.inf)
+    assert cold == 0.0
+    assert hot == pytest.approx(1 / 0.2)
+    assert coordinates.draw(coordinate, np.random.default_rng(4)) <= 0.2
 
 
 @pytest.mark.thorough
@@ -113,11 +118,3 @@ def test_draws_given_a_position_have_its_law(coordinate, delta):
     rng = np.random.default_rng(3)
     found = [coordinates.draw(coordinate, rng) for _ in range(4000)]
     assert stats.kstest(found, lambda x: np.interp(x, q, cdf)).pvalue > 1e-5
-
-
-def test_a_density_of_zero_puts_all_of_q_at_the_hot_end():
-    coordinate = barrier()
-    cold, hot = coordinates.condition(coordinate, -np.inf)
-    assert cold == 0.0
-    assert hot == pytest.approx(1 / 0.2)
-    assert coordinates.draw(coordinate, np.random.default_rng(4)) <= 0.2

@@ -84,7 +84,7 @@ def test_pairs_swap_with_the_ratio_of_the_path():
     assert partly > 6
 
 
-def test_without_a_pair_nothing_is_swapped_and_it_is_counted():
+def test_rings_without_a_pair_and_states_where_the_target_fails():
     tempering, rng = make_tempering([0.0, 0.5, 1.0]), np.random.default_rng(3)
     tempering.replicas.logs[:3, TARGET] = [0.0, 1.0, -np.inf]
     rings, before = make_rings([-1.0, 0.5]), tempering.order[0].copy()
@@ -92,9 +92,6 @@ def test_without_a_pair_nothing_is_swapped_and_it_is_counted():
     assert rings.without_pair[0] == 1
     np.testing.assert_array_equal(tempering.order[0], before)
     assert rng.random() == np.random.default_rng(3).random()
-
-
-def test_a_state_if_the_target_fails_never_leaves_the_reference():
     tempering, rings = make_tempering([0.0, 0.5, 1.0]), make_rings([])
     tempering.replicas.logs[:3] = [[-np.inf, 1.0], [0.0, 0.0], [1.0, 0.0]]
     for seed in range(50):
@@ -138,7 +135,7 @@ def ended(**chosen):
     return chain, chain.sampler.tempering.learned(chain.state)
 
 
-def test_rings_change_nothing_in_warmup():
+def test_rings_change_nothing_in_warmup_and_neighbors_nothing_after_it():
     """Neighbors swap there: the same draws, ladder and constants; then they differ."""
     (one, of_one), (other, of_other) = ended(), ended(swaps="energy_rings", rings=3)
     np.testing.assert_array_equal(one.warmup.constrained, other.warmup.constrained)
@@ -151,10 +148,7 @@ def test_rings_change_nothing_in_warmup():
     np.testing.assert_allclose(of_other["rejection"], of_one["rejection"], atol=0.2)
     assert of_other["log_evidence"] != of_one["log_evidence"]
     assert of_other["log_evidence"] == pytest.approx(of_one["log_evidence"], abs=1.0)
-
-
-def test_no_neighbors_swap_after_warmup():
-    """One pair of a ring does, or none."""
+    # one pair of a ring does, or none
     case = "parallel_tempering", {"kernel": "random_walk", "levels": 5, "swaps": "energy_rings"}
     (chain,) = make_chains(case, Awkward(), warmup=200, draws=200)
     while chain.warming_up:

@@ -64,16 +64,13 @@ def h(energy, level):
     return energy if level == 0 else max(energy, FLOORS[level]) / TEMPERATURES[level]
 
 
-def test_the_log_ratio_of_a_jump_is_that_of_the_paper():
+def test_ratios_and_temperatures_are_those_of_the_paper():
     chains, _ = make()
     for here, there in np.random.default_rng(1).exponential(5.0, (50, 2)):
         for i in (0, 1):
             expected = h(here, i) - h(there, i) - h(here, i + 1) + h(there, i + 1)
             found = engine.log_jump_ratio(chains.tuning, i, here, there)
             assert found == pytest.approx(expected, abs=1e-12)
-
-
-def test_temperatures_are_geometric_and_floors_a_number_of_them_apart():
     chains = engine.make_chains(5, np.zeros(2), 60.0, 0.5)
     chains.lowest[0] = 0.2
     engine.set_floors(chains)
@@ -107,15 +104,6 @@ def test_jumps_are_to_the_file_of_the_hotter_chain_and_keep_to_the_ring():
             assert chains.energies[level] == energy
 
 
-def test_without_a_state_in_the_ring_the_move_is_a_walk():
-    (chains, files), rng = make(), np.random.default_rng(3)
-    chains.energies[:] = 0.0
-    density = Gaussian(np.zeros(1), np.ones(1)).density()
-    done = engine.sweep(density, chains, files, 1 - 1e-12, 0, 3, rng)
-    assert (done.n_jumps, done.n_empty, done.n_steps) == (0, 2, 3)
-    assert (chains.rates >= 0).all()
-
-
 def test_without_jumps_the_chains_are_random_walks():
     """Draw for draw those of exp(-h_i), with the numbers that each takes from the generator."""
     (chains, files), rng, same = make(dim=2), np.random.default_rng(5), np.random.default_rng(5)
@@ -138,7 +126,7 @@ def test_without_jumps_the_chains_are_random_walks():
     assert chains.lowest[0] == pytest.approx(lowest, rel=1e-12)
 
 
-def test_chains_begin_apart_and_those_without_a_density_at_the_start():
+def test_chains_begin_apart_and_walk_if_no_state_is_in_the_ring():
     start, density = np.array([0.8, 0.5, -1.0]), Awkward(0.9).density()
     chains = engine.make_chains(8, start, 50.0, 1.0)
     engine.scatter(density, chains, np.random.default_rng(6))
@@ -146,6 +134,12 @@ def test_chains_begin_apart_and_those_without_a_density_at_the_start():
     assert np.isfinite(chains.energies).all()
     assert chains.lowest[0] == chains.energies.min()
     assert 1 < np.sum(chains.positions[:, 0] == 0.8) < 8
+    (chains, files), rng = make(), np.random.default_rng(3)
+    chains.energies[:] = 0.0
+    density = Gaussian(np.zeros(1), np.ones(1)).density()
+    done = engine.sweep(density, chains, files, 1 - 1e-12, 0, 3, rng)
+    assert (done.n_jumps, done.n_empty, done.n_steps) == (0, 2, 3)
+    assert (chains.rates >= 0).all()
 
 
 def test_scales_are_tuned_by_walks_with_a_gain_that_falls():

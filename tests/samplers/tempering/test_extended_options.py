@@ -58,19 +58,20 @@ def test_invalid_options_are_reported(target, options, code, facts):
         Extended(target, **{"reference_distribution": REFERENCE, **options})
 
 
-def test_prior_data_must_be_data_of_the_program(target):
+def test_prior_data_and_targets_that_cannot_be_extended(target):
     for data, fact in (({"n": 2, "k": 2, "y": [1.0]}, "y"), ({"n": 0, "k": 3, "y": []}, "x")):
         with pytest.raises(sa.StanadaptError, match=fact):
             Extended(target, prior_data=data)
-
-
-def test_only_a_target_can_be_extended(target):
     with raises("not_extensible"):
         Extended(Extended(target, reference_distribution=REFERENCE))
     with raises("not_extensible", "noise u"):
         Extended(sa.Target(NOISY, {"M": 1, "s": 0.5}, noise="u"))
     with pytest.raises(sa.StanadaptError, match="Target"):
         Extended(CODE)
+    with raises("extension_option", "fit_reference") as caught:
+        Extended(target, reference_distribution="pathfinder")
+    module, _, name = re.search(r"(stanadapt[\w.]+)", caught.value.message)[1].rpartition(".")
+    assert callable(getattr(importlib.import_module(module), name))
 
 
 def test_functions_that_need_a_target_refuse_an_extended_one(target):
@@ -98,7 +99,7 @@ def test_improper_targets_give_a_warning(target):
         Extended(target, prior_data={"n": 0, "k": 2, "y": []})
 
 
-def test_attributes_describe_the_extension(target):
+def test_extensions_are_described_and_their_constants_measured(target):
     extended = Extended(
         target, 3, between=(0.1, 0.8), reference_distribution=REFERENCE, ladder=LADDER
     )
@@ -111,6 +112,14 @@ def test_attributes_describe_the_extension(target):
     normalizers = results.attribute(fit, "ladder_log_normalizers")
     np.testing.assert_array_equal(normalizers, LADDER[1])
     assert repr(extended) == "Extended('program', 3 pseudo-samples, free, 9 parameters)"
+    from stanadapt.samplers.tempering.extended import _calibrate_source
+
+    source = _calibrate_source(Native(target, lambda x: 7.25))
+    assert source.value_propto == 0
+    assert source.offset == pytest.approx(7.25, rel=1e-12)
+    for extra in (lambda x: x[0], lambda x: np.nan):  # not constant: evaluated like gradients
+        assert _calibrate_source(Native(target, extra))[3:5] == (1, 0.0)
+    assert _calibrate_source(target)[3:5] == (1, 0.0)
 
 
 class Native:
@@ -127,17 +136,6 @@ class Native:
 
     def evaluate(self, position):
         return self.target.evaluate(position)
-
-
-def test_the_constant_of_native_values_is_measured(target):
-    from stanadapt.samplers.tempering.extended import _calibrate_source
-
-    source = _calibrate_source(Native(target, lambda x: 7.25))
-    assert source.value_propto == 0
-    assert source.offset == pytest.approx(7.25, rel=1e-12)
-    for extra in (lambda x: x[0], lambda x: np.nan):  # not constant: evaluated like gradients
-        assert _calibrate_source(Native(target, extra))[3:5] == (1, 0.0)
-    assert _calibrate_source(target)[3:5] == (1, 0.0)
 
 
 @SHORT_RUNS
@@ -175,7 +173,7 @@ def refusal(target, fit, **options):
 
 
 @SHORT_RUNS
-def test_fits_that_have_learned_nothing_are_refused(target):
+def test_fits_of_other_targets_or_without_learning_are_refused(target):
     plain = learned_from(target, "rwm")
     for fit, fact in ((plain, "rwm"), ({"a": 1}, "{'a': 1}")):
         error = refusal(target, fit)
@@ -186,21 +184,10 @@ def test_fits_that_have_learned_nothing_are_refused(target):
     error = refusal(target, prior)
     assert error.code == "nothing_learned"
     assert "prior_data" in error.message
-
-
-@SHORT_RUNS
-def test_fits_of_another_target_are_refused(target):
     other_data = sa.Target(CODE, {"n": 1, "k": 2, "y": [0.4]})
     other_program = sa.Target(CODE.replace("x[1], 1", "x[2], 1"), target.data)
     for other, fact in ((other_data, "data_hash"), (other_program, "program_hash")):
         assert fact in refusal(target, learned_from(other)).message
-
-
-def test_the_function_that_an_error_recommends_exists(target):
-    with raises("extension_option", "fit_reference") as caught:
-        Extended(target, reference_distribution="pathfinder")
-    module, _, name = re.search(r"(stanadapt[\w.]+)", caught.value.message)[1].rpartition(".")
-    assert callable(getattr(importlib.import_module(module), name))
 
 
 @pytest.mark.parametrize("prior", [False, True])

@@ -47,7 +47,7 @@ def second_moments(mixture):
     return mean, square / len(mixture) - np.outer(mean, mean)
 
 
-def test_moments_are_those_of_the_mixture():
+def test_moments_of_mixtures_and_weights_of_paths(target, tmp_path):
     mean, covariance = second_moments(parts())
     pooled = pooled_moments(parts())
     np.testing.assert_allclose(pooled[0], mean)
@@ -55,15 +55,20 @@ def test_moments_are_those_of_the_mixture():
     n = start.LARGEST_DENSE + 1  # of so many parameters, variances alone
     many = [Gaussian(np.full(n, at), np.full((1, n), 3.0)) for at in (0.0, 4.0)]
     np.testing.assert_allclose(pooled_moments(many)[1], np.full(n, 9.0 + 4.0))
+    fit = sa.approximate(target, draws=50, seed=1)
+    mean, covariance = second_moments(gaussians_of(fit))
+    path = sa.save(fit, tmp_path / "approximation.nc")
+    for source in (fit, path, str(path)):
+        reference = fit_reference(target, source)
+        np.testing.assert_allclose(reference.mean, mean)
+        covered = reference.factor @ reference.factor.T
+        np.testing.assert_allclose(covered, 4 * covariance, atol=1e-8)
 
 
-def test_paths_without_mass_are_left_out():
+def test_paths_without_mass_or_elbo_are_left_out():
     """The gap is 20 and one a parameter: 23 here."""
     assert len(parts_of_mass(parts(), np.array([-100.0, -122.9, -123.1]))) == 2
     assert len(parts_of_mass(parts(), np.array([1e9, 0.0, 1.0]))) == 1
-
-
-def test_a_path_that_failed_has_no_elbo():
     nan = np.nan
     elbo = np.array([[-5.0, nan, -2.0], [nan, nan, nan], [-np.inf, -90.0, nan], [0.0, 1.0, nan]])
     np.testing.assert_array_equal(highest_elbos(elbo), [-2.0, -90.0, 1.0])
@@ -81,17 +86,6 @@ def test_pathfinder_covers_both_modes(target, seed):
     again = fit_reference(target, "pathfinder", seed=seed, inflation=3.0, degrees=4.0)
     np.testing.assert_allclose(again.factor, 1.5 * reference.factor, rtol=1e-12)
     assert again.degrees == 4.0
-
-
-def test_paths_of_an_approximation_have_equal_weights(target, tmp_path):
-    fit = sa.approximate(target, draws=50, seed=1)
-    mean, covariance = second_moments(gaussians_of(fit))
-    path = sa.save(fit, tmp_path / "approximation.nc")
-    for source in (fit, path, str(path)):
-        reference = fit_reference(target, source)
-        np.testing.assert_allclose(reference.mean, mean)
-        covered = reference.factor @ reference.factor.T
-        np.testing.assert_allclose(covered, 4 * covariance, atol=1e-8)
 
 
 def test_draws_of_all_chains_count_together(target):
@@ -125,14 +119,11 @@ def test_sources_that_cannot_be_used(target):
         Extended(target, 2, reference_distribution="pathfinder")
 
 
-def test_an_approximation_in_other_coordinates(target):
+def test_approximations_in_other_coordinates_and_estimated_densities_are_refused(target):
     fit = sa.approximate(target, draws=50, seed=1)
     results.dataset(fit, "approximation")["location"].values[:] += 1.0
     with raises("reference_coordinates", "mixture"):
         fit_reference(target, fit)
-
-
-def test_an_estimated_density_has_no_paths():
     noisy = sa.Target(noisy_program.PROGRAM, {"M": 2, "s": 0.5}, noise=["u"])
     with raises("estimated_density", noisy.name, "u"):
         fit_reference(noisy)

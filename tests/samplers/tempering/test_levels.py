@@ -65,7 +65,7 @@ def _excursions(walker, x, levels, longest, rng, learning):
     return moves
 
 
-def test_levels_are_drawn_by_the_formula():
+def test_levels_and_weights_are_those_of_the_formula():
     walker = make_walker()
     b, log_z = LEVELS, walker.ladder.levels[:4, LOG_Z]
     for seed in range(5):
@@ -76,6 +76,18 @@ def test_levels_are_drawn_by_the_formula():
         logs = b * (target - reference) - log_z
         np.testing.assert_allclose(walker.probabilities[0, :4], softmax(logs), rtol=1e-10)
         np.testing.assert_allclose(log_r, target - reference - logsumexp(logs), rtol=1e-10)
+    pseudo, rng = make_walkers(5), np.random.default_rng(1)
+    log_z, b = pseudo.ladder.levels[:4, LOG_Z], LEVELS
+    for _ in range(100):
+        pseudo.replicas.logs[:] = rng.normal(size=(5, 2)) * rng.choice([1, 10, 300])
+        target, psi = pseudo.replicas.logs[:, TARGET], pseudo.replicas.logs[:, REFERENCE]
+        log_q = np.outer(target, b) + np.outer(psi, 1 - b) - log_z
+        largest = pseudo_extended.weigh(pseudo)
+        weights = softmax(target - logsumexp(log_q, axis=1))
+        np.testing.assert_allclose(pseudo.probabilities[:, WEIGHT], weights, rtol=1e-9, atol=1e-15)
+        np.testing.assert_allclose(pseudo.probabilities[:, :4], softmax(log_q, axis=1), atol=1e-15)
+        assert largest == pytest.approx(weights.max())
+        assert not pseudo.probabilities[:, 4:-1].any()
 
 
 def test_the_target_alone_is_left_invariant_by_a_whole_excursion():
@@ -91,7 +103,7 @@ def test_the_target_alone_is_left_invariant_by_a_whole_excursion():
     assert moves / REPLICATES == pytest.approx(1 / shares[3], rel=0.1)
 
 
-def test_every_redraw_begins_a_tour_and_every_position_is_in_one():
+def test_excursions_have_tours_and_an_end():
     walker, rng, redraws = make_walker(), np.random.default_rng(16), 0
     _place(walker, TemperedDistribution(0.0).draws(1, rng)[0], 0)
     for _ in range(200):
@@ -100,9 +112,6 @@ def test_every_redraw_begins_a_tour_and_every_position_is_in_one():
     assert done[tours.COUNT] == redraws - 1 > 50
     assert done[tours.SUM_COLD] + done[tours.COLD] == pytest.approx(visits[3])
     assert done[tours.SUM_HOT] + done[tours.HOT] == pytest.approx(visits[0])
-
-
-def test_an_excursion_ends_at_the_target_or_after_the_longest():
     walker = make_walker()
     x = TemperedDistribution(0.0).draws(500, np.random.default_rng(8))
     levels = np.zeros(500, np.int64)
@@ -111,7 +120,7 @@ def test_an_excursion_ends_at_the_target_or_after_the_longest():
     assert 0 < np.sum(levels == 3) < 500
 
 
-def test_learning_tunes_steps_to_the_acceptance_that_is_asked_for():
+def test_learning_tunes_steps_and_finds_constants():
     walker = make_walker()
     before = walker.ladder.levels[:4, LOG_STEP].copy()
     x = TemperedDistribution(1.0).draws(3000, np.random.default_rng(12))
@@ -122,6 +131,15 @@ def test_learning_tunes_steps_to_the_acceptance_that_is_asked_for():
     learned = walker.ladder.levels.copy()
     _excursions(walker, x, np.full(3000, 3), 50, np.random.default_rng(14), False)
     np.testing.assert_array_equal(walker.ladder.levels, learned)
+    # from wrong ones, in 40,000 sweeps; the last change a constant by 1e-4
+    pseudo, rng = make_walkers(2), np.random.default_rng(9)
+    x, levels, index, _ = draw_extended(pseudo, 1, seed=10)
+    exact = exact_constants()
+    assert np.ptp(pseudo.ladder.levels[:4, LOG_Z] - exact) > 1.5
+    _sweep_from(pseudo, x, levels, index, 40_000, rng, np.empty((1, 2)), True)
+    np.testing.assert_allclose(pseudo.ladder.levels[:4, LOG_Z], exact, atol=0.12)
+    assert pseudo.ladder.levels[0, LOG_Z] == 0.0
+    assert np.isfinite(pseudo.ladder.levels[:4, LOG_STEP]).all()
 
 
 @pytest.mark.parametrize(("rows", "index", "others"), [(1, NO_INDEX, [0]), (3, 1, [0, 2])])
@@ -204,31 +222,13 @@ def test_the_extended_target_is_left_invariant(count):
         assert np.all(error < values[rows, index].std(axis=0) / np.sqrt(REPLICATES))
 
 
-def test_probabilities_and_weights_are_those_of_the_formula():
-    pseudo, rng = make_walkers(5), np.random.default_rng(1)
-    log_z, b = pseudo.ladder.levels[:4, LOG_Z], LEVELS
-    for _ in range(100):
-        pseudo.replicas.logs[:] = rng.normal(size=(5, 2)) * rng.choice([1, 10, 300])
-        target, psi = pseudo.replicas.logs[:, TARGET], pseudo.replicas.logs[:, REFERENCE]
-        log_q = np.outer(target, b) + np.outer(psi, 1 - b) - log_z
-        largest = pseudo_extended.weigh(pseudo)
-        weights = softmax(target - logsumexp(log_q, axis=1))
-        np.testing.assert_allclose(pseudo.probabilities[:, WEIGHT], weights, rtol=1e-9, atol=1e-15)
-        np.testing.assert_allclose(pseudo.probabilities[:, :4], softmax(log_q, axis=1), atol=1e-15)
-        assert largest == pytest.approx(weights.max())
-        assert not pseudo.probabilities[:, 4:-1].any()
-
-
-def test_a_pseudo_sample_if_the_target_fails_has_no_weight_and_is_at_the_reference():
+def test_a_pseudo_sample_is_where_its_density_does_not_fail():
     pseudo = make_walkers(3)
     pseudo.replicas.logs[:] = [[-np.inf, 1.0], [3.0, 2.0], [0.5, 1e4]]
     assert pseudo_extended.weigh(pseudo) <= 1.0
     np.testing.assert_array_equal(pseudo.probabilities[0], [1, 0, 0, 0, 0, 0, 0])
     assert pseudo.probabilities[:, WEIGHT].sum() == pytest.approx(1.0)
     assert np.isfinite(pseudo.probabilities).all()
-
-
-def test_a_pseudo_sample_if_the_reference_fails_is_at_the_target():
     pseudo = make_walkers(2)
     pseudo.replicas.logs[:] = [[1.0, -np.inf], [1.0, 2.0]]
     pseudo_extended.weigh(pseudo)
@@ -286,18 +286,6 @@ def test_visits_are_the_probabilities_of_pseudo_samples_that_are_not_the_index()
     # an upper bound: the probabilities vary less than visits do
     error = np.sqrt(shares * (1 - shares) / REPLICATES)
     assert np.all(np.abs(found - shares) < 4.5 * error)
-
-
-def test_learning_finds_the_constants():
-    """From wrong ones, in 40,000 sweeps; the last change a constant by 1e-4."""
-    pseudo, rng = make_walkers(2), np.random.default_rng(9)
-    x, levels, index, _ = draw_extended(pseudo, 1, seed=10)
-    exact = exact_constants()
-    assert np.ptp(pseudo.ladder.levels[:4, LOG_Z] - exact) > 1.5
-    _sweep_from(pseudo, x, levels, index, 40_000, rng, np.empty((1, 2)), True)
-    np.testing.assert_allclose(pseudo.ladder.levels[:4, LOG_Z], exact, atol=0.12)
-    assert pseudo.ladder.levels[0, LOG_Z] == 0.0
-    assert np.isfinite(pseudo.ladder.levels[:4, LOG_STEP]).all()
 
 
 def test_one_pseudo_sample_tunes_its_step_size_but_no_constants():

@@ -63,15 +63,12 @@ def test_steps_count_the_evaluations(kernel, wall):
         assert (path.target.calls[FAILED_CALLS] > 0) == (wall < np.inf)
 
 
-def test_all_numbers_of_leapfrogs_are_equally_likely():
+def test_leapfrogs_are_equally_likely_and_stop_at_the_wall():
     starts = TemperedDistribution(0.4).draws(5000, np.random.default_rng(4))
     _, out, _ = moved(MoveKernel.hmc, 0.4, starts, step_size=0.01, leapfrogs=5, repeats=1)
     counts = np.bincount(out[:, 1].astype(int), minlength=6)
     assert counts[0] == 0
     assert stats.chisquare(counts[1:]).pvalue > 1e-5
-
-
-def test_a_trajectory_that_hits_the_wall_stops_there_and_diverges():
     starts = TemperedDistribution(1.0, wall=-2.0).draws(2000, np.random.default_rng(5))
     _, out, path = moved(MoveKernel.hmc, 1.0, starts, wall=-2.0, leapfrogs=6, repeats=1)
     assert path.target.calls[FAILED_CALLS] == out[:, 2].sum() > 100

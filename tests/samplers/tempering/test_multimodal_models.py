@@ -47,14 +47,11 @@ def test_horseshoe_predicts_the_test_rows():
     np.testing.assert_allclose(out[0, -9:], np.r_[expected, expected.sum()], rtol=1e-8, atol=1e-13)
 
 
-def test_horseshoe_refuses_a_constant_column():
+def test_data_of_horseshoe_and_golub():
     content = load("horseshoe", "golub")
     content["X"][:, 2] = 7
     with pytest.raises(StanadaptError, match="Column 3 of X"):  # from the program
         horseshoe(content)
-
-
-def test_golub_has_its_rows_and_labels():
     content = load("horseshoe", "golub")
     assert content["X"].shape == (30, 200) == (content["N"], content["P"])
     assert content["X_test"].shape == (8, 200) == (content["N_test"], content["P"])

@@ -63,7 +63,7 @@ def kind(request):
 
 
 @pytest.mark.parametrize("b", TEMPERATURES)
-def test_value_and_gradient_are_those_of_the_formula(kind, b):
+def test_values_gradients_and_evidence_are_those_of_the_formula(kind, b):
     path = make_path(kind)
     density, gradient = tempered(path, b), np.empty(3)
     for x in points(20, 1):
@@ -74,6 +74,17 @@ def test_value_and_gradient_are_those_of_the_formula(kind, b):
             step = 1e-5 * SD[i] * np.eye(3)[i]
             numeric = (value(density, x + step) - value(density, x - step)) / (2e-5 * SD[i])
             assert gradient[i] == pytest.approx(numeric, rel=1e-6, abs=1e-6 / SD[i])
+    # -inf unless b = 0; the reference is evaluated all the same
+    path = make_path(kind, wall=1.0)
+    density, gradient = tempered(path, b), np.empty(3)
+    expected = psi(kind, BEYOND) if b == 0 else -np.inf
+    assert value_and_gradient(density, BEYOND, gradient) == pytest.approx(expected)
+    assert value(density, BEYOND) == pytest.approx(expected)
+    assert np.isfinite(gradient).all()
+    assert path.target.calls[FAILED_CALLS] == 2
+    replicas = no_replicas(1, 3)
+    store(density, BEYOND, replicas, 0)
+    assert log_ratio(replicas, 0) == -np.inf
 
 
 @pytest.mark.parametrize("b", TEMPERATURES)
@@ -177,22 +188,7 @@ def test_a_part_that_is_not_finite_counts_unless_its_weight_is_zero(b, parts, ex
     assert mix(b, *parts) == expected
 
 
-@pytest.mark.parametrize("b", TEMPERATURES)
-def test_evidence_if_the_target_throws(kind, b):
-    """-inf unless b = 0; the reference is evaluated all the same."""
-    path = make_path(kind, wall=1.0)
-    density, gradient = tempered(path, b), np.empty(3)
-    expected = psi(kind, BEYOND) if b == 0 else -np.inf
-    assert value_and_gradient(density, BEYOND, gradient) == pytest.approx(expected)
-    assert value(density, BEYOND) == pytest.approx(expected)
-    assert np.isfinite(gradient).all()
-    assert path.target.calls[FAILED_CALLS] == 2
-    replicas = no_replicas(1, 3)
-    store(density, BEYOND, replicas, 0)
-    assert log_ratio(replicas, 0) == -np.inf
-
-
-def test_failures_of_prior_and_target_are_counted_separately():
+def test_failures_are_counted_and_ratios_never_nan():
     """A failing prior must neither stop a chain with a valid target nor keep one alive."""
     gradient = np.empty(3)
     path = make_path(PRIOR, prior_wall=1.0)
@@ -204,9 +200,6 @@ def test_failures_of_prior_and_target_are_counted_separately():
     assert value_and_gradient(tempered(path, 0.5), BEYOND, gradient) == -np.inf
     assert path.target.calls[FAILED_IN_A_ROW] == 1
     assert path.target.calls[PRIOR_COUNTERS + FAILED_CALLS] == 0
-
-
-def test_a_log_ratio_is_never_nan():
     replicas = no_replicas(3, 1)
     replicas.logs[:] = [[2.0, -np.inf], [-np.inf, 3.0], [2.5, 3.0]]
     assert [log_ratio(replicas, row) for row in range(3)] == [LARGEST_LOG_RATIO, -np.inf, -0.5]

@@ -128,19 +128,13 @@ def extrapolated(density, x, i):
 
 @pytest.mark.parametrize("n", [1, 2, 5])
 @pytest.mark.parametrize(("mode", "reference"), CASES)
-def test_gradient_is_the_derivative_of_the_value(mode, reference, n):
+def test_value_and_gradient_are_those_of_the_mixture(mode, reference, n):
     density = make(mode, reference, n)
     for x in positions(density, 3)[:2]:
         gradient = np.empty(density.dim)
         assert np.isfinite(value_and_gradient(density, x, gradient))
         numeric = [extrapolated(density, x, i) for i in range(density.dim)]
         np.testing.assert_allclose(gradient, numeric, rtol=1e-7, atol=1e-8)
-
-
-@pytest.mark.parametrize("n", [1, 2, 5])
-@pytest.mark.parametrize(("mode", "reference"), CASES)
-def test_value_is_that_of_the_mixture(mode, reference, n):
-    density = make(mode, reference, n)
     for x in positions(density):
         expected = formula(pseudo_extension_formula.log_extended, density, mode, reference, x)
         assert value(density, x) == pytest.approx(expected, rel=1e-12, abs=1e-11)
@@ -148,7 +142,7 @@ def test_value_is_that_of_the_mixture(mode, reference, n):
 
 
 @pytest.mark.parametrize(("mode", "reference"), CASES)
-def test_weights_are_the_shares_of_the_mixture(mode, reference):
+def test_weights_and_values_without_propto_are_those_of_the_mixture(mode, reference):
     density = make(mode, reference, 3)
     rows = positions(density)
     temperatures, weights = np.empty((2, 4, 3))
@@ -158,11 +152,7 @@ def test_weights_are_the_shares_of_the_mixture(mode, reference):
         np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
     assert temperatures.min() >= OPTIONS[mode].get("between", (0.0, 1.0))[0]
     assert temperatures.max() <= 1.0
-
-
-@pytest.mark.parametrize(("mode", "reference"), CASES)
-def test_values_without_propto_give_the_same_target(mode, reference):
-    """Otherwise their constant would change g and the weights, except with N = 1."""
+    # otherwise their constant would change g and the weights, except with N = 1
     awkward = source_of(Awkward().density())
     shifted = awkward._replace(
         value_address=_shifted_value.address, value_propto=0, offset=OFFSET
@@ -174,7 +164,7 @@ def test_values_without_propto_give_the_same_target(mode, reference):
     assert abs(value(ignored, x) - value(one, x)) > 1.0  # the test above can fail
 
 
-def test_one_pseudo_sample_equals_the_base_to_the_last_bit():
+def test_one_pseudo_sample_and_the_ends_of_the_temperature():
     base, x = Awkward().density(), np.array([0.3, -1.0, 2.0])
     expected, found = np.empty(3), np.empty(3)
     log_density = value_and_gradient(base, x, expected)
@@ -182,9 +172,6 @@ def test_one_pseudo_sample_equals_the_base_to_the_last_bit():
         density = make("fixed", reference, 1)
         assert value_and_gradient(density, x, found) == log_density == value(density, x)
         np.testing.assert_array_equal(found, expected)
-
-
-def test_ends_of_the_temperature_range_are_finite():
     density = make("free", "gaussian")
     x = positions(density, 2)[0]
     for u in (-800.0, -40.0, 40.0, 800.0):
@@ -217,7 +204,7 @@ def test_the_density_fails_if_any_pseudo_sample_fails(n, wall):
     assert value(density, inside) == value(make_extended(design, 3, base, None, prior), inside)
 
 
-def test_densities_share_no_memory():
+def test_densities_share_no_memory_and_compile_late():
     one, other = make("free", "dense"), make("free", "dense")
     x, y = positions(one, 2)
     before = value(one, x)
@@ -227,9 +214,12 @@ def test_densities_share_no_memory():
     assert value(one, x) == before
     assert one.calls[0] == 2
     assert other.calls[0] == 1
+    function = c_function(VALUE_SIGNATURE)(lambda *arguments: 0)
+    assert isinstance(function, CFunction)
+    assert function._compiled is None
 
 
-def test_over_ladder_is_a_logsumexp_that_does_not_overflow():
+def test_ladders_are_summed_without_overflow_and_interpolated():
     b, log_z = LADDER
     for delta in (-1e6, -3.0, 0.0, 2.0, 1e6):
         log_sum, mean = over_ladder(b, log_z, delta)
@@ -237,9 +227,6 @@ def test_over_ladder_is_a_logsumexp_that_does_not_overflow():
         w = np.exp(terms - terms.max())
         assert log_sum == pytest.approx(terms.max() + np.log(w.sum()), rel=1e-14)
         assert mean == pytest.approx((w * b).sum() / w.sum(), rel=1e-14)
-
-
-def test_interpolation_goes_through_the_ladder():
     cubics = read_design(2, "free", (0.0, 1.0), 0.5, LADDER).cubics
     for b, log_z in zip(*LADDER, strict=True):
         assert interpolate(LADDER[0], cubics, b)[0] == pytest.approx(log_z, abs=1e-14)
@@ -261,9 +248,3 @@ def test_choose_draws_by_weight():
     counts = np.bincount((out[:, 0] / 2).astype(int), minlength=4) / n
     # five standard errors of a binomial share: a false alarm has probability 2e-6
     assert np.all(np.abs(counts - weights[0]) <= 5 * np.sqrt(weights[0] * (1 - weights[0]) / n))
-
-
-def test_c_functions_are_not_compiled_before_their_first_use():
-    function = c_function(VALUE_SIGNATURE)(lambda *arguments: 0)
-    assert isinstance(function, CFunction)
-    assert function._compiled is None

@@ -79,19 +79,22 @@ def test_radius_of_draws_has_its_distribution(both):
     assert stats.kstest(square, expected.cdf).pvalue > 1e-4
 
 
-def test_normalize_follows_a_change_of_scales():
+def test_references_have_a_size_a_text_and_memory_of_their_own():
+    one = ReferenceDistribution(MEAN, SD)
+    first, second = one.compiled(5), one.compiled(5)
+    assert not any(np.shares_memory(a, b) for a, b in zip(first, second, strict=True))
+    assert not np.shares_memory(first.mean, one.mean)
+    reference = ReferenceDistribution(MEAN, SD)
+    with raises("reference_size", 3, 5):
+        reference.compiled(3)
+    gaussian, student = ReferenceDistribution([0, 1], 1), ReferenceDistribution([0], 1, degrees=5)
+    assert repr(gaussian) == "ReferenceDistribution(Gaussian, 2 parameters)"
+    assert repr(student) == "ReferenceDistribution(Student t, 5 degrees, 1 parameters)"
     reference = ReferenceDistribution(MEAN, SD, degrees=4.0).compiled(5)
     reference.factor[0] *= [3.0, 1.0, 0.5, 2.0, 1.0]
     before = log_density(reference, MEAN)
     normalize(reference)
     assert before - log_density(reference, MEAN) == pytest.approx(np.log(3.0))
-
-
-def test_compiled_references_share_no_memory():
-    one = ReferenceDistribution(MEAN, SD)
-    first, second = one.compiled(5), one.compiled(5)
-    assert not any(np.shares_memory(a, b) for a, b in zip(first, second, strict=True))
-    assert not np.shares_memory(first.mean, one.mean)
 
 
 @pytest.mark.parametrize(("arguments", "facts"), [
@@ -116,15 +119,3 @@ def test_improper_distributions_are_refused(arguments, facts):
     with raises("invalid_reference", *facts) as caught:
         ReferenceDistribution(**arguments)
     assert caught.value.stage == "settings"
-
-
-def test_a_reference_of_another_size_is_refused():
-    reference = ReferenceDistribution(MEAN, SD)
-    with raises("reference_size", 3, 5):
-        reference.compiled(3)
-
-
-def test_repr():
-    gaussian, student = ReferenceDistribution([0, 1], 1), ReferenceDistribution([0], 1, degrees=5)
-    assert repr(gaussian) == "ReferenceDistribution(Gaussian, 2 parameters)"
-    assert repr(student) == "ReferenceDistribution(Student t, 5 degrees, 1 parameters)"

@@ -66,7 +66,7 @@ def _record_orders(tempering, sweeps, rng, orders, out):
         orders[i] = tempering.order[0]
 
 
-def test_every_level_is_left_invariant():
+def test_levels_are_left_invariant_with_the_moments_of_a_round():
     """Seven moments of five levels within 4.5 standard errors: one false alarm in 4,000 tests."""
     tempering, x = make_tempering(LEVELS), exact_draws(REPLICATES, LEVELS)
     rates = _swept(tempering, x, ROUNDS, np.random.default_rng(2), np.zeros(REPLICATES, np.int64))
@@ -74,9 +74,6 @@ def test_every_level_is_left_invariant():
         assert np.abs(standard_errors_off(x[:, k], TemperedDistribution(b))).max() < 4.5
     assert np.all(rates > 0.3)  # moves and swaps do occur
     assert np.all(rates < 0.98)
-
-
-def test_moments_of_a_round_are_those_of_its_levels():
     tempering, x = make_tempering(LEVELS), exact_draws(2000, LEVELS, seed=6)
     _swept(tempering, x, 2, np.random.default_rng(7), np.zeros(2000, np.int64), learning=True)
     statistics, n = tempering.statistics, 4000
@@ -92,7 +89,7 @@ def test_moments_of_a_round_are_those_of_its_levels():
     np.testing.assert_allclose(statistics.vectors[4, 2, 1:] / n, precision, rtol=0.25)
 
 
-def test_constants_if_the_target_fails():
+def test_constants_if_target_and_reference_fail():
     """Half of the reference lies beyond the wall, and nothing at all other levels."""
     tempering, rng, n = make_tempering(LEVELS, wall=1.0), np.random.default_rng(15), 5000
     distributions = [TemperedDistribution(b, 1.0 if b > 0 else np.inf) for b in LEVELS]
@@ -103,10 +100,7 @@ def test_constants_if_the_target_fails():
     # five standard errors: a relative error of 1 / sqrt(n) = 0.014 at each of four gaps
     exact = [distribution.log_z for distribution in distributions]
     np.testing.assert_allclose(log_z[:5], exact, atol=5 * 2 * 0.014)
-
-
-def test_constants_if_reference_and_target_each_fail():
-    """Three regions: in the support of the reference only, of both, of the target only."""
+    # three regions: in the support of the reference only, of both, of the target only
     tempering, rng = make_tempering([0.0, 1.0], room=2), np.random.default_rng(16)
     delta, outside, n = 0.4, 0.8, 4000
     logs = np.array([[-np.inf, np.log(0.3)], [np.log(0.7) + delta, np.log(0.7)], [0.0, -np.inf]])

@@ -157,39 +157,28 @@ def test_levels_are_equally_far_apart(name, chains):
     assert uneven.std() > 0.6 * uneven.mean()
 
 
-def test_the_barrier_is_that_of_exact_draws(chains):
+def test_the_barrier_and_scales_are_those_of_exact_draws(chains):
     chain = chains["parallel_tempering"]
     learned = learned_by(chain)
     rates = exact_rejections(learned["temperature"])
     assert learned["barrier"] == pytest.approx(rates.sum(), rel=0.05)
     np.testing.assert_allclose(learned["rejection"], rates, atol=0.05)
     assert chain.state.tempering.ladder.levels[5, BARRIER] == pytest.approx(rates.sum(), rel=0.1)
+    # 1 / sqrt(E slope^2): the sds of the reference at b = 0, the conditional sds at b = 1
+    ladder = chains["parallel_tempering"].state.tempering.ladder
+    np.testing.assert_allclose(ladder.scale[0], REFERENCE_SD, rtol=0.1)
+    conditional = SD[1:] * np.sqrt(1 - 0.7**2)
+    np.testing.assert_allclose(ladder.scale[5, 1:], conditional, rtol=0.1)
 
 
 @pytest.mark.parametrize("name", BOTH)
-def test_constants_and_evidence(name, chains):
+def test_constants_evidence_and_step_sizes(name, chains):
     """The bound is 4 times the root mean square error of eight seeds."""
     learned = learned_by(chains[name])
     exact = [TemperedDistribution(b).log_z for b in learned["temperature"]]
     np.testing.assert_allclose(learned["log_normalizer"], exact, atol=0.2)
     assert learned["log_evidence"] == pytest.approx(LOG_EVIDENCE, abs=0.2)
     assert abs(LOG_EVIDENCE) > 1
-
-
-@pytest.mark.parametrize("shift", [-1.0, 1.0])
-def test_visits_correct_the_evidence_for_wrong_constants(shift):
-    chain = on_given_path("pseudo_extended", 4000, 20_000, stop_after_warmup=True)
-    ladder = chain.state.engine.ladder
-    count = ladder.size[0]
-    ladder.levels[:count, LOG_Z] += shift * ladder.levels[:count, B]
-    finish([chain])
-    learned = learned_by(chain)
-    assert learned["log_evidence"] == pytest.approx(LOG_EVIDENCE, abs=0.3)
-    assert shift * (learned["occupancy"][0] - learned["occupancy"][-1]) > 0
-
-
-@pytest.mark.parametrize("name", BOTH)
-def test_step_sizes_reach_the_target_rate_at_every_level(name, chains):
     state = chains[name].state
     ladder = state.engine.ladder if name == "pseudo_extended" else state.tempering.ladder
     rates = []
@@ -205,12 +194,16 @@ def test_step_sizes_reach_the_target_rate_at_every_level(name, chains):
     assert np.all(np.abs(np.array(rates) - 0.8) < 0.12)
 
 
-def test_scales_follow_the_gradient(chains):
-    """1 / sqrt(E slope^2): the sds of the reference at b = 0, the conditional sds at b = 1."""
-    ladder = chains["parallel_tempering"].state.tempering.ladder
-    np.testing.assert_allclose(ladder.scale[0], REFERENCE_SD, rtol=0.1)
-    conditional = SD[1:] * np.sqrt(1 - 0.7**2)
-    np.testing.assert_allclose(ladder.scale[5, 1:], conditional, rtol=0.1)
+@pytest.mark.parametrize("shift", [-1.0, 1.0])
+def test_visits_correct_the_evidence_for_wrong_constants(shift):
+    chain = on_given_path("pseudo_extended", 4000, 20_000, stop_after_warmup=True)
+    ladder = chain.state.engine.ladder
+    count = ladder.size[0]
+    ladder.levels[:count, LOG_Z] += shift * ladder.levels[:count, B]
+    finish([chain])
+    learned = learned_by(chain)
+    assert learned["log_evidence"] == pytest.approx(LOG_EVIDENCE, abs=0.3)
+    assert shift * (learned["occupancy"][0] - learned["occupancy"][-1]) > 0
 
 
 @pytest.mark.parametrize("name", [n for n, s in registered().items() if s.tempering is not None])
@@ -240,7 +233,7 @@ def test_the_number_of_levels_follows_the_barrier():
     assert column(chain, "levels")[0] == ladder.size[0] == expected != path_levels
 
 
-def test_a_given_reference_is_kept_and_a_learned_one_is_fitted():
+def test_references_are_kept_or_fitted_and_wider_before():
     chain = on_given_path("parallel_tempering", 2000, 10)
     reference = chain.state.tempering.path.reference
     np.testing.assert_array_equal(reference.mean, REFERENCE_MEAN)
@@ -251,6 +244,13 @@ def test_a_given_reference_is_kept_and_a_learned_one_is_fitted():
     assert np.all(np.abs(reference.mean - MEAN) < SD)
     assert np.all(reference.factor[0] > 0.9 * 2.0 * SD)
     assert np.all(reference.factor[0] < 2.0 * 2.0 * SD)
+    # with the same seed and the same earlier fits, the last fits use the same draws
+    (_, last), (before, default) = last_fits(2.0), last_fits(0.0)
+    wide_before, wide_last = last_fits(6.0)
+    np.testing.assert_allclose(last / default, 2.0 / 2 ** np.sqrt(2 / 3), rtol=1e-9)
+    # all are fitted to levels b >= 1/2, with similar spreads
+    np.testing.assert_allclose(before / last, 4.0 / 2.0, rtol=0.15)
+    np.testing.assert_allclose(wide_before / wide_last, 1.0, rtol=0.15)
 
 
 def last_fits(inflation):
@@ -265,16 +265,6 @@ def last_fits(inflation):
             changes.append(chain.n_done)
     assert changes[-2:] == [4000 >> warmup_rounds.LAST_REFIT + 1, 4000 >> warmup_rounds.LAST_REFIT]
     return scales[-2:]
-
-
-def test_a_learned_reference_is_wider_before_its_last_fit():
-    """With the same seed and the same earlier fits, the last fits use the same draws."""
-    (_, last), (before, default) = last_fits(2.0), last_fits(0.0)
-    wide_before, wide_last = last_fits(6.0)
-    np.testing.assert_allclose(last / default, 2.0 / 2 ** np.sqrt(2 / 3), rtol=1e-9)
-    # all are fitted to levels b >= 1/2, with similar spreads
-    np.testing.assert_allclose(before / last, 4.0 / 2.0, rtol=0.15)
-    np.testing.assert_allclose(wide_before / wide_last, 1.0, rtol=0.15)
 
 
 def test_the_pseudo_samples_tune_after_the_path():

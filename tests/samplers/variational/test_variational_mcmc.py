@@ -82,7 +82,7 @@ def test_the_current_point_is_weighed_by_the_present_q(kernel):
     assert len(np.unique(seen, axis=0)) > 3
 
 
-def test_q_is_found():
+def test_q_is_found_and_that_of_an_earlier_fit_stays():
     """For x[1], x[2], which are Gaussian: standard deviations 0.3 and 4, correlation 0.7."""
     (chain,) = finish(make_chains(("variational_mcmc", {}), Awkward(), warmup=3000, draws=10))
     factor = np.tril(chain.state.q.factor)
@@ -91,16 +91,6 @@ def test_q_is_found():
     np.testing.assert_allclose(np.sqrt(np.diag(covariance))[1:], [0.3, 4.0], rtol=0.05)
     assert covariance[1, 2] / 1.2 == pytest.approx(0.7, abs=0.05)
     assert column(chain, "n_evaluations").max() == 1
-
-
-def from_approximation(target, draws, **lengths):
-    """Independent proposals from Pathfinder's Gaussian."""
-    rough = sa.approximate(target, draws=draws, seed=1)
-    options = {"kernel": "independence", "iter_warmup": 20, "seed": 1}
-    return sa.sample(target, "variational_mcmc", warm_start=rough, **options, **lengths)
-
-
-def test_q_of_an_earlier_fit_stays():
     target = sa.Target("parameters { vector[2] x; } model { x ~ normal([3, -1]', [2, 0.1]'); }")
     fit = from_approximation(target, 2000, chains=2, iter_sampling=4000)
     assert fit.attrs["n_gradients_warmup"] == 2 * 21  # nothing is fitted
@@ -109,6 +99,13 @@ def test_q_of_an_earlier_fit_stays():
     # some 7000 effective draws: errors of 1.2 % of an sd; five
     np.testing.assert_allclose((x.mean((0, 1)) - [3, -1]) / [2, 0.1], 0.0, atol=0.06)
     np.testing.assert_allclose(x.std((0, 1)) / [2, 0.1], 1.0, atol=0.05)
+
+
+def from_approximation(target, draws, **lengths):
+    """Independent proposals from Pathfinder's Gaussian."""
+    rough = sa.approximate(target, draws=draws, seed=1)
+    options = {"kernel": "independence", "iter_warmup": 20, "seed": 1}
+    return sa.sample(target, "variational_mcmc", warm_start=rough, **options, **lengths)
 
 
 @pytest.mark.filterwarnings(r"ignore:.*\[(poor_proposals|long_stay)\]")

@@ -16,37 +16,25 @@ def known(volume=1.0, rise=1.0):
     return Newton(volume ** (1 / DIM) * np.eye(DIM), rise)
 
 
-def test_without_curvature_no_chain_is_near():
+def test_chains_are_judged_by_rise_height_and_volume():
     found = judge([None, None], np.zeros(2), DIM)
     assert not (found.near | found.behind | found.lost).any()
-
-
-def test_a_large_rise_is_neither_near_nor_lost():
     found = judge([known(), known(rise=1e3)], np.zeros(2), DIM)
     assert found.near.tolist() == [True, False]
     assert not (found.behind | found.lost).any()
-
-
-def test_a_chain_far_below_is_behind_whatever_its_rise():
     means = np.array([0.0, -0.9 * FAR * BOUND, -1.1 * FAR * BOUND])
     found = judge([known(), None, known(np.exp(2 * FAR * BOUND))], means - 50.0, DIM)
     assert found.behind.tolist() == [False, False, False]  # by mass, the last one is the best
     found = judge([known(), None, known()], means - 50.0, DIM)
     assert found.behind.tolist() == [False, False, True]
     assert found.level == -50.0
-
-
-def test_a_chain_high_up_in_a_small_volume_is_lost():
-    """As in the neck of a funnel, by 8 log scales of -5: a mass smaller by 40 - 15."""
+    # as in the neck of a funnel, by 8 log scales of -5: a mass smaller by 40 - 15
     means = np.array([0.0, 15.0, 39.0])
     volume = np.exp(-40.0)
     found = judge([known(), known(volume), known(volume)], means, DIM)
     assert 25.0 > LEAST_MASS * BOUND > 1.0
     assert found.lost.tolist() == [False, True, False]
     assert found.near.tolist() == [True, False, True]
-
-
-def test_the_mode_of_a_gaussian_is_allowed():
     assert highest_allowed(-DIM / 2, DIM) > 0.0
 
 

@@ -52,9 +52,16 @@ def test_the_local_level_is_read_from_few_rows_far_from_the_posterior():
     np.testing.assert_allclose(again[:, LEVELS:], slopes[:, LEVELS:], rtol=1e-7, atol=1e-7)
 
 
-def test_scales_without_declared_bounds_are_found_too():
+def test_scales_without_declared_bounds_and_their_marginal_score():
     block = find_block(*rows(400), {})
     assert block.map.hubs.tolist() == [LEVELS, LEVELS + 1]
+    model, (x, g) = LocalLevel(), rows()
+    block = find_block(x, g, SCALES)
+    _, slopes, _ = apply_block(block.map, x[:5], g[:5])
+    for row, found in zip(x[:5], slopes, strict=True):
+        for j, step in ((0, [1e-5, 0.0]), (1, [0.0, 1e-5])):
+            up, down = (model.marginal(*(row[LEVELS:] + s * np.array(step))) for s in (1, -1))
+            assert found[LEVELS + j] == pytest.approx((up - down) / 2e-5, rel=1e-5, abs=1e-5)
 
 
 def test_scales_with_an_upper_bound_are_found_too():
@@ -72,16 +79,6 @@ def test_scales_with_an_upper_bound_are_found_too():
     np.testing.assert_allclose(slopes[:, :LEVELS], -y[:, :LEVELS], atol=1e-9)
 
 
-def test_the_marginal_score_is_that_of_the_scales():
-    model, (x, g) = LocalLevel(), rows()
-    block = find_block(x, g, SCALES)
-    _, slopes, _ = apply_block(block.map, x[:5], g[:5])
-    for row, found in zip(x[:5], slopes, strict=True):
-        for j, step in ((0, [1e-5, 0.0]), (1, [0.0, 1e-5])):
-            up, down = (model.marginal(*(row[LEVELS:] + s * np.array(step))) for s in (1, -1))
-            assert found[LEVELS + j] == pytest.approx((up - down) / 2e-5, rel=1e-5, abs=1e-5)
-
-
 def pairs(rng, count):
     """Rows of six pairs of effects: log scales, atanh of their correlation, log noise, effects."""
     x = rng.standard_normal((count, 16)) * 0.5
@@ -96,7 +93,7 @@ def pairs(rng, count):
     return x, g
 
 
-def test_an_unknown_correlation_is_exact():
+def test_correlations_and_free_coordinates_are_exact():
     x, g = pairs(np.random.default_rng(3), 400)
     block = find_block(x, g, {0: None, 1: None, 2: CORRELATION, 3: None})
     assert {f for f in block.functions if f} == {
@@ -105,6 +102,17 @@ def test_an_unknown_correlation_is_exact():
     }  # fmt: skip
     y, slopes, _ = apply_block(block.map, x, g)
     np.testing.assert_allclose(slopes[:, 4:], -y[:, 4:], atol=1e-8)
+    # beside a block there may be others, and its mean is linear in these
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((300, 8))
+    precision = np.exp(-2.0 * x[:, :1])
+    away = x[:, 2:] - 0.5 * x[:, 1:2]
+    g = np.column_stack([rng.standard_normal((300, 1)), -(x[:, 1] ** 3), -precision * away])
+    block = find_block(x, g, {0: None})
+    assert block.map.free.tolist() == [1]
+    y, slopes, _ = apply_block(block.map, x, g)
+    np.testing.assert_allclose(y[:, 2:], away * np.sqrt(precision), atol=1e-9)
+    np.testing.assert_allclose(slopes[:, 2:], -y[:, 2:], atol=1e-9)
 
 
 def smooths(rng, count):
@@ -147,20 +155,6 @@ def test_scales_of_weights_and_a_noise_that_hardly_varies_are_found_together(see
     assert block.map.free.tolist() == [0]
 
 
-def test_a_free_coordinate_moves_the_mean():
-    """Beside a block there may be others, and its mean is linear in these."""
-    rng = np.random.default_rng(5)
-    x = rng.standard_normal((300, 8))
-    precision = np.exp(-2.0 * x[:, :1])
-    away = x[:, 2:] - 0.5 * x[:, 1:2]
-    g = np.column_stack([rng.standard_normal((300, 1)), -(x[:, 1] ** 3), -precision * away])
-    block = find_block(x, g, {0: None})
-    assert block.map.free.tolist() == [1]
-    y, slopes, _ = apply_block(block.map, x, g)
-    np.testing.assert_allclose(y[:, 2:], away * np.sqrt(precision), atol=1e-9)
-    np.testing.assert_allclose(slopes[:, 2:], -y[:, 2:], atol=1e-9)
-
-
 @pytest.mark.parametrize("spoil", ["noise", "poisson", "improper", "fixed", "partly"])
 def test_what_is_not_exact_is_not_taken(spoil):
     x, g = rows(600)
@@ -179,7 +173,7 @@ def test_what_is_not_exact_is_not_taken(spoil):
     assert find_block(x, g, SCALES) is None
 
 
-def test_members_without_a_function_of_hubs_are_no_block():
+def test_members_without_hubs_and_shared_hubs():
     """Two effects without data are standard normal; those with counts are not Gaussian."""
     rng = np.random.default_rng(8)
     x = 0.5 * rng.standard_normal((300, 12))
@@ -188,9 +182,6 @@ def test_members_without_a_function_of_hubs_are_no_block():
     g[:, 3:] += s * (1.0 - np.exp(s * x[:, 3:]))
     assert search_functions(Rows.standardize(x, g, {0: None})) != [()]
     assert find_block(x, g, {0: None}) is None
-
-
-def test_two_blocks_that_share_a_hub_are_one():
     rng = np.random.default_rng(7)
     x = rng.standard_normal((300, 9))
     shared, own = np.exp(-2.0 * x[:, [0]]), np.exp(-2.0 * x[:, [1]])
@@ -208,15 +199,12 @@ def test_too_few_rows_show_nothing(count):
     assert find_block(x[:count], g[:count], SCALES) is None
 
 
-def test_rows_without_a_gradient_are_left_out():
+def test_failed_rows_are_left_out_and_searches_end():
     x, g = rows(600)
     g[::10, 3] = np.nan
     x[1::10, 5] = np.inf
     assert len(find_block(x, g, SCALES).map.block) == LEVELS
-
-
-def test_a_search_ends_that_only_adds_what_it_drops():
-    """Functions that gain on some coordinates, and are needless on all, must not come again."""
+    # functions that gain on some coordinates, and are needless on all, must not come again
     rng = np.random.default_rng(1)
     x = rng.normal(size=(240, 3))
     g = -(x + 0.3 * np.exp(0.6 * x[:, [1, 2, 0]]) - 0.2 * np.tanh(2.0 * x[:, [2, 0, 1]]))

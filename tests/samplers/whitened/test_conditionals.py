@@ -56,7 +56,7 @@ def model(numbers, free, scale=0, location=1, second=3):
     )
 
 
-def test_the_divergence_of_the_true_model_is_zero():
+def test_the_true_model_has_no_divergence_and_other_numbers_stay():
     draws = made(numbers_of(TRUE))
     assert divergence(model(numbers_of(TRUE), [A]), draws)[0] < 1e-25
     # and of one with an error in each of its numbers, it is not
@@ -64,6 +64,12 @@ def test_the_divergence_of_the_true_model_is_zero():
         numbers = numbers_of(TRUE)
         numbers[0, wrong] += 0.05
         assert divergence(model(numbers, [A]), draws)[0] > 1e-6
+    start = numbers_of(TRUE)
+    start[0, [A, C]] += 0.3
+    found = fit(model(start, [A]), made(numbers_of(TRUE)))
+    fixed = [B, S, C, D, E, W, Q]
+    np.testing.assert_array_equal(found.numbers[0, fixed], start[0, fixed])
+    assert found.numbers[0, A] != start[0, A]
 
 
 @pytest.mark.parametrize(("true", "free"), [
@@ -86,15 +92,6 @@ def test_a_fit_from_far_away_takes_its_time(seed):
     assert divergence(found, draws)[0] < 1e-8 < 1e-3 < divergence(begun, draws)[0]
 
 
-def test_numbers_that_are_not_free_stay():
-    start = numbers_of(TRUE)
-    start[0, [A, C]] += 0.3
-    found = fit(model(start, [A]), made(numbers_of(TRUE)))
-    fixed = [B, S, C, D, E, W, Q]
-    np.testing.assert_array_equal(found.numbers[0, fixed], start[0, fixed])
-    assert found.numbers[0, A] != start[0, A]
-
-
 def test_many_fits_are_those_made_alone():
     """They advance together, in chunks; those that have ended are left out."""
     draws, rng = made(numbers_of(TRUE)), np.random.default_rng(4)
@@ -108,15 +105,12 @@ def test_many_fits_are_those_made_alone():
         assert found[row] <= alone + 1e-3
 
 
-def test_units_do_not_matter():
+def test_units_and_absent_drivers_do_not_matter():
     draws, mean, sd = made(numbers_of(TRUE)), np.array([3.0, -500.0, 0.1, 20.0]), UNITS
     raw = Draws.standardize(mean + sd * draws.positions.T, draws.gradients.T / sd, mean, sd)
     np.testing.assert_allclose(raw.positions, draws.positions, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(raw.gradients, draws.gradients, rtol=1e-12)
-
-
-def test_a_driver_that_is_absent_has_no_part():
-    """With -1, an array would be indexed from its end."""
+    # with -1, an array would be indexed from its end
     draws = made(numbers_of({**TRUE, B: 0.0, S: 0.0, W: 0.0}))
     same = draws._replace(positions=np.concatenate([draws.positions, 1e6 + draws.positions[:1]]))
     without = model(numbers_of(TRUE), [A], scale=-1, location=-1, second=-1)
@@ -163,7 +157,7 @@ def test_a_fit_without_finite_equations_does_not_move():
     assert (places[1] < numbers[1]).all()
 
 
-def test_a_fit_ends_only_after_several_iterations_without_gain():
+def test_fits_end_after_a_while_and_steps_are_limited():
     """A place that is worse only enlarges the damping, and a small gain counts as none."""
     places, numbers = (np.full((3, PARAMETERS), each) for each in (1.0, 0.0))
     best, damping, idle, better = np.ones(3), np.ones(3), np.full(3, 5), np.zeros(3, bool)
@@ -173,9 +167,6 @@ def test_a_fit_ends_only_after_several_iterations_without_gain():
     assert numbers[:, 0].tolist() == [1.0, 1.0, 0.0]
     assert best.tolist() == [*values[:2], 1.0]
     np.testing.assert_allclose(damping, [0.2, 0.2, 5.0], rtol=1e-12)
-
-
-def test_steps_of_logarithms_and_exponents_are_limited():
     numbers, free = np.zeros((2, PARAMETERS)), np.ones((2, PARAMETERS), bool)
     places, steps = np.empty_like(numbers), np.full((2, PARAMETERS, 1), 5.0)
     steps[1] *= -1.0

@@ -168,20 +168,14 @@ def test_climbs_from_the_highest_starts_share_the_gradients(monkeypatch, gradien
     assert np.isnan(found.curvature).all()
 
 
-def test_a_long_climb_ends_when_no_gradients_are_left(monkeypatch):
+def test_a_long_climb_and_differences_share_the_gradients(monkeypatch):
     _, used = found_with(monkeypatch, 4, 0.0, 0.1, [40.0])
     assert used == 4
-
-
-def test_the_highest_end_elsewhere_is_differenced_even_if_no_gradients_are_left(monkeypatch):
     # the higher start is near enough to the mode for its climb to end there
     found, used = found_with(monkeypatch, 3, 10.0, 1.0, [1.5, 40.0])
     assert used == 3 + 4
     np.testing.assert_allclose(found.curvature[1], np.eye(2), atol=1e-9)
     assert found.log_density[0] == -np.inf
-
-
-def test_ends_elsewhere_are_differenced_from_the_highest_down_while_gradients_last(monkeypatch):
     # on so short scales all climbs end at their starts
     found, used = found_with(monkeypatch, 8, 0.0, 1e-3, [2.0, 1.0, 3.0])
     assert used == 3 + 2 * 4
@@ -236,12 +230,9 @@ def test_chains_far_below_go_to_the_ends_and_those_above_stay():
     np.testing.assert_array_equal(moved.learned.metric.factor, begun()[1].learned.metric.factor)
 
 
-def test_if_all_chains_leave_their_metric_is_that_of_the_ends():
+def test_ends_give_the_metric_and_mass_alone_moves_no_chain():
     _, moved = climbed([(60.0, 2.0)], [0.0] * 4)
     np.testing.assert_allclose(moved.learned.metric.factor, 2.0 * np.eye(DIM))
-
-
-def test_a_chain_below_an_end_has_not_been_there_even_with_more_mass():
     _, moved = climbed([(31.0, np.exp(-11 / 3))], [0.0, 24.0, 0.0, 0.0], np.exp(2.0))
     assert (moved.learned.travel.moved, moved.learned.travel.reached) == (3, 1)
 

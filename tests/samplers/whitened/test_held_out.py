@@ -48,27 +48,23 @@ def heavy_tailed(chains, draws, n=60):
 
 
 @pytest.mark.parametrize("chains", [1, 2, 4])
-def test_correlations_of_a_gaussian_hold(chains):
+def test_correlations_of_a_gaussian_hold_and_those_of_noise_do_not(chains):
     assert correlations_hold(window(*gaussian(chains, 120 // chains, 0.9)), np.ones(10))
-
-
-@pytest.mark.parametrize("chains", [1, 2, 4])
-def test_noise_does_not_hold(chains):
     made = window(*heavy_tailed(chains, 120 // chains))
     assert fisher_metric(*made.pooled, np.ones(60)).kind != "diagonal"
     assert not correlations_hold(made, np.ones(60))
 
 
-def test_a_chain_that_never_moved_has_no_say():
+def test_chains_without_a_say_and_numbers_that_overflow():
     x, g = gaussian(4, 60, 0.9)
     x[0], g[0] = 1e9, 1e9
     assert correlations_hold(window(x, g, [False, True, True, True]), np.ones(10))
-
-
-def test_correlations_that_cannot_be_computed_do_not_hold():
-    x, g = gaussian(4, 60, 0.9)
     x[3, 2, 1] = np.inf
     assert not correlations_hold(window(x, g), np.ones(10))
+    x[0], g[0] = 1e9 * x[0], 1e-9 * g[0]
+    chains = draws_of(window(x, g), np.array([True, False, False, False]))
+    assert len(chains) == 3
+    assert len(draws_of(window(x, g), np.ones(4, bool))) == 4
 
 
 @pytest.mark.parametrize("kind", ["diagonal", "low rank", "dense"])
@@ -89,12 +85,17 @@ def test_whitened_is_the_inverse_of_the_factor(kind):
     np.testing.assert_allclose(b, g @ root, rtol=1e-8, atol=1e-8 * np.abs(b).max())
 
 
-def test_standard_deviations_replace_scales_if_draws_varied():
+def test_scales_replace_what_rounding_or_few_draws_spoil():
     x = np.random.default_rng(4).standard_normal((100, 3)) * [1e-6, 1.0, 1e6]
     x[:, 1] = 2.0
     metric = diagonal_metric(x, x**3, np.array([1.0, 7.0, 1.0]))
     found = use_standard_deviations(metric, x).scales
     np.testing.assert_allclose(found, [x[:, 0].std(), 7.0, x[:, 2].std()])
+    rng, sd = np.random.default_rng(6), 10.0 ** np.linspace(-3, 3, 10)
+    x = sd * rng.standard_normal((4, 30, 10))
+    former = FisherMetric(np.diag(sd), "dense", 10, np.empty(0, int))
+    chains = draws_of(window(x, -x / sd**2))
+    assert choose_metric(former, chains, WHILE_TRAVELING).kind == "diagonal"
 
 
 def powers(draws=40, n=6):
@@ -112,7 +113,7 @@ def condition(metric, root):
     return np.linalg.cond(whitened) ** 2
 
 
-def test_a_composed_metric_whitens_what_one_from_scratch_does_not():
+def test_composed_metrics_whiten_and_survive_an_overflow():
     x, g, root = powers()
     metric = fisher_metric(x, g, np.ones(6))
     first = condition(metric, root)
@@ -120,29 +121,10 @@ def test_a_composed_metric_whitens_what_one_from_scratch_does_not():
         metric = composed_metric(metric, x, g)
     assert first > 100.0
     assert condition(metric, root) < 2.0
-
-
-def test_a_composed_metric_is_the_former_one_if_numbers_overflow():
     x, g, _ = powers()
     former = fisher_metric(x, g, np.ones(6))
     x[0, 0] = np.inf
     assert composed_metric(former, x, g) is former
-
-
-def test_scales_are_taken_if_all_scores_are_rounding():
-    rng, sd = np.random.default_rng(6), 10.0 ** np.linspace(-3, 3, 10)
-    x = sd * rng.standard_normal((4, 30, 10))
-    former = FisherMetric(np.diag(sd), "dense", 10, np.empty(0, int))
-    chains = draws_of(window(x, -x / sd**2))
-    assert choose_metric(former, chains, WHILE_TRAVELING).kind == "diagonal"
-
-
-def test_a_chain_left_out_has_no_say():
-    x, g = gaussian(4, 60, 0.9)
-    x[0], g[0] = 1e9 * x[0], 1e-9 * g[0]
-    chains = draws_of(window(x, g), np.array([True, False, False, False]))
-    assert len(chains) == 3
-    assert len(draws_of(window(x, g), np.ones(4, bool))) == 4
 
 
 def test_a_metric_that_draws_do_not_improve_is_kept():

@@ -38,17 +38,11 @@ EXPECTED = {
 }
 
 
-def test_products_of_loadings_and_scales_are_found_and_nothing_else():
+def test_products_of_two_and_three_hubs_are_found_and_nothing_else():
     assert set(functions_of_hubs(*made_up(), HINTS)) == EXPECTED
-
-
-def test_a_product_of_three_hubs_is_found():
     x, found = made_up(lambda x: np.exp(x[:, 0] + x[:, 1] - x[:, 2]))
     three = ((0, True, 1), (1, True, 1), (2, True, -1))
     assert set(functions_of_hubs(x, found, HINTS)) == EXPECTED | {three}
-
-
-def test_a_few_gradients_may_fail_and_a_pair_that_failed_may_have_a_product():
     x, found = made_up()
     first_pair = 1 + COUNT * len(ALONE)
     found[[5, first_pair + LOADINGS - 1, -1]] = np.inf  # the second is that of hub 0 and its scale

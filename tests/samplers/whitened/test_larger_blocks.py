@@ -91,15 +91,12 @@ def block_of(progress):
     return unpacked(progress.learned.straightened.straightening.block)
 
 
-def test_the_block_of_all_series_takes_the_place_of_that_of_one():
+def test_the_block_of_all_series_is_taken_or_the_part_stays():
     part, whole = looked_twice(0.0)
     assert len(block_of(part).hubs) < SCALES
     assert (whole.then, whole.learned.straightened.exact) == (parts.TRAVEL, True)
     np.testing.assert_array_equal(block_of(whole).hubs, np.arange(SCALES))
     np.testing.assert_array_equal(np.sort(block_of(whole).block), np.arange(SCALES, DIM))
-
-
-def test_the_part_stays_where_the_others_are_nearly_gaussian():
     part, after = looked_twice(0.3)
     np.testing.assert_array_equal(np.sort(block_of(part).block), SCALES + np.arange(LENGTH))
     np.testing.assert_array_equal(block_of(after).block, block_of(part).block)

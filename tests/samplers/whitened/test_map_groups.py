@@ -39,7 +39,7 @@ def test_a_hierarchy_is_one_group_of_all_its_members(target, seed):
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_coordinate_of_which_the_draws_say_nothing_joins_and_is_unclear(seed):
+def test_weak_members_join_and_three_are_a_group(seed):
     """The log of a precise scale whose gradient depends on all other coordinates at once."""
     x, g = of(SCHOOLS, seed)
     rng = np.random.default_rng(seed + 100)
@@ -49,11 +49,7 @@ def test_a_coordinate_of_which_the_draws_say_nothing_joins_and_is_unclear(seed):
     (group,) = structure(x, np.column_stack([g, 5000.0 * (1.0 - value) + rest]))[1]
     assert group.members == (*SCHOOLS.members, SCHOOLS.dim)
     assert group.unclear == (SCHOOLS.dim,)
-
-
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_three_members_are_a_group(seed):
-    """Not a chain, in which each is the location of the next: l is almost free."""
+    # not a chain, in which each is the location of the next: l is almost free
     target = Hierarchy([0.3, 0.0, 2.0], [9.0, 0.0, 4.0], v=(1.0, 3.0), location=(5.0, 9.0))
     _, groups = structure(*of(target, seed))
     assert [(group.prior, group.members) for group in groups] == [
@@ -83,34 +79,14 @@ def test_the_slope_is_a_whole_number_per_unit(per_unit, slope):
     assert [group.prior.slope for group in groups] == [slope]
 
 
-def test_units_and_an_added_constant_do_not_matter():
+def test_units_constants_and_circles_change_no_group():
     """The scale is that of a parameter in other units: members are still a group."""
     positions, gradients = of(FUNNEL)
     units = np.ones(FUNNEL.dim)
     units[1:] = 1e-5
     _, groups = structure(positions * units, gradients / units)
     assert [group.members for group in groups] == [tuple(FUNNEL.members)]
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_correlated_gaussian_has_no_map(seed):
-    rng = np.random.default_rng(seed)
-    factor = np.tril(rng.standard_normal((12, 12))) * 10.0 ** rng.uniform(-3, 3, (12, 1))
-    positions = rng.standard_normal((COUNT, 12)) @ factor.T
-    gradients = -np.linalg.solve(factor @ factor.T, positions.T).T
-    fits, groups = structure(positions, gradients)
-    assert len(fits.coordinate) == len(groups) == 0
-
-
-def test_skewed_coordinates_that_do_not_depend_on_each_other_have_no_map():
-    rng = np.random.default_rng(3)
-    positions = np.log(rng.gamma(1.5, size=(COUNT, 6)))
-    fits, _ = structure(positions, 1.5 - np.exp(positions))
-    assert len(fits.coordinate) == 0
-
-
-def test_two_coordinates_that_drive_each_other_make_no_circle():
-    """normal(x | 0, exp(y / 2)) normal(y | 0, exp(x / 2)) up to a bound: either may be mapped."""
+    # normal(x | 0, exp(y / 2)) normal(y | 0, exp(x / 2)) up to a bound: either may be mapped
     rng = np.random.default_rng(4)
     positions = rng.standard_normal((COUNT, 2))
     x, y = positions.T
@@ -120,13 +96,39 @@ def test_two_coordinates_that_drive_each_other_make_no_circle():
     assert len(fits.coordinate) <= 1
 
 
-def test_drivers_come_first():
+@pytest.mark.parametrize("seed", [1, 2])
+def test_gaussians_have_no_map_and_drowned_priors_have(seed):
+    rng = np.random.default_rng(seed)
+    factor = np.tril(rng.standard_normal((12, 12))) * 10.0 ** rng.uniform(-3, 3, (12, 1))
+    positions = rng.standard_normal((COUNT, 12)) @ factor.T
+    gradients = -np.linalg.solve(factor @ factor.T, positions.T).T
+    fits, groups = structure(positions, gradients)
+    assert len(fits.coordinate) == len(groups) == 0
+    # its own fit shows nothing of the prior, whose term in the gradient has coefficient 1
+    x, g = of(TWO_SCALES, seed)
+    number, prior, data, mean = TWO_SCALES.dim, np.exp(1.0 - x[:, 0] - 2.0 * x[:, 1]), 4.0, -5.0
+    center = (prior * x[:, 2] + data * mean) / (prior + data)
+    own = center + np.random.default_rng(seed).standard_normal(COUNT) / np.sqrt(prior + data)
+    away = own - x[:, 2]
+    g[:, :3] -= np.outer(0.5 * (1.0 - prior * away**2), [1.0, 2.0, 0.0])
+    g[:, 2] += prior * away
+    slope = -prior * away - data * (own - mean)
+    (group,) = structure(np.column_stack([x, own]), np.column_stack([g, slope]))[1]
+    assert group.prior == Prior(0, 2, -1, 1, -2)
+    assert group.members == (*TWO_SCALES.members, number)
+
+
+def test_drivers_come_first_and_independent_coordinates_have_none():
     drivers = {0: {3}, 1: {0, 2}, 3: {2}, 4: set()}
     order = in_order(drivers)
     assert sorted(order) == [0, 1, 3, 4]
     assert order.index(3) < order.index(0) < order.index(1)
     assert reaches(drivers, {1}, 2)
     assert not reaches(drivers, {0}, 1)
+    rng = np.random.default_rng(3)
+    positions = np.log(rng.gamma(1.5, size=(COUNT, 6)))
+    fits, _ = structure(positions, 1.5 - np.exp(positions))
+    assert len(fits.coordinate) == 0
 
 
 def priors(groups):
@@ -142,22 +144,6 @@ def test_units_of_a_nested_hierarchy_are_found_before_their_groups(seed):
     # the unit that is alone is its group's equal
     assert wanted.items() - found.items() <= {(12, wanted[12])}
     assert found.keys() - wanted.keys() <= {5}
-
-
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_member_whose_data_drown_out_a_prior_with_two_scales_joins_its_group(seed):
-    """Its own fit shows nothing of the prior, whose term in the gradient has coefficient 1."""
-    x, g = of(TWO_SCALES, seed)
-    number, prior, data, mean = TWO_SCALES.dim, np.exp(1.0 - x[:, 0] - 2.0 * x[:, 1]), 4.0, -5.0
-    center = (prior * x[:, 2] + data * mean) / (prior + data)
-    own = center + np.random.default_rng(seed).standard_normal(COUNT) / np.sqrt(prior + data)
-    away = own - x[:, 2]
-    g[:, :3] -= np.outer(0.5 * (1.0 - prior * away**2), [1.0, 2.0, 0.0])
-    g[:, 2] += prior * away
-    slope = -prior * away - data * (own - mean)
-    (group,) = structure(np.column_stack([x, own]), np.column_stack([g, slope]))[1]
-    assert group.prior == Prior(0, 2, -1, 1, -2)
-    assert group.members == (*TWO_SCALES.members, number)
 
 
 @pytest.mark.thorough

@@ -77,7 +77,7 @@ def test_a_fit_keeps_the_reason(level):
     assert again.codes == json.loads(made.attrs["verdict_codes"]) == ["tail_missing"]
 
 
-def test_few_draws_and_other_shapes_claim_nothing(level):
+def test_few_draws_and_other_shapes_claim_nothing_and_one_chain_is_judged(level):
     target = level.target()
     assert find_tails(target, level.fit(1, shape=(4, 50))) is None
     assert find_tails(target, level.fit(1), most=100) is None
@@ -85,6 +85,7 @@ def test_few_draws_and_other_shapes_claim_nothing(level):
     heavy = sa.Target(code)
     draws = np.random.default_rng(1).standard_t(5, (4, 500, 4))
     assert find_tails(heavy, funnel_fits.foreign({"x": draws})) is None
+    assert len(find_tails(level.target(), level.fit(1, shape=(1, 1000))).tails) == 4
 
 
 @pytest.mark.parametrize(("z", "codes"), [
@@ -118,10 +119,6 @@ def test_the_error_of_draws_in_a_block_is_also_that_of_excursions():
     )
     assert fresh == pytest.approx(module._z(values, ramp, False), rel=0.2)
     assert fresh < 2.0 * lasting < 0.0
-
-
-def test_one_chain_is_judged(level):
-    assert len(find_tails(level.target(), level.fit(1, shape=(1, 1000))).tails) == 4
 
 
 @pytest.mark.slow

@@ -100,15 +100,11 @@ def test_a_local_level_takes_two_gradients_per_draw(fit):
 
 
 @pytest.mark.thorough
-def test_draws_are_the_same_in_threads_workers_and_resumed_runs(target, fit, tmp_path):
+def test_the_same_draws_in_every_way_and_for_others(target, fit, tmp_path):
     run = {"iter_sampling": 500, "seed": 18}
     for other in in_other_ways(target, "auto", tmp_path / "run", 100, **run):
         assert_same_draws(fit, other)
         assert other.attrs["metric"] == fit.attrs["metric"]
-
-
-@pytest.mark.thorough
-def test_others_know_it_too(target, fit):
     again = sa.sample(target, warm_start=fit, iter_sampling=100, seed=18)
     assert again.attrs["metric"] == fit.attrs["metric"]
     other = sa.sample(target, "hmc", iter_sampling=20, iter_warmup=600, seed=18)

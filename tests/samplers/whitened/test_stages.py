@@ -80,15 +80,6 @@ def test_a_chain_that_stays_on_a_lower_level_returns_once_to_its_start():
     assert len(returned) == progress.learned.travel.returned == 1
 
 
-def test_scales_of_a_chain_that_did_not_move_are_those_of_its_metric():
-    covariance = np.array([[1.0, -0.5, 0.0], [-0.5, 1.0, 0.0], [0.0, 0.0, 4.0]])
-    factor = metric_factor.twofold(np.linalg.cholesky(covariance))
-    _, _, states = begun(np.ones((1, 3)))
-    states = [filled(states[0], 10, positions=1.0, gradients=1.0)]
-    (own,) = parts.own_scales(states, make_window(states), [factor])
-    np.testing.assert_allclose(own, [[1.0, 1.0, 2.0]])
-
-
 # --- the map --------------------------------------------------------------------------------------
 
 
@@ -121,10 +112,17 @@ def test_a_funnel_is_straightened_before_its_log_density_settles(seed):
         assert parts.METRIC not in stages
 
 
-def test_without_maps_there_is_no_survey():
+def test_surveys_need_maps_and_the_way_goes_on_without_one():
     stages, _ = stages_of(1, straighten=False)
     assert parts.SURVEY not in stages
     assert stages.count(parts.TRAVEL) > 5
+    settings, progress, states = begun(np.random.default_rng(1).normal(size=(4, 4)))
+    progress = at(progress, parts.SURVEY, 30, attempts=1)
+    sd = np.array([0.02, 3.0, 40.0, 1.0])
+    progress, _ = after(settings, progress, gaussian_draws(states, 30, sd))
+    assert progress.stage == parts.TRAVEL
+    assert progress.learned.attempts == 1
+    assert not progress.learned.straightened.map_is_used
 
 
 def gaussian_draws(states, length, sd):
@@ -134,16 +132,6 @@ def gaussian_draws(states, length, sd):
         filled(state, length, positions=x, gradients=-x / sd**2)
         for state, x in zip(states, rows, strict=True)
     ]
-
-
-def test_a_survey_that_finds_no_map_continues_the_way():
-    settings, progress, states = begun(np.random.default_rng(1).normal(size=(4, 4)))
-    progress = at(progress, parts.SURVEY, 30, attempts=1)
-    sd = np.array([0.02, 3.0, 40.0, 1.0])
-    progress, _ = after(settings, progress, gaussian_draws(states, 30, sd))
-    assert progress.stage == parts.TRAVEL
-    assert progress.learned.attempts == 1
-    assert not progress.learned.straightened.map_is_used
 
 
 @pytest.mark.parametrize(("count", "counted"), [(0, 0), (2, 0), (3, 3), (20, 20)])
@@ -206,12 +194,9 @@ def test_shares_that_are_acceptable(count, low, rejected, continued, fixed):
     assert ("rejected: curvature varies" in found.reason) is not fixed
 
 
-def test_the_limits_are_stricter_than_those_of_the_verdict():
+def test_limits_are_stricter_than_those_of_the_verdict_and_doubts_lie_between():
     assert choose_trajectory.REJECTED == sampler_checks.REJECTED
     assert choose_trajectory.LARGEST_REJECTED < sampler_checks.MOST_REJECTED
-
-
-def test_doubts():
     assert not is_doubtful(proposals(120, low=2, rejected=1))
     assert is_doubtful(proposals(120, rejected=2))
     assert is_doubtful(proposals(120, low=3, rejected=1))
@@ -283,12 +268,23 @@ def after_last(
     return after(settings, at(progress, block=200, used=used, **place), states, warmup)
 
 
-def test_chains_on_different_levels_continue_with_their_own_scales():
+def test_chains_on_one_level_or_several_continue_until_the_ceiling():
     progress, states = after_last(APART)
     assert progress.stage == parts.NUTS_METRIC
     assert (progress.block, progress.learned.nuts.windows[-1]) == (200, 200)
     for chain, state in enumerate(states):
         np.testing.assert_allclose(state.leapfrog.factor[0], (chain + 1) * SD, rtol=0.3)
+    progress, states = after_last(ALIKE)
+    assert progress.stage == parts.NUTS_STEP
+    for state in states[1:]:
+        np.testing.assert_array_equal(state.leapfrog.factor, states[0].leapfrog.factor)
+    progress, _ = after_last(APART, used=1600)
+    assert progress.stage == parts.NUTS_STEP
+    assert progress.used + progress.block <= 2000
+    progress, _ = after_last(
+        APART, FOR_SCALES, place=LAST_METRIC, metric=Metric.diagonal, straighten=False
+    )
+    assert progress.stage == END
 
 
 def begins(states):
@@ -310,7 +306,7 @@ def test_one_that_stays_on_a_lower_level_returns_to_its_start_then_too(place):
     np.testing.assert_array_equal(progress.chains.restarted, [True, False, False, False])
 
 
-def test_a_warm_up_that_begins_again_keeps_the_block_and_nothing_else_of_a_map():
+def test_a_warm_up_that_begins_again_and_chains_that_did_not_move():
     settings, progress, _ = begun()
     for block in (np.empty(0), np.ones(7)):
         found = UNCHANGED._replace(straightening=USELESS._replace(block=block), distance=0.1)
@@ -319,6 +315,12 @@ def test_a_warm_up_that_begins_again_keeps_the_block_and_nothing_else_of_a_map()
         assert not learned.straightened.map_is_used
         np.testing.assert_array_equal(learned.straightened.straightening.block, block)
         assert (learned.attempts, learned.divergences) == (2, 0)
+    covariance = np.array([[1.0, -0.5, 0.0], [-0.5, 1.0, 0.0], [0.0, 0.0, 4.0]])
+    factor = metric_factor.twofold(np.linalg.cholesky(covariance))
+    _, _, states = begun(np.ones((1, 3)))
+    states = [filled(states[0], 10, positions=1.0, gradients=1.0)]
+    (own,) = parts.own_scales(states, make_window(states), [factor])
+    np.testing.assert_allclose(own, [[1.0, 1.0, 2.0]])
 
 
 @pytest.mark.parametrize(
@@ -352,13 +354,6 @@ def test_a_chain_far_below_all_does_not_keep_others_on_a_lower_level():
     assert begins(states) == [0]
 
 
-def test_chains_on_one_level_end_with_a_common_metric():
-    progress, states = after_last(ALIKE)
-    assert progress.stage == parts.NUTS_STEP
-    for state in states[1:]:
-        np.testing.assert_array_equal(state.leapfrog.factor, states[0].leapfrog.factor)
-
-
 @pytest.mark.parametrize(
     ("length", "drift", "factor"), [(30, 0.0, 1.0), (29, 0.0, 20.0), (30, 1.0, 10.0)]
 )
@@ -376,12 +371,6 @@ def test_the_metric_of_separate_modes_is_that_within_them(length, drift, factor)
     assert states[0].leapfrog.factor[0] / SD == pytest.approx(factor, rel=0.6)
 
 
-def test_the_ceiling_ends_it():
-    progress, _ = after_last(APART, used=1600)
-    assert progress.stage == parts.NUTS_STEP
-    assert progress.used + progress.block <= 2000
-
-
 @pytest.mark.parametrize("place", [LAST_METRIC, LAST_NUTS])
 def test_scales_for_another_sampler_are_learned_once_chains_have_met(place):
     progress, _ = after_last(APART, FOR_SCALES, place=place)
@@ -390,13 +379,6 @@ def test_scales_for_another_sampler_are_learned_once_chains_have_met(place):
     progress, _ = after_last(ALIKE, FOR_SCALES, place=place, straighten=False)
     assert progress.stage == END
     assert progress.learned.settled == (place is LAST_NUTS)
-
-
-def test_scales_of_modes_on_different_levels_are_learned_as_usual():
-    progress, _ = after_last(
-        APART, FOR_SCALES, place=LAST_METRIC, metric=Metric.diagonal, straighten=False
-    )
-    assert progress.stage == END
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def starts(target, chains=4, seed=1):
 # --- learning ------------------------------------------------------------------------------------
 
 
-def test_the_distance_of_a_gaussian_is_zero():
+def test_the_distance_of_a_gaussian_is_zero_and_a_funnel_becomes_one():
     rng = np.random.default_rng(1)
     factor = np.tril(rng.standard_normal((5, 5))) * [[1e-3], [1.0], [20.0], [1.0], [1e4]]
     x = 7.0 + rng.standard_normal((COUNT, 5)) @ factor.T
@@ -60,9 +60,6 @@ def test_the_distance_of_a_gaussian_is_zero():
     found = straighten(x, g, UNCHANGED, 0.0)
     assert not found.map_is_used
     assert found.distance == found.distance_before
-
-
-def test_a_funnel_becomes_a_gaussian():
     found = straighten(*of(FUNNEL), UNCHANGED, 0.03)
     assert list(found.straightening.coordinate) == list(FUNNEL.members)
     assert found.distance < 1e-8 < 1.0 < found.distance_before
@@ -78,12 +75,18 @@ def test_a_funnel_becomes_a_gaussian():
     assert slope == pytest.approx(0.5 * len(FUNNEL.members), rel=1e-9)
 
 
-def test_the_location_is_mapped_given_the_residuals_of_its_members():
+def test_locations_are_mapped_and_judged_by_other_draws():
     """Strong data on a few members make it narrow where the scale is small."""
     found = straighten(*of(SCHOOLS), UNCHANGED, 0.03)
     assert [group.members for group in found.groups] == [tuple(SCHOOLS.members)]
     assert list(found.straightening.coordinate) == [LOCATION, *SCHOOLS.members]
     assert found.distance < 0.05
+    # the last third of the draws decides: with other gradients there, a perfect map is refused
+    x, g = of(FUNNEL)
+    assert straighten(x, g, UNCHANGED, 0.0).map_is_used
+    noise = np.random.default_rng(2).standard_normal(g.shape) / x.std(axis=0)
+    g[2::3] = noise[2::3]
+    assert not straighten(x, g, UNCHANGED, 0.0).map_is_used
 
 
 @pytest.mark.parametrize("tree", [NESTED, TWO_SCALES, HORSESHOE], ids=["nested", "two", "local"])
@@ -107,16 +110,7 @@ def test_a_random_walk_with_an_unknown_step_is_straightened(seed):
     assert found.distance < 0.2 < 1.0 < found.distance_before
 
 
-def test_it_is_judged_by_draws_that_it_has_not_seen():
-    """The last third of the draws decides: with other gradients there, a perfect map is refused."""
-    x, g = of(FUNNEL)
-    assert straighten(x, g, UNCHANGED, 0.0).map_is_used
-    noise = np.random.default_rng(2).standard_normal(g.shape) / x.std(axis=0)
-    g[2::3] = noise[2::3]
-    assert not straighten(x, g, UNCHANGED, 0.0).map_is_used
-
-
-def test_little_is_left_alone():
+def test_little_is_left_alone_and_much_refused():
     """Of a distance below the least one, and of too few or no usable draws."""
     x, g = of(Hierarchy(np.zeros(6), np.zeros(6), v=(1.0, 0.5), location=(5.0, 0.2)))
     found = straighten(x, g, UNCHANGED, 0.0)
@@ -126,6 +120,15 @@ def test_little_is_left_alone():
     assert straighten(x[few], g[few], UNCHANGED, 0.0).map_is_used is False
     g[LEAST_DRAWS - 1 :, 0] = np.nan
     assert straighten(x, g, UNCHANGED, 0.0).map_is_used is False
+    # A gamma distribution whose rate depends on another coordinate: from 1.4 to 0.7 only
+    rng = np.random.default_rng(4)
+    x = 2.0 * rng.standard_normal(COUNT)
+    y = np.log(rng.gamma(0.6, size=COUNT) / (x**2 + 1.0))
+    g = np.column_stack([
+        -x / 4.0 + 1.2 * x / (x**2 + 1.0) - 2.0 * x * np.exp(y), 0.6 - (x**2 + 1.0) * np.exp(y),
+    ])  # fmt: skip
+    positions = np.column_stack([x, y])
+    assert straighten(positions, g, UNCHANGED, 0.0).map_is_used is False
 
 
 def skewed(count, seed=3):
@@ -145,25 +148,19 @@ def test_other_coordinates_have_no_say(count):
     assert found.distance < found.distance_before
 
 
-def test_a_map_that_leaves_much_is_refused():
-    """A gamma distribution whose rate depends on another coordinate: from 1.4 to 0.7 only."""
-    rng = np.random.default_rng(4)
-    x = 2.0 * rng.standard_normal(COUNT)
-    y = np.log(rng.gamma(0.6, size=COUNT) / (x**2 + 1.0))
-    g = np.column_stack([
-        -x / 4.0 + 1.2 * x / (x**2 + 1.0) - 2.0 * x * np.exp(y), 0.6 - (x**2 + 1.0) * np.exp(y),
-    ])  # fmt: skip
-    positions = np.column_stack([x, y])
-    assert straighten(positions, g, UNCHANGED, 0.0).map_is_used is False
-
-
-def test_the_former_map_is_kept_if_it_is_better():
+def test_a_former_map_is_kept_if_it_is_better_and_exact():
     exact = straighten(*of(FUNNEL), UNCHANGED, 0.0)
     # too few draws to find one, enough to judge one
     x, g = of(FUNNEL, LEAST_DRAWS + 3, seed=5)
     again = straighten(x, g, exact, 0.0)
     assert again.distance < 1e-8
     assert again.groups == exact.groups
+    # A location that is free is off by a little, which no part of D shows: a wall in the neck
+    former = straighten(*of(FUNNEL), UNCHANGED, 0.03)
+    nearly = former._replace(groups=())
+    found = straighten(*of(FUNNEL, seed=2), nearly, 0.03)
+    assert found.groups == former.groups
+    assert not found.confirmed
 
 
 @pytest.mark.parametrize("target", [FUNNEL, NESTED])
@@ -203,16 +200,7 @@ def test_a_former_map_that_is_incomplete_is_replaced():
     assert found.groups == former.groups
 
 
-def test_a_former_scale_that_varies_must_be_exact():
-    """A location that is free is off by a little, which no part of D shows: a wall in the neck."""
-    former = straighten(*of(FUNNEL), UNCHANGED, 0.03)
-    nearly = former._replace(groups=())
-    found = straighten(*of(FUNNEL, seed=2), nearly, 0.03)
-    assert found.groups == former.groups
-    assert not found.confirmed
-
-
-def test_powers_of_a_calendar_year_are_a_gaussian():
+def test_powers_of_years_and_bananas_become_gaussians():
     """The distance is the same in any coordinates that are a linear function of others."""
     years = np.linspace(1950.0, 2020.0, 60)
     columns = np.stack([years**0, years, years**2], axis=1)
@@ -222,6 +210,15 @@ def test_powers_of_a_calendar_year_are_a_gaussian():
     assert np.linalg.cond(np.cov(x.T) / np.outer(x.std(axis=0), x.std(axis=0))) > 1e9
     none = UNCHANGED.straightening
     assert distances(none, (x[::2], g[::2]), (x[1::2], g[1::2])).max() < 0.01
+    target = sa.Target(*bundled.find("banana", "strong"))
+    begin = np.random.default_rng(2).uniform(-2, 2, (4, 8))
+    chains = drawn(target, begin, draws=5000)
+    progress = chains[0].progress.learned
+    assert list(progress.straightened.straightening.coordinate) == [1]
+    draws = draws_of(chains)
+    for i, sd in ((0, 10.0), (1, np.sqrt(1.0 + 2e4 * 0.1**2))):
+        assert abs(surprise(draws[:, :, i], 0.0)) < 4.5
+        assert abs(surprise((draws[:, :, i] / sd) ** 2, 1.0)) < 4.5
 
 
 def test_a_window_in_new_coordinates_has_their_density():
@@ -294,7 +291,7 @@ def test_quantiles_of_the_scale_are_exact(hierarchy):
         assert abs(surprise_of_share(v, target.quantile_of_v(p), p)) < 4.5
 
 
-def test_members_given_their_scale_are_normal(hierarchy):
+def test_members_are_normal_and_the_map_is_cheap(hierarchy):
     target, chains = hierarchy
     draws = draws_of(chains)
     precision = np.exp(-draws[:, :, [SCALE]]) + target.precisions
@@ -303,10 +300,7 @@ def test_members_given_their_scale_are_normal(hierarchy):
     for member in np.moveaxis(z, 2, 0):
         assert abs(surprise(member, 0.0, 1.0)) < 4.5
         assert abs(surprise(member**2, 1.0, np.sqrt(2.0))) < 4.5
-
-
-def test_the_map_is_used_and_cheap(hierarchy):
-    """No divergence, and at most four gradients a draw: NUTS without a map needs about fifty."""
+    # no divergence, and at most four gradients a draw: NUTS without a map needs about fifty
     target, chains = hierarchy
     progress = chains[0].progress.learned
     assert [group.members for group in progress.straightened.groups] == [tuple(target.members)]
@@ -316,11 +310,17 @@ def test_the_map_is_used_and_cheap(hierarchy):
     assert progress.straightened.distance < 0.1 * progress.straightened.distance_before
 
 
-def test_without_the_map_it_is_the_sampler_without_one():
+def test_maps_are_used_and_searches_end():
     chains = drawn(FUNNEL, starts(FUNNEL), draws=50, straighten=False)
     assert not chains[0].progress.learned.straightened.map_is_used
     assert np.isinf(chains[0].progress.learned.straightened.distance_before)
     assert column(chains[0], "n_steps").mean() > 8
+    # no map straightens a ring of six petals, and none is sought for ever
+    begin = np.random.default_rng(1).uniform(-2, 2, (4, 8))
+    chains = drawn(sa.Target(*bundled.find("flower", "flower")), begin, 1, draws=20)
+    progress = chains[0].progress.learned
+    assert progress.attempts <= MOST_ATTEMPTS
+    assert not progress.straightened.map_is_used
 
 
 @pytest.mark.thorough
@@ -330,18 +330,6 @@ def test_each_kind_of_trajectory_uses_it(trajectory):
     progress = chains[0].progress.learned
     assert progress.choice.two_stage == (trajectory == "fixed")
     assert progress.straightened.map_is_used
-
-
-def test_a_banana_is_straightened():
-    target = sa.Target(*bundled.find("banana", "strong"))
-    begin = np.random.default_rng(2).uniform(-2, 2, (4, 8))
-    chains = drawn(target, begin, draws=5000)
-    progress = chains[0].progress.learned
-    assert list(progress.straightened.straightening.coordinate) == [1]
-    draws = draws_of(chains)
-    for i, sd in ((0, 10.0), (1, np.sqrt(1.0 + 2e4 * 0.1**2))):
-        assert abs(surprise(draws[:, :, i], 0.0)) < 4.5
-        assert abs(surprise((draws[:, :, i] / sd) ** 2, 1.0)) < 4.5
 
 
 @pytest.mark.thorough
@@ -400,15 +388,6 @@ def test_few_chains_and_short_warm_ups_run(chains, warmup):
         assert np.isfinite(draws_of([chain])).all()
 
 
-def test_searches_end():
-    """No map straightens a ring of six petals, and none is sought for ever."""
-    begin = np.random.default_rng(1).uniform(-2, 2, (4, 8))
-    chains = drawn(sa.Target(*bundled.find("flower", "flower")), begin, 1, draws=20)
-    progress = chains[0].progress.learned
-    assert progress.attempts <= MOST_ATTEMPTS
-    assert not progress.straightened.map_is_used
-
-
 # --- what is said about it -----------------------------------------------------------------------
 
 
@@ -421,7 +400,7 @@ def of_rows(*rows):
 NAMES = ["tau", "mu", *(f"theta[{i}]" for i in range(1, 9))]
 
 
-def test_it_is_described_by_names():
+def test_maps_are_described_by_names():
     found = straighten(*of(SCHOOLS), UNCHANGED, 0.03)
     attributes = straightening(found, NAMES)
     assert attributes["distance_from_gaussian"] == found.distance_before
@@ -429,6 +408,12 @@ def test_it_is_described_by_names():
     text = attributes["straightening"]
     assert text.startswith("theta[1..8] scale with tau around mu; mu depends on tau: straight")
     assert straightening(UNCHANGED, NAMES) == {}
+    rows = of_rows([2, 0, -1, -1], [3, 0, -1, -1], [4, 0, 2, 1], [1, -1, -1, 0])
+    assert dependencies(Straightened(rows, (), 3.0, 0.1), NAMES) == (
+        "theta[1], theta[2] and mu depend on tau; theta[3] depends on tau, mu and theta[1]"
+    )
+    many = of_rows(*([j, 0, -1, j - 1] for j in range(2, 6)))
+    assert dependencies(Straightened(many, (), 3.0, 0.1), NAMES) == ("theta[1..4] depend on others")
 
 
 def test_members_that_the_draws_do_not_show_are_not_named():
@@ -443,15 +428,6 @@ def test_members_that_the_draws_do_not_show_are_not_named():
     )
     none = found._replace(groups=(Group(prior, (2, 3), (2, 3)),), straightening=of_rows())
     assert dependencies(none, NAMES) == ""
-
-
-def test_coordinates_without_a_group_are_named_by_what_they_depend_on():
-    rows = of_rows([2, 0, -1, -1], [3, 0, -1, -1], [4, 0, 2, 1], [1, -1, -1, 0])
-    assert dependencies(Straightened(rows, (), 3.0, 0.1), NAMES) == (
-        "theta[1], theta[2] and mu depend on tau; theta[3] depends on tau, mu and theta[1]"
-    )
-    many = of_rows(*([j, 0, -1, j - 1] for j in range(2, 6)))
-    assert dependencies(Straightened(many, (), 3.0, 0.1), NAMES) == ("theta[1..4] depend on others")
 
 
 @pytest.mark.parametrize(("names", "text"), [

@@ -53,7 +53,7 @@ def test_thousands_of_members_are_one_group():
     assert group.prior[0] == SCALE
 
 
-def test_a_map_that_overflows_in_the_tail_rejects():
+def test_maps_that_overflow_and_rows_that_are_not_finite():
     x = FUNNEL.draws(450, np.random.default_rng(1))
     found = learned(x, FUNNEL.gradients(x))
     straightening = with_memory(found.straightening, FUNNEL.dim)
@@ -65,9 +65,6 @@ def test_a_map_that_overflows_in_the_tail_rejects():
             assert found_value == value(density, sign * size)
             assert found_value < 0.0  # -inf at times, but never nan
             assert np.isfinite(gradient).all()
-
-
-def test_rows_that_are_not_finite_teach_nothing():
     x = FUNNEL.draws(450, np.random.default_rng(1))
     g = FUNNEL.gradients(x)
     found = learned(x, g)

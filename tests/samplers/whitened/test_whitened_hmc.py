@@ -44,12 +44,16 @@ def test_it_learns_scales_over_twenty_four_decades(chains):
     np.testing.assert_allclose(z.std(axis=(0, 1)), 1.0, atol=0.15)
 
 
-def test_chains_that_start_250_standard_deviations_away():
+def test_distant_starts_are_left():
     chains = drawn(Gaussian(np.full(65, 250.0), np.ones(65)), around(np.zeros(65), np.ones(65)))
     assert chains[0].progress.learned.settled
     for chain in chains:
         assert column(chain, "acceptance_rate").mean() > 0.7
         assert not column(chain, "diverging").any()
+    begin = around(np.zeros(3), np.ones(3))
+    begin[0] = 1e5
+    chains = drawn(Gaussian(np.zeros(3), np.ones(3)), begin)
+    assert np.abs(draws_of(chains)).max() < 6
 
 
 def test_chains_that_start_at_a_mode():
@@ -68,13 +72,6 @@ def test_chains_that_start_at_a_mode():
     assert 0 < used[5.0] < 1.3 * used[5.1]
 
 
-def test_one_distant_chain_finds_the_others():
-    begin = around(np.zeros(3), np.ones(3))
-    begin[0] = 1e5
-    chains = drawn(Gaussian(np.zeros(3), np.ones(3)), begin)
-    assert np.abs(draws_of(chains)).max() < 6
-
-
 def notes_on(chains):
     """Notes on improper directions after a run."""
     first = chains[0]
@@ -82,16 +79,13 @@ def notes_on(chains):
     return find_improper(first.progress.learned, names)
 
 
-def test_a_flat_parameter_is_named():
+def test_a_flat_parameter_is_named_and_a_good_run_has_no_notes():
     sd = np.array([1.0, np.inf, 1.0])
     chains = drawn(Gaussian(np.zeros(3), sd), around(np.zeros(3), np.ones(3)))
     (flat,) = notes_on(chains)
     assert flat.code == "flat_direction"
     assert "x1" in flat
     assert "x0" not in flat
-
-
-def test_a_good_run_has_no_notes():
     assert notes_on(drawn(Gaussian(MEAN, SD), around(MEAN, SD))) == []
 
 
@@ -185,22 +179,21 @@ def test_the_verdict_advises_bounds_where_a_note_calls_a_posterior_improper(draw
 # --- one run, however it is run ------------------------------------------------------------------
 
 
-def test_the_same_bits_for_any_number_of_threads_and_any_chunk():
+def test_the_same_bits_for_any_threads_and_others_for_other_chains():
     target, begin = Gaussian(MEAN, SD), around(MEAN, SD)
     found = []
     for threads, chunk in ((1, None), (2, 7), (4, 1), (2, 1024)):
         found.append(every_draw(drawn(target, begin, threads, chunk, draws=100)))
     for other in found[1:]:
         np.testing.assert_array_equal(found[0], other)
-
-
-def test_draws_depend_on_the_number_of_chains():
-    target, begin = Gaussian(MEAN, SD), around(MEAN, SD)
     four, two = drawn(target, begin, draws=50), drawn(target, begin[:2], draws=50)
     assert not np.array_equal(four[0].sampling.constrained, two[0].sampling.constrained)
+    (chain,) = drawn(Gaussian(MEAN, SD), MEAN[None] + SD, warmup=0, draws=50)
+    assert chain.progress is None
+    assert len(np.unique(chain.sampling.constrained[:, 0])) > 25
 
 
-def test_warm_up_ends_when_it_has_settled_and_gives_its_memory_back():
+def test_warm_up_ends_when_it_has_settled_or_is_reported_as_cut():
     chains = drawn(Gaussian(MEAN, SD), around(MEAN, SD))
     for chain in chains:
         assert chain.iter_warmup == chain.progress.used == chain.warmup.rows < 400
@@ -208,6 +201,13 @@ def test_warm_up_ends_when_it_has_settled_and_gives_its_memory_back():
         assert chain.sampling.rows == 1000
         assert chain.n_done == chain.n_total
         assert len(chain.state.record.positions) == len(no_record(5).positions)
+    with pytest.warns(sa.ConvergenceWarning, match="raise iter_warmup above 60"):
+        fit = sa.sample(neal(), "whitened_hmc", iter_warmup=60, seed=1)
+    assert attribute(fit, "warmup_iterations") == 60
+    (first, *_) = json.loads(attribute(fit, "verdict_reasons"))
+    assert "60" in str(first)
+    assert attribute(fit, "verdict") != "fine"
+    assert "60 iterations" not in attribute(fit, "notes")
 
 
 @pytest.mark.parametrize("ceiling", [1, 2, 3, 10, 50, 100, 200, 300])
@@ -219,12 +219,6 @@ def test_the_ceiling_of_warm_up_holds(ceiling):
         assert np.isfinite(chain.sampling.stats).all()
         assert not chain.state.tuning.learns_step
         assert len(np.unique(column(chain, "step_size"))) in (1, 50)
-
-
-def test_no_warm_up_at_all():
-    (chain,) = drawn(Gaussian(MEAN, SD), MEAN[None] + SD, warmup=0, draws=50)
-    assert chain.progress is None
-    assert len(np.unique(chain.sampling.constrained[:, 0])) > 25
 
 
 # --- costs and reports ---------------------------------------------------------------------------
@@ -256,13 +250,3 @@ def test_a_funnel_is_left_to_nuts():
         assert trajectory.startswith("NUTS: ")
         shorter = "steps are shorter" in trajectory
         assert attribute(fit, "acceptance_target") == (0.95 if shorter else 0.8)
-
-
-def test_a_warm_up_that_was_cut_short_is_reported():
-    with pytest.warns(sa.ConvergenceWarning, match="raise iter_warmup above 60"):
-        fit = sa.sample(neal(), "whitened_hmc", iter_warmup=60, seed=1)
-    assert attribute(fit, "warmup_iterations") == 60
-    (first, *_) = json.loads(attribute(fit, "verdict_reasons"))
-    assert "60" in str(first)
-    assert attribute(fit, "verdict") != "fine"
-    assert "60 iterations" not in attribute(fit, "notes")

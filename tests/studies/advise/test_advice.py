@@ -23,7 +23,7 @@ def advice(*trials, excluded=None, until_ess=1000.0):
     return Advice(list(trials), excluded or {}, until_ess, {"parameters": 3}, [], 7)
 
 
-def test_warmup_counts():
+def test_warm_up_counts_and_trials_without_use_are_named():
     # 1000 draws: 1 + 4 seconds against 10 + 0.1
     trials = trial("nuts", 250.0), trial("gad_hmc", 10_000.0, warmup=10.0)
     result = advice(*trials)
@@ -32,6 +32,15 @@ def test_warmup_counts():
     np.testing.assert_allclose(result.table.loc["gad_hmc", "seconds_needed"], 10.1)
     # with many draws warm-up is negligible
     assert advice(*trials, until_ess=100_000.0).sampler == "gad_hmc"
+    result = advice(
+        trial("whitened_hmc", 5.0, verdict=DO_NOT_USE, why="R-hat is 2."),
+        Trial(Candidate("parallel_tempering", {}), None, Verdict("failed", ["no draws"]),
+              np.nan, np.nan, np.nan, 1.0),
+    )  # fmt: skip
+    assert result.sampler == "parallel_tempering"
+    assert codes_of(result.messages) == ["no_usable_trial"]
+    assert "parallel_tempering" in result.messages[0]
+    assert list(result.fits) == ["whitened_hmc"]
 
 
 @pytest.mark.parametrize(("seconds", "sampler"), [(1.2, "whitened_hmc"), (1.4, "hmc")])
@@ -40,7 +49,7 @@ def test_the_default_is_kept_if_the_gain_is_small(seconds, sampler):
     assert advice(default, trial("hmc", 1000.0, warmup=0.0)).sampler == sampler
 
 
-def test_a_fit_that_cannot_be_used_is_not_recommended():
+def test_fits_that_failed_or_missed_a_mode_are_not_recommended():
     bad = trial("hmc", 1e6, verdict=DO_NOT_USE, why="Chain 2 froze.")
     result = advice(trial("nuts", 100.0), bad)
     assert result.sampler == "nuts"
@@ -48,6 +57,10 @@ def test_a_fit_that_cannot_be_used_is_not_recommended():
     assert "hmc: Chain 2 froze." in repr(result)
     assert "hmc: Chain 2 froze." in result._repr_html_()
     assert codes_of(result.messages) == ["recommended"]
+    missing = {"nuts": Message("missed_in_trial", "It missed half of hmc.")}
+    result = advice(trial("nuts", 1e5), trial("hmc", 400.0), excluded=missing)
+    assert result.sampler == "hmc"
+    assert "nuts: It missed half of hmc." in repr(result)
 
 
 def with_divergences(number):
@@ -76,25 +89,6 @@ def test_trajectories_that_diverged_are_passed_over():
         assert codes_of(advice(*trials).messages) == ["recommended"]
 
 
-def test_a_fit_that_missed_a_mode_is_not_recommended():
-    missing = {"nuts": Message("missed_in_trial", "It missed half of hmc.")}
-    result = advice(trial("nuts", 1e5), trial("hmc", 400.0), excluded=missing)
-    assert result.sampler == "hmc"
-    assert "nuts: It missed half of hmc." in repr(result)
-
-
-def test_without_a_usable_trial_the_last_follow_up_is_named():
-    result = advice(
-        trial("whitened_hmc", 5.0, verdict=DO_NOT_USE, why="R-hat is 2."),
-        Trial(Candidate("parallel_tempering", {}), None, Verdict("failed", ["no draws"]),
-              np.nan, np.nan, np.nan, 1.0),
-    )  # fmt: skip
-    assert result.sampler == "parallel_tempering"
-    assert codes_of(result.messages) == ["no_usable_trial"]
-    assert "parallel_tempering" in result.messages[0]
-    assert list(result.fits) == ["whitened_hmc"]
-
-
 @pytest.mark.parametrize(
     ("ess", "length"),
     # the trial drew 250 per chain, as many as requested
@@ -107,34 +101,25 @@ def test_the_length_that_is_recommended(ess, length):
     assert f"iter_sampling={length}" in result.messages[0]
 
 
-def test_the_default_length_if_it_is_about_right():
-    result = advice(trial("nuts", 300.0, iter_sampling=1000))
-    assert result.iter_sampling is None
-    assert result.arguments == {"sampler": "nuts"}
-
-
-def test_the_command():
+def test_advice_as_command_json_and_html():
     result = advice(trial("nuts", 100.0, settings={"target_accept": 0.95}))
     assert result.command("my model.stan", "data.json") == (
         "stanadapt sample 'my model.stan' --data data.json --sampler nuts --iter-sampling 2500 "
         "--set target_accept=0.95"
     )
     assert result.arguments == {"sampler": "nuts", "iter_sampling": 2500, "target_accept": 0.95}
-
-
-def test_as_json():
     content = json.loads(advice(trial("nuts", 100.0), trial("hmc", np.nan)).to_json())
     assert (content["sampler"], content["seed"]) == ("nuts", 7)
     assert content["trials"]["hmc"]["seconds_needed"] is None
-
-
-def test_names_are_escaped_in_html():
     html = advice(trial("<b>", 100.0))._repr_html_()
     assert "<b>" not in html
     assert "&lt;b&gt;" in html
+    result = advice(trial("nuts", 300.0, iter_sampling=1000))
+    assert result.iter_sampling is None
+    assert result.arguments == {"sampler": "nuts"}
 
 
-def test_the_smallest_effective_sample_size():
+def test_effective_sample_sizes_of_trials():
     rng = np.random.default_rng(5)
     n = 4000
     steps = rng.normal(size=n)
@@ -148,9 +133,6 @@ def test_the_smallest_effective_sample_size():
     assert smallest_ess(fit) < 200
     without = made_up_fits.fit(1, posterior=posterior, parameters='["a"]')
     assert smallest_ess(without) > 2500
-
-
-def test_a_trial_that_is_not_finite_has_no_effective_draws():
     posterior = {"a": np.full((4, 100), np.nan)}
     posterior["a"][0, 0] = 1.0
     assert smallest_ess(made_up_fits.fit(1, posterior=posterior, parameters='["a"]')) == 0.0

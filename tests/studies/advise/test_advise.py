@@ -14,13 +14,6 @@ from stanadapt.errors import StanadaptError, codes_of
 from stanadapt.samplers import find
 from stanadapt.samplers.tempering import Extended
 from stanadapt.studies.advise import trials
-from stanadapt.studies.advise.trials import (
-    TEMPERING,
-    Candidate,
-    run_trial,
-    separate_modes,
-    tempering_candidates,
-)
 from stanadapt.targets.stan import bundled
 from tests.helpers.codes import raises
 from tests.helpers.stan_target import shared_target
@@ -63,7 +56,7 @@ def test_the_default_or_gad_for_a_regression_in_raw_units():
 def test_a_tempering_sampler_for_twenty_modes():
     target = sa.Target(*bundled.find("mixture", "twenty"))
     advice = sa.advise(target, **{**QUICK, "max_minutes": 0.2})
-    assert advice.sampler in TEMPERING
+    assert advice.sampler in trials.TEMPERING
     assert "several_modes" in codes_of(advice.messages)
     assert "nuts" not in advice.table.index
 
@@ -71,12 +64,12 @@ def test_a_tempering_sampler_for_twenty_modes():
 @pytest.mark.parametrize("gradient_problem", ["", "it jumps"])
 def test_candidates_for_many_modes_have_settings_that_exist(gradient_problem):
     numbers = []
-    for candidate in tempering_candidates(gradient_problem, modes=3):
+    for candidate in trials.tempering_candidates(gradient_problem, modes=3):
         sampler, settings = find(candidate.sampler, **candidate.settings)
         assert sampler.uses_gradient == (not gradient_problem)
         numbers += [settings.pseudo_samples] if candidate.sampler == "pseudo_extended" else []
     assert numbers == [2, 5, 10]
-    assert len(tempering_candidates(gradient_problem, modes=2)) == len(TEMPERING)
+    assert len(trials.tempering_candidates(gradient_problem, modes=2)) == len(trials.TEMPERING)
 
 
 @pytest.mark.slow
@@ -113,10 +106,12 @@ def test_nothing_is_printed_without_progress(normal, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_very_short_time_is_one_trial_with_a_recorded_seed(normal):
+def test_short_times_are_one_trial_and_extended_targets_refused(normal):
     advice = sa.advise(normal, max_minutes=1e-4)
     assert len(advice.table) == 1
     assert 0 <= advice.seed < 2**32
+    with raises("not_a_plain_target", "Target"):
+        sa.advise(Extended(normal, 1))
 
 
 def fail_with(error, monkeypatch, seconds=0.0):
@@ -131,7 +126,7 @@ def fail_with(error, monkeypatch, seconds=0.0):
 
 def run(target, calls=0):
     plan = {"chains": 2, "seed": 1, "calls": calls, "show_progress": False}
-    return run_trial(target, Candidate("rwm", {}), 1.0, **plan)
+    return trials.run_trial(target, trials.Candidate("rwm", {}), 1.0, **plan)
 
 
 @pytest.mark.parametrize(
@@ -171,11 +166,6 @@ def test_bad_arguments_are_refused_before_anything_runs(normal, wrong):
         sa.advise(normal, **wrong)
 
 
-def test_an_extended_target_is_refused(normal):
-    with raises("not_a_plain_target", "Target"):
-        sa.advise(Extended(normal, 1))
-
-
 TWO = """
 parameters { vector[2] x; }
 model {
@@ -207,14 +197,14 @@ def apart(fit):
     return separate_regions(columns) == len(next(iter(columns.values())))
 
 
-def test_chains_in_two_modes():
+def test_chains_in_one_or_two_modes_and_too_few_draws():
     fit = chains_around([[-5, 0], [5, 0], [5, 0], [-5, 0]], [1, 2])
-    assert separate_modes(sa.Target(TWO), fit) == 2
-
-
-def test_chains_in_one_of_two_modes():
+    assert trials.separate_modes(sa.Target(TWO), fit) == 2
     fit = chains_around([[5, 0]] * 4, [1, 2])
-    assert separate_modes(sa.Target(TWO), fit) == 1
+    assert trials.separate_modes(sa.Target(TWO), fit) == 1
+    x = results.dataset(chains_around([[-5, 0], [5, 0]], [1, 2]), "posterior")["x"].values
+    fit = results.build({"posterior": {"x": x[:, :4]}}, {"sampler": "made up"})
+    assert trials.separate_modes(sa.Target(TWO), fit) == 1
 
 
 def test_chains_that_move_among_different_modes():
@@ -230,7 +220,7 @@ def test_chains_that_move_among_different_modes():
     rng = np.random.default_rng(2)
     x = 10.0 * rng.integers([[1], [4]], [[4], [7]], size=(2, 300)) + 0.5 * rng.normal(size=(2, 300))
     fit = results.build({"posterior": {"x": x}}, {"sampler": "made up"})
-    assert separate_modes(sa.Target(program), fit) == 2
+    assert trials.separate_modes(sa.Target(program), fit) == 2
 
 
 @pytest.mark.parametrize(("program", "centers", "scales"), [
@@ -241,7 +231,7 @@ def test_chains_that_move_among_different_modes():
 def test_chains_of_one_mode_that_have_not_met(program, centers, scales):
     fit = chains_around(centers, scales)
     assert apart(fit)
-    assert separate_modes(sa.Target(program), fit) == 1
+    assert trials.separate_modes(sa.Target(program), fit) == 1
 
 
 @pytest.mark.parametrize(("log_density", "modes"), [(np.nan, 1), (-3.0, 2)])
@@ -250,21 +240,15 @@ def test_a_region_without_a_maximum_is_no_mode(monkeypatch, log_density, modes):
         {"log_density": [-1.0, log_density], "weight_1": [1.0, 0.0], "weight_2": [0.2, 0.8]}
     )
     monkeypatch.setattr("stanadapt.studies.advise.trials.modes", lambda *_, **__: table)
-    assert separate_modes(sa.Target(TWO), chains_around([[-5, 0], [5, 0]], [1, 2])) == modes
+    assert trials.separate_modes(sa.Target(TWO), chains_around([[-5, 0], [5, 0]], [1, 2])) == modes
 
 
 def test_without_gradient_chains_that_stay_count_and_chains_that_drift_do_not():
     staying = chains_around([[-5, 0], [5, 0], [5, 0], [-5, 0]], [1, 2])
-    assert separate_modes(sa.Target(TWO), staying, "it jumps") == 2
+    assert trials.separate_modes(sa.Target(TWO), staying, "it jumps") == 2
     drifting = results.dataset(staying, "posterior")["x"].values.copy()
     drifting[..., 1] += np.linspace(-5, 5, 200)
     drifting = results.build({"posterior": {"x": drifting}}, {"sampler": "made up"})
-    assert separate_modes(sa.Target(TWO), drifting, "it jumps") == 1
+    assert trials.separate_modes(sa.Target(TWO), drifting, "it jumps") == 1
     # with a gradient, drift is irrelevant
-    assert separate_modes(sa.Target(TWO), drifting) == 2
-
-
-def test_too_few_draws_to_climb_from():
-    x = results.dataset(chains_around([[-5, 0], [5, 0]], [1, 2]), "posterior")["x"].values
-    fit = results.build({"posterior": {"x": x[:, :4]}}, {"sampler": "made up"})
-    assert separate_modes(sa.Target(TWO), fit) == 1
+    assert trials.separate_modes(sa.Target(TWO), drifting) == 2

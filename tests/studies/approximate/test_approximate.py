@@ -63,6 +63,11 @@ def test_every_method_finds_a_gaussian_posterior(target, method, settings):
     )
     assert fit.attrs["verdict"] == "fine"
     assert fit.attrs["pareto_k"] < 0.7
+    fit = approximated(sa.Target("parameters { real x; } model { x ~ normal(3e6, 2e-3); }"), method,
+                draws=500, **settings)  # fmt: skip
+    x = fit["posterior"]["x"].values
+    assert np.abs(x.mean() - 3e6) < 5 * 2e-3 / np.sqrt(200)
+    assert x.std() == pytest.approx(2e-3, rel=0.25)
 
 
 @pytest.mark.parametrize(("method", "settings"), METHODS)
@@ -83,18 +88,16 @@ def test_a_result_describes_itself(target, method, settings):
     np.testing.assert_allclose(stats["lp_approx"].values[0], mixture, rtol=1e-6)
 
 
-def test_the_elbo_trace_is_kept(target):
+def test_approximations_have_a_trace_a_seed_and_give_starts(target):
     for method in ("pathfinder", "advi"):
         fit = approximated(target, method)
         elbo = fit["approximation"]["elbo"].values
         assert fit.attrs["highest_elbo"] == pytest.approx(np.nanmax(elbo))
         assert np.nanmax(elbo[0]) > elbo[0, 0]
-
-
-def test_same_seed_same_bits(target):
     one, two, other = (approximated(target, seed=s)["posterior"]["x"].values for s in (3, 3, 4))
     np.testing.assert_array_equal(one, two)
     assert not np.array_equal(one, other)
+    draw(target, inits=approximated(target))
 
 
 def test_a_saved_approximation_is_the_same(target, tmp_path):
@@ -114,7 +117,7 @@ def draw(target, **options):
     )  # fmt: skip
 
 
-def test_weights_correct_what_is_wrong():
+def test_weights_correct_and_paths_are_chosen_by_them():
     """Laplace's Gaussian for an exponential variable lies too far out on the log scale."""
     code = "parameters { real<lower=0> s; } model { s ~ exponential(0.01); }"
     fit = approximated(sa.Target(code), "laplace", draws=4000)
@@ -124,10 +127,7 @@ def test_weights_correct_what_is_wrong():
     assert s.mean() > 130
     # sd of the weighted mean: 100 over the root of some 1000 effective draws
     assert np.sum(weight * s) == pytest.approx(100.0, abs=15)
-
-
-def test_draws_of_several_paths_are_chosen_by_weight():
-    """Climbs reach two normals alike that have 0.3 and 0.7 of the mass, and widths 0.5 and 2."""
+    # climbs reach two normals alike that have 0.3 and 0.7 of the mass, and widths 0.5 and 2
     code = """
     parameters { real x; }
     model { target += log_mix(0.3, normal_lpdf(x | -8, 0.5), normal_lpdf(x | 8, 2)); }
@@ -141,7 +141,13 @@ def test_draws_of_several_paths_are_chosen_by_weight():
     assert share == pytest.approx(0.3, abs=0.06)
 
 
-def test_a_poor_approximation_is_not_to_be_used():
+def test_limits_of_k_and_poor_approximations():
+    assert largest_usable(1000) == pytest.approx(2 / 3)
+    assert largest_usable(10**6) == 0.7
+    texts = {k: meaning(k, 4000) for k in (0.2, 0.6, 0.9)}
+    assert len(set(texts.values())) == 3
+    assert all(str(k) in text for k, text in texts.items())
+    assert "log_weight" in texts[0.6]
     target = sa.Target(FUNNEL)
     with pytest.warns(sa.ConvergenceWarning):
         fit = sa.approximate(target, "laplace", seed=1)
@@ -150,15 +156,6 @@ def test_a_poor_approximation_is_not_to_be_used():
     verdict, reasons = judge_fit(fit)
     assert verdict == "do not use"
     assert f"{fit.attrs['pareto_k']:.2f}" in reasons[0]
-
-
-def test_limits_of_k():
-    assert largest_usable(1000) == pytest.approx(2 / 3)
-    assert largest_usable(10**6) == 0.7
-    texts = {k: meaning(k, 4000) for k in (0.2, 0.6, 0.9)}
-    assert len(set(texts.values())) == 3
-    assert all(str(k) in text for k, text in texts.items())
-    assert "log_weight" in texts[0.6]
 
 
 def test_compare_lists_it_as_not_exact(target):
@@ -210,10 +207,6 @@ def test_every_kind_of_sampler_takes_them(target, sampler):
     assert fit.attrs["sampler"] == sampler
 
 
-def test_an_approximation_gives_starting_points(target):
-    draw(target, inits=approximated(target))
-
-
 def refused(stage, *facts, code=PROGRAM, method="pathfinder", **options):
     """Expect an error of a stage that names these facts; codes of methods are tested with them."""
     target = code if isinstance(code, sa.Target) else sa.Target(code)
@@ -239,13 +232,20 @@ def test_settings_out_of_range(method, settings, facts):
     refused("settings", *facts, method=method, **settings)
 
 
-def test_an_estimated_density_is_refused():
+def test_densities_that_are_estimated_or_flat():
     target = sa.Target(noisy_program.PROGRAM, {"M": 3, "s": 1.0}, noise="u")
     with raises("estimated_density", "advi", "noise u"):
         approximated(target, "advi")
     with pytest.raises(StanadaptError) as caught:
         sa.sample(target, "rwm", inits="pathfinder")
     assert "pathfinder" in caught.value.message
+    code = "parameters { real x; real y; } model { x + y ~ normal(0, 1); }"
+    refused("sampling", "x, y", code=code, method="laplace")
+    assert approximated(sa.Target(code)).attrs["verdict"] == "do not use"
+    with warns("flat_coordinate", "in y"):
+        sa.approximate(
+            sa.Target("parameters { real x; real y; } model { x ~ normal(0, 1); }"), seed=1,
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize(("method", "settings"), METHODS)
@@ -261,26 +261,7 @@ def test_an_improper_posterior(method, settings):
     refused("sampling", code=code, method=method, **settings)
 
 
-def test_a_flat_direction():
-    code = "parameters { real x; real y; } model { x + y ~ normal(0, 1); }"
-    refused("sampling", "x, y", code=code, method="laplace")
-    assert approximated(sa.Target(code)).attrs["verdict"] == "do not use"
-    with warns("flat_coordinate", "in y"):
-        sa.approximate(
-            sa.Target("parameters { real x; real y; } model { x ~ normal(0, 1); }"), seed=1,
-        )  # fmt: skip
-
-
-@pytest.mark.parametrize(("method", "settings"), METHODS)
-def test_one_parameter(method, settings):
-    fit = approximated(sa.Target("parameters { real x; } model { x ~ normal(3e6, 2e-3); }"), method,
-                draws=500, **settings)  # fmt: skip
-    x = fit["posterior"]["x"].values
-    assert np.abs(x.mean() - 3e6) < 5 * 2e-3 / np.sqrt(200)
-    assert x.std() == pytest.approx(2e-3, rel=0.25)
-
-
-def test_the_command(files):
+def test_approximations_on_the_command_line(files):
     printed = call("approximate", "my.stan", "--data", "my.json", "--method", "advi", "--set",
                    "algorithm=meanfield", "--set", "iterations=300", "--seed", 1, "--quiet",
                    "--out", "a.nc")  # fmt: skip
@@ -290,8 +271,5 @@ def test_the_command(files):
     assert fit["posterior"]["x"].values.mean() == pytest.approx(3.0, abs=0.2)
     assert '"iterations": 300' in fit.attrs["settings"]
     assert "1 x 1,000" in call("diagnose", "a.nc")
-
-
-def test_inits_of_the_command(files):
     call("sample", "my.stan", "--data", "my.json", "--inits", "pathfinder", "--sampler", "nuts",
          "--iter-warmup", 30, "--iter-sampling", 20, "--quiet", "--out", "b.nc")  # fmt: skip

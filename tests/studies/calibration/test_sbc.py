@@ -206,12 +206,9 @@ def test_wrong_arguments(wrong):
         calibrate(**wrong)
 
 
-def test_an_unknown_sampler_ends_the_calibration():
+def test_runs_that_never_moved_or_are_not_finite_have_no_ranks():
     with raises_in("settings"):
         calibrate(sampler="none")
-
-
-def test_after_an_error_no_other_simulation_begins():
     futures = []
 
     class Pool:
@@ -320,13 +317,10 @@ def uniform(seed, size=COUNT):
     return np.random.default_rng(seed).integers(0, LARGEST + 1, size)
 
 
-def test_p_values_of_uniform_ranks_are_uniform(bands):
+def test_p_values_and_bands_have_their_coverage(bands):
     p = [bands.judge(uniform(seed)).p_value for seed in range(400)]
     assert kstest(p, "uniform").pvalue > 1e-3
     assert sum(bands.judge(uniform(seed)).shape != "" for seed in range(400)) < 20
-
-
-def test_the_band_has_its_nominal_coverage_of_the_whole_function(bands):
     low, high = bands.limits(0.9)
     below = np.array([bands.numbers_below(uniform(seed)) for seed in range(1000)])
     inside = np.mean(np.all((below >= low) & (below <= high), axis=1))
@@ -334,10 +328,15 @@ def test_the_band_has_its_nominal_coverage_of_the_whole_function(bands):
     assert inside == pytest.approx(0.9, abs=4 * np.sqrt(0.09 / 1000) + 0.01)
 
 
-def test_numbers_below_are_counted(bands):
+def test_ranks_are_counted_and_ends_found(bands):
     ranks = uniform(3)
     expected = [(ranks < k).sum() for k in range(1, LARGEST + 1)]
     np.testing.assert_array_equal(bands.numbers_below(ranks), expected)
+    assert bands.judge(np.zeros(COUNT, int)).p_value < 1e-4
+    assert bands.judge(np.full(COUNT, LARGEST)).p_value < 1e-4
+    # the depths that 20,000 samples reach are no more frequent than the bound says
+    shares = np.arange(1, 201) / len(bands._depths)
+    assert np.all(shares[20:] <= 1.5 * LARGEST * bands._depths[20:200])
 
 
 @pytest.mark.parametrize(("power", "shape"), [
@@ -352,11 +351,6 @@ def test_departures_are_found_and_named(bands, power, shape):
     assert result.shape == shape
 
 
-def test_ranks_at_both_ends(bands):
-    assert bands.judge(np.zeros(COUNT, int)).p_value < 1e-4
-    assert bands.judge(np.full(COUNT, LARGEST)).p_value < 1e-4
-
-
 @pytest.mark.parametrize("wrong", [0, 1])
 def test_one_wrong_quantity_of_a_thousand_is_found(bands, wrong):
     """Its p-value must be below 1e-5, although there are 20,000 simulations of uniform ranks."""
@@ -365,12 +359,6 @@ def test_one_wrong_quantity_of_a_thousand_is_found(bands, wrong):
         ranks[quantity] //= 2
     study = Calibration(ranks, bands, [], 0, 1)
     assert study.verdict == ("not calibrated" if wrong else "calibrated")
-
-
-def test_the_bound_of_small_p_values_holds(bands):
-    """The depths that 20,000 samples reach are no more frequent than the bound says."""
-    shares = np.arange(1, 201) / len(bands._depths)
-    assert np.all(shares[20:] <= 1.5 * LARGEST * bands._depths[20:200])
 
 
 @pytest.mark.parametrize(("failures", "verdict"), [(1, "calibrated"), (60, "not calibrated")])

@@ -106,11 +106,6 @@ def test_estimates_agree_with_a_long_run(found, target):
     assert (table["mcse_mean"] < 1.5 * other["mcse_mean"]).all()
 
 
-def test_a_function_of_a_parameter_gains_as_the_parameter_does(found):
-    assert found.loc["twice", "mean"] == pytest.approx(2 * found.loc["w[1]", "mean"], rel=1e-9)
-    assert found.loc["twice", "q5"] == pytest.approx(2 * found.loc["w[1]", "q5"], rel=1e-9)
-
-
 def test_constants_discrete_quantities_and_random_ones(found, fit):
     assert list(found.loc["fixed", ["mean", "sd"]]) == [3.0, 0.0]
     assert found.loc["fixed"].drop(["mean", "sd"]).isna().all()
@@ -137,12 +132,15 @@ def test_functions_probabilities_and_covariances(fit, target, found):
     assert (errors.to_numpy() < 1e-2 * np.abs(covariance.to_numpy())).all()
 
 
-def test_draws_of_a_random_walk_are_enough(target, found):
+def test_random_walks_and_single_chains_are_enough(target, found, fit):
     fit = sa.sample(target, "am", iter_sampling=4000, seed=3)
     table = sa.expectations(fit, target).loc[["mu", "s", "w[1]", "w[2]"]]
     other = found.loc[table.index]
     error = np.hypot(table["mcse_mean"], other["mcse_mean"])
     assert (np.abs(table["mean"] - other["mean"]) < 4.5 * error).all()
+    assert list(sa.expectations(fit, target, "w[2]").index) == ["w[2]"]
+    one = sa.sample(target, chains=1, seed=1, iter_sampling=300)
+    assert "one_chain" in [m.code for m in sa.expectations(one, target, "mu").attrs["messages"]]
 
 
 def test_a_quantity_with_heavy_tails_stays_as_it_is():
@@ -162,12 +160,18 @@ def test_a_quantity_with_heavy_tails_stays_as_it_is():
     assert np.nanmax(np.abs(z)) < 3.5  # 7 with the error that independent draws would have
 
 
-def test_noise_is_not_learned_from_the_draws_that_it_is_taken_from():
+def test_noise_is_not_learned_and_funnels_straightened():
     """Functions without any relation to the position: what explains them explains nothing."""
     u, s, *_ = gaussian(3, draws=100)
     ((_, batch),) = Draws(u, s).batches({str(i): u[..., i % 3] for i in range(60)})
     found = batch.expectations(np.random.default_rng(2).normal(size=(400, 60)))
     assert (found.order == 0).mean() > 0.9
+    u, s, columns = funnel(np.random.default_rng(7))
+    draws, remarks = controlled_draws(u, s)
+    assert "straightened_expectations" in [remark.code for remark in remarks]
+    v = expectations_of(draws, {"v": columns["0"]})
+    assert v.gain[0] > 100
+    assert abs(v.value[0]) < 5 * v.error[0]
 
 
 def test_noise_that_chains_have_from_each_other_counts_twice():
@@ -193,15 +197,6 @@ def funnel(rng):
     return u, s, {str(j): u[..., j] for j in range(5)}
 
 
-def test_a_funnel_is_straightened():
-    u, s, columns = funnel(np.random.default_rng(7))
-    draws, remarks = controlled_draws(u, s)
-    assert "straightened_expectations" in [remark.code for remark in remarks]
-    v = expectations_of(draws, {"v": columns["0"]})
-    assert v.gain[0] > 100
-    assert abs(v.value[0]) < 5 * v.error[0]
-
-
 def test_bits_do_not_depend_on_threads_of_linear_algebra():
     u, s, *_ = gaussian(90, draws=1000)
     found = []
@@ -221,19 +216,22 @@ def test_few_draws_are_not_made_worse(draws, chains):
     assert mean.value[0] == pytest.approx(u[..., 0].mean())
 
 
-def test_a_quantile_at_a_value_that_a_chain_repeats_has_no_error():
+def test_failed_gradients_repeated_values_and_few_weights(target, fit):
+    u, g, *_ = gaussian(3)
+    g[0, 5] = np.nan
+    assert not Draws(u, g).usable
     u, g, *_ = gaussian(2, draws=500)
     u[0, 100:350] = u[0, 100]
     ((_, batch),) = Draws(u, g).batches({"a": u[..., 0]})
     below = np.mean(u[..., 0] < u[0, 100, 0])
     assert np.isnan(batch.quantiles(below + 0.06).error[0])  # of 12.5 % of the draws
     assert batch.quantiles((below + 0.56) % 1.0).error[0] > 0.0
-
-
-def test_a_gradient_that_fails_is_named(target, fit):
-    u, g, *_ = gaussian(3)
-    g[0, 5] = np.nan
-    assert not Draws(u, g).usable
+    shifted = np.random.default_rng(1).normal(size=(4000, 2)) + 5.0
+    assert stein_weights(-shifted, (2,)) == (None, 0.0)
+    uneven = np.random.default_rng(1).normal(size=(4000, 1)) + 1.0
+    weights, share = stein_weights(uneven, (1,))
+    assert (weights * uneven[:, 0]).sum() == pytest.approx(0.0, abs=1e-7)
+    assert share < 0.5
 
 
 def test_refusals(target, fit):
@@ -261,7 +259,7 @@ def test_refusals(target, fit):
         sa.expectations(stuck, target)
 
 
-def test_a_foreign_fit_with_other_densities_is_refused(target, fit):
+def test_tables_and_foreign_fits_belong_to_one_target(target, fit, found, tmp_path):
     """Without the hashes of our fits, recorded log densities tell the programs apart."""
     groups = {
         "posterior": results.dataset(fit, "posterior"),
@@ -272,13 +270,27 @@ def test_a_foreign_fit_with_other_densities_is_refused(target, fit):
     foreign["sample_stats"]["lp"].values[1, 7:] += 3.0
     with raises("fit_of_another_target", "constant"):
         sa.expectations(foreign, target, "mu")
+    found.add_to(sa.load(sa.save(fit, tmp_path / "small.nc", float32=True)))
+    with raises("not_a_fit"):
+        found.add_to(None)
+    for several in ([fit, fit], {"one": fit}):
+        with raises("not_a_fit", "for each fit"):
+            sa.expectations(several, target)
+    with raises("fit_of_another_target", "other draws"):
+        found.add_to(sa.sample(target, seed=2, iter_sampling=1000))
 
 
-def test_the_table_prints_digits_that_are_known(found):
+def test_the_table_prints_digits_that_are_known_and_files_keep_it(found, fit, tmp_path):
     lines = repr(found).splitlines()
     assert lines[0].split()[:3] == ["mean", "MCSE", "mean"]
     assert any("gradients for 4,000 draws" in line for line in lines)
     assert "<table>" in found._repr_html_()
+    found.add_to(fit)
+    again = sa.load(sa.save(fit, tmp_path / "fit.nc"))
+    kept = results.dataset(again, "expectations")
+    assert kept["mean"].sel(quantity="mu").item() == found.loc["mu", "mean"]
+    assert found.loc["twice", "mean"] == pytest.approx(2 * found.loc["w[1]", "mean"], rel=1e-9)
+    assert found.loc["twice", "q5"] == pytest.approx(2 * found.loc["w[1]", "q5"], rel=1e-9)
 
 
 def test_the_table_is_a_data_frame_and_its_parts_are_ordinary_ones(found, fit, target):
@@ -302,25 +314,7 @@ def test_the_table_is_a_data_frame_and_its_parts_are_ordinary_ones(found, fit, t
         assert bare._repr_html_() == pd.DataFrame(bare)._repr_html_()
 
 
-def test_files_keep_the_table(found, fit, tmp_path):
-    found.add_to(fit)
-    again = sa.load(sa.save(fit, tmp_path / "fit.nc"))
-    kept = results.dataset(again, "expectations")
-    assert kept["mean"].sel(quantity="mu").item() == found.loc["mu", "mean"]
-
-
-def test_a_table_belongs_to_its_fit(found, fit, target, tmp_path):
-    found.add_to(sa.load(sa.save(fit, tmp_path / "small.nc", float32=True)))
-    with raises("not_a_fit"):
-        found.add_to(None)
-    for several in ([fit, fit], {"one": fit}):
-        with raises("not_a_fit", "for each fit"):
-            sa.expectations(several, target)
-    with raises("fit_of_another_target", "other draws"):
-        found.add_to(sa.sample(target, seed=2, iter_sampling=1000))
-
-
-def test_a_function_cannot_have_the_name_of_a_variable(fit, target):
+def test_names_of_functions_edges_and_samplers_that_are_refused(fit, target):
     for name, draw in {
         "mu": lambda d: d["mu"],
         "w": lambda d: d["w"],
@@ -328,12 +322,14 @@ def test_a_function_cannot_have_the_name_of_a_variable(fit, target):
     }.items():
         with raises("wrong_quantity", "another name"):
             sa.expectations(fit, target, {name: draw})
-
-
-def test_of_elements_and_one_chain(fit, target):
-    assert list(sa.expectations(fit, target, "w[2]").index) == ["w[2]"]
-    one = sa.sample(target, chains=1, seed=1, iter_sampling=300)
-    assert "one_chain" in [m.code for m in sa.expectations(one, target, "mu").attrs["messages"]]
+    for sampler, words in (("am", "has none"), ("mala", "standardize")):
+        with raises("option_not_used", words):
+            sa.sample(target, sampler, save="gradient")
+    program = "parameters { real x; } model { x ~ uniform(0, 1); }"
+    target = sa.Target(program)
+    fit = sa.sample(target, seed=1)
+    with raises("unusable_fit", "edges"):
+        sa.expectations(fit, target)
 
 
 def test_the_asymptotic_variance_of_an_autoregression():
@@ -363,14 +359,6 @@ def test_edges_and_jumps_are_no_place_for_control_variates(model):
     assert found.loc["x", "order"] == 0
     assert "no_control" in [remark.code for remark in found.attrs["messages"]]
     assert found.loc["x", "mean"] == pytest.approx(fit.posterior["x"].mean().item())
-
-
-def test_edges_that_the_run_found_are_refused():
-    program = "parameters { real x; } model { x ~ uniform(0, 1); }"
-    target = sa.Target(program)
-    fit = sa.sample(target, seed=1)
-    with raises("unusable_fit", "edges"):
-        sa.expectations(fit, target)
 
 
 def test_approximations_are_corrected():
@@ -493,12 +481,6 @@ def test_gradients_that_the_fit_keeps_are_used(sampler, target, tmp_path):
         sa.expectations(kept, target)
 
 
-def test_samplers_without_gradients_of_the_program_keep_none(target):
-    for sampler, words in (("am", "has none"), ("mala", "standardize")):
-        with raises("option_not_used", words):
-            sa.sample(target, sampler, save="gradient")
-
-
 def test_weights_balance_all_draws(fit, target):
     """Means of functions that are in no table gain, and constants stay."""
     found = sa.expectations(fit, target, "mu", weights=True)
@@ -512,12 +494,3 @@ def test_weights_balance_all_draws(fit, target):
     assert (w * x[..., 0] * x[..., 1]).sum() == pytest.approx(2e-4 + 5e-3, rel=1e-3)
     found.add_to(fit)
     assert np.array_equal(fit.sample_stats["stein_weight"], w)
-
-
-def test_weights_that_leave_few_draws_are_refused(target):
-    shifted = np.random.default_rng(1).normal(size=(4000, 2)) + 5.0
-    assert stein_weights(-shifted, (2,)) == (None, 0.0)
-    uneven = np.random.default_rng(1).normal(size=(4000, 1)) + 1.0
-    weights, share = stein_weights(uneven, (1,))
-    assert (weights * uneven[:, 0]).sum() == pytest.approx(0.0, abs=1e-7)
-    assert share < 0.5

@@ -29,7 +29,7 @@ def found(schools, tmp_path_factory):
     return result, folder
 
 
-def test_every_sampler_has_every_repeat_with_its_seed(found):
+def test_every_sampler_has_every_repeat_and_its_row(found, schools):
     rows = found[0].rows
     assert list(rows.columns) == ["target", *COLUMNS]
     assert rows["sampler"].tolist() == ["rwm", "hmc"] * 3
@@ -37,9 +37,6 @@ def test_every_sampler_has_every_repeat_with_its_seed(found):
     assert rows["seed"].tolist() == [repeat_seed(5, i) for i in (1, 1, 2, 2, 3, 3)]
     assert rows.loc[rows["sampler"] == "rwm", "ess_bulk_min"].nunique() == 3
     assert not found[0].interrupted
-
-
-def test_a_row_measures_one_run_with_its_seed(found, schools):
     rows = found[0].rows
     row = rows[(rows["sampler"] == "rwm") & (rows["repeat"] == 2)].iloc[0]
     with pytest.warns(sa.ConvergenceWarning):
@@ -115,19 +112,18 @@ def test_the_workers_of_an_executor_run_the_chains(found, schools):
         assert there.rows[name].tolist() == rows[name].tolist(), name
 
 
-def test_the_choices_of_an_engine_include_none(schools):
+def test_engines_seeds_and_compilation(schools):
     with raises("unknown_backend", "stan_nuts", "auto, cmdstan, stanli, none", "'foo'"):
         sa.compare_repeats(schools, ["rwm"], stan_nuts="foo")
-
-
-def test_seeds_depend_on_both_numbers_and_suit_cmdstan():
     seeds = [repeat_seed(seed, repeat) for seed in range(20) for repeat in range(1, 51)]
     assert len(set(seeds)) == 1000
     assert 0 <= min(seeds) < max(seeds) < 2**31 - 1
     assert max(seeds) > 2**30  # the whole range
+    with pytest.raises(KeyboardInterrupt):
+        compile_first(lambda **options: made_up_fits.fit(1, interrupted=True), None)
 
 
-def test_a_row_has_the_costs_of_a_comparison_and_wall_time():
+def test_rows_have_costs_errors_and_the_requested_variables():
     clock = iter([10.0, 13.0]).__next__
     fit = made_up_fits.fit(1, seconds=2.0, gradients=5000, compile_seconds=7.5)
     row = make_row("a", 2, 9, lambda seed: fit, None, 7.0, quiet=True, clock=clock)
@@ -139,6 +135,9 @@ def test_a_row_has_the_costs_of_a_comparison_and_wall_time():
     assert row["ess_per_gradient"] == pytest.approx(row["ess_bulk_min"] / 5000)
     assert row["ess_bulk_min"] == line["ess_bulk_min"]
     assert (row["sampler"], row["repeat"], row["seed"], row["verdict"]) == ("a", 2, 9, "fine")
+    fit = made_up_fits.in_another_mode(1)
+    assert make_row("a", 1, 9, lambda seed: fit, ["a"], 0.0, quiet=True)["r_hat_max"] > 1.5
+    assert make_row("a", 1, 9, lambda seed: fit, ["b"], 0.0, quiet=True)["r_hat_max"] < 1.05
 
 
 def test_errors_are_measured_in_standard_deviations_of_the_reference():
@@ -153,12 +152,6 @@ def test_errors_are_measured_in_standard_deviations_of_the_reference():
     assert np.isnan(make_row("a", 1, 9, lambda seed: fit, None, 0.0, quiet=True)["error_mean"])
 
 
-def test_only_the_requested_variables_count():
-    fit = made_up_fits.in_another_mode(1)
-    assert make_row("a", 1, 9, lambda seed: fit, ["a"], 0.0, quiet=True)["r_hat_max"] > 1.5
-    assert make_row("a", 1, 9, lambda seed: fit, ["b"], 0.0, quiet=True)["r_hat_max"] < 1.05
-
-
 def test_the_run_that_compiles_is_brief_and_reports_no_failure():
     options_used = {}
 
@@ -171,8 +164,3 @@ def test_the_run_that_compiles_is_brief_and_reports_no_failure():
     assert lengths == [20, 4, 1]
     compile_first(draw, iter_warmup=None)
     assert options_used["iter_warmup"] == 60
-
-
-def test_ctrl_c_while_compiling_is_no_failure():
-    with pytest.raises(KeyboardInterrupt):
-        compile_first(lambda **options: made_up_fits.fit(1, interrupted=True), None)

@@ -42,10 +42,11 @@ def test_each_data_set_has_a_row_and_a_fit_or_a_reason(many):
     assert max(map(len, repr(many).splitlines())) <= 80
 
 
-def test_data_sets_and_targets_come_from_generators(target):
-    many = sa.sample_many(target, "am", data=({"y": y} for y in (-50.0, 50.0)), **RUN)
-    assert list(many) == ["1", "2"]
+def test_fits_come_from_generators_and_can_be_sent(target, many):
+    numbered = sa.sample_many(target, "am", data=({"y": y} for y in (-50.0, 50.0)), **RUN)
+    assert list(numbered) == ["1", "2"]
     assert list(sa.sample_many({"a": target, "b": target}.values(), "am", **RUN)) == ["1", "2"]
+    assert list(pickle.loads(pickle.dumps(many)).table.index) == list(DATA)
 
 
 def test_draws_depend_on_the_name_and_neither_on_order_nor_on_workers(target, many):
@@ -197,10 +198,6 @@ def test_wrong_arguments_are_no_failures_of_fits(target):
         sa.sample_many(iter([target]), data=DATA)
     with raises("unknown_argument"):
         sa.sample_many(target, "am", iter_samplings=3)
-
-
-def test_fits_can_be_sent(many):
-    assert list(pickle.loads(pickle.dumps(many)).table.index) == list(DATA)
 
 
 class LosesWorkers(ThreadPoolExecutor):

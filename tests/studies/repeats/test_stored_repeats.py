@@ -239,12 +239,14 @@ def test_every_sampler_on_every_target_with_the_same_seeds(targets, runs):
     assert "target: sampler" in repr(found)
 
 
-def test_one_target_is_summarized_by_sampler(targets, runs):
+def test_one_target_is_summarized_by_sampler_and_none_refused(targets, runs):
     assert list(repeated(targets["near"]).summary.index) == ["rwm", "mala"]
     assert list(repeated({"near": targets["near"]}).summary.index) == ["rwm", "mala"]
+    with raises("nothing_to_study", "target"):
+        repeated({})
 
 
-def test_a_folder_is_continued_by_target(targets, runs, tmp_path):
+def test_folders_are_continued_and_doubts_named_by_target(targets, runs, tmp_path):
     repeated({"near": targets["near"]}, tmp_path)
     runs.data.clear()
     found = repeated(targets, tmp_path)
@@ -255,8 +257,6 @@ def test_a_folder_is_continued_by_target(targets, runs, tmp_path):
     with raises("other_study", "target.data_hash of near"):
         repeated(swapped, tmp_path)
 
-
-def test_failures_and_doubts_name_the_target(targets, runs):
     def act(target, name, seed):
         if target is targets["far_off"] and name == "mala":
             raise sa.StanadaptError("no_draws", "all chains stopped.")
@@ -269,7 +269,7 @@ def test_failures_and_doubts_name_the_target(targets, runs):
     assert found.summary.loc[("near", "mala"), "failed"] == 0
 
 
-def test_latex_has_a_column_of_targets(targets, runs):
+def test_targets_have_columns_and_references_of_their_own(targets, runs):
     lines = repeated(targets).to_latex().splitlines()
     assert any(line.startswith(r"target & sampler & fine") for line in lines)
     assert any(line.startswith(r"near & rwm &") for line in lines)
@@ -277,6 +277,10 @@ def test_latex_has_a_column_of_targets(targets, runs):
     assert any(line.startswith(r"far\_off & rwm &") for line in lines)
     assert lines.count(r"\addlinespace") == 1
     assert sum("(program" in line for line in lines) == 2
+    wrong = made_up_fits.fit(1)  # its hashes and variables are others
+    for given, fact in ((wrong, "the reference of near"), ({"nowhere": wrong}, "nowhere")):
+        with raises("different_targets", fact):
+            repeated(targets, reference=given)
 
 
 def test_the_page_is_whole_and_needs_no_network(targets, runs, tmp_path):
@@ -294,15 +298,3 @@ def test_the_page_is_whole_and_needs_no_network(targets, runs, tmp_path):
     picture = text[text.index("<svg") :]
     assert "var(--fit-1)" in picture  # colors of the page, in light and dark
     assert not any(color in picture for color in VARIABLES)
-
-
-def test_no_target(runs):
-    with raises("nothing_to_study", "target"):
-        repeated({})
-
-
-def test_reference_draws_of_another_target_are_refused(targets, runs):
-    wrong = made_up_fits.fit(1)  # its hashes and variables are others
-    for given, fact in ((wrong, "the reference of near"), ({"nowhere": wrong}, "nowhere")):
-        with raises("different_targets", fact):
-            repeated(targets, reference=given)

@@ -15,14 +15,11 @@ def page_of(fits, path):
     return Page(sa.report(fits, path / "report.html").read_text())
 
 
-def test_fits_of_different_data_are_refused(tmp_path):
+def test_fits_that_cannot_be_compared_leave_an_earlier_report(tmp_path):
     fits = {"a": made_up.fit(1), "b": made_up.fit(2, data_hash="other")}
     with raises_in("settings", "in their data"):
         sa.report(fits, tmp_path / "report.html")
     assert not list(tmp_path.iterdir())
-
-
-def test_fits_without_a_common_variable_are_refused(tmp_path):
     one, two = ({name: made_up.draws(1)["a"]} for name in ("x", "y"))
     fits = {
         "a": results.build({"posterior": one}, {}),
@@ -30,6 +27,13 @@ def test_fits_without_a_common_variable_are_refused(tmp_path):
     }
     with raises("different_targets", "a (x)", "b (y)"):
         sa.report(fits, tmp_path / "report.html")
+    with raises_in("files", tmp_path):
+        sa.report({"a": made_up.fit(1)}, tmp_path)
+    path = tmp_path / "report.html"
+    path.write_text("earlier")
+    with pytest.raises(StanadaptError):
+        sa.report({}, path)
+    assert path.read_text() == "earlier"
 
 
 @pytest.mark.parametrize(("fits", "code", "facts"), [
@@ -51,11 +55,6 @@ def test_names_may_be_numbers(tmp_path):
     assert "agree with 1, which shares their density, within" in conclusion["all_fits_usable"]
 
 
-def test_a_folder_is_no_file(tmp_path):
-    with raises_in("files", tmp_path):
-        sa.report({"a": made_up.fit(1)}, tmp_path)
-
-
 def test_a_fit_with_nothing_but_a_posterior(tmp_path):
     """Other software may write no statistics, seconds or counts."""
     bare = results.build({"posterior": made_up.draws(1)}, {})
@@ -66,7 +65,7 @@ def test_a_fit_with_nothing_but_a_posterior(tmp_path):
 
 
 @pytest.mark.thorough
-def test_seconds_that_were_not_recorded_do_not_win_and_an_interruption_is_told(tmp_path):
+def test_chains_that_lack_seconds_or_variables(tmp_path):
     timeless, cut = made_up.fit(1, seconds=0.0), made_up.fit(3, shape=(4, 150), interrupted=True)
     page = page_of({"timeless": timeless, "b": made_up.fit(2), "cut": cut}, tmp_path)
     assert "150 of 250" in dict(page.messages("problems", "cut"))["interrupted_fit"]
@@ -74,18 +73,17 @@ def test_seconds_that_were_not_recorded_do_not_win_and_an_interruption_is_told(t
     assert code == "fastest_sampler"
     assert "Use b" in text
     assert "timeless" in text
+    posterior = {name: x for name, x in made_up.draws(1).items() if name != "b"}
+    fits = {"some": made_up.fit(1, posterior=posterior), "all": made_up.fit(2)}
+    assert page_of(fits, tmp_path).codes("conclusion")[0] == "all_fits_usable"
 
 
 @pytest.mark.slow
-def test_one_chain_alone_is_not_trusted(tmp_path):
+def test_chains_that_are_alone_are_trusted_as_far_as_they_agree(tmp_path):
     one = made_up.fit(1, shape=(1, 250))
     page = page_of({"a": one}, tmp_path)
     assert page.codes("conclusion") == ["no_fit_usable", "no_recommendation"]
     assert "one_chain" in page.codes("problems", "a")
-
-
-@pytest.mark.slow
-def test_one_chain_is_trusted_as_far_as_it_agrees_with_several(tmp_path):
     fits = {"one": made_up.fit(1, shape=(1, 1000)), "four": made_up.fit(2, shape=(4, 250))}
     assert page_of(fits, tmp_path).codes("conclusion")[0] == "all_fits_usable"
     posterior = made_up.draws(1, (1, 1000))
@@ -128,21 +126,6 @@ def test_very_few_draws(draws, tmp_path):
     (code, text), _ = page_of(fits, tmp_path).messages("conclusion")
     assert code == "some_fits_usable"
     assert "few (" in text
-
-
-@pytest.mark.thorough
-def test_chains_that_share_only_some_variables(tmp_path):
-    posterior = {name: x for name, x in made_up.draws(1).items() if name != "b"}
-    fits = {"some": made_up.fit(1, posterior=posterior), "all": made_up.fit(2)}
-    assert page_of(fits, tmp_path).codes("conclusion")[0] == "all_fits_usable"
-
-
-def test_an_earlier_report_survives_a_failure(tmp_path):
-    path = tmp_path / "report.html"
-    path.write_text("earlier")
-    with pytest.raises(StanadaptError):
-        sa.report({}, path)
-    assert path.read_text() == "earlier"
 
 
 @pytest.mark.parametrize("missing", ["matplotlib", "jinja2"])

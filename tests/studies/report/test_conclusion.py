@@ -1,17 +1,23 @@
-"""The winner, by how much, and the objections to fits: without a page."""
+"""The winner, by how much, the objections to fits, and the numbers behind the pictures."""
 
 import re
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from stanadapt import results
 from stanadapt.errors import codes_of
+from stanadapt.studies.report import costs, straightening
 from stanadapt.studies.report.assessment import assess, largest_z
+from stanadapt.studies.report.canvas import report_style
 from stanadapt.studies.report.conclusion import conclude, number
-from stanadapt.studies.report.fits import collect, list_repeats
+from stanadapt.studies.report.fits import collect, list_repeats, parameters
+from stanadapt.studies.report.forest import most_different
 from stanadapt.studies.report.problems import problems
+from stanadapt.studies.report.running_error import running_error
 from stanadapt.studies.report.table import TITLES, table_lines
+from stanadapt.studies.report.traces import worst_parameters
 from tests.helpers import made_up_fits as made_up
 
 
@@ -29,7 +35,7 @@ def nuts(seed, **changes):
     return made_up.fit(seed, **made_up.NUTS | changes)
 
 
-def test_the_faster_of_two_wins_by_the_ratio_of_its_cost():
+def test_the_faster_of_two_wins_unless_it_is_biased():
     """Equally many draws in a fifth of the time, and four times the gradients."""
     result, _, _ = draw_conclusion(
         nuts=nuts(1, seconds=10.0, gradients=10_000), ours=made_up.fit(2, gradients=40_000)
@@ -39,15 +45,28 @@ def test_the_faster_of_two_wins_by_the_ratio_of_its_cost():
     ratio = float(re.search(r"([\d.]+) times", result.choice)[1])
     assert ratio == pytest.approx(5, rel=0.2)
     assert "gradient, nuts" in result.choice  # which is ahead by that measure
+    # six standard errors are a bias, two are chance
+    reference = made_up.fit(1, shape=(4, 2500))
+    for shift, code in ((6.0, "disagreement"), (2.0, None)):
+        posterior = made_up.draws(2)
+        posterior["c"] = posterior["c"] + shift * posterior["c"].std() / np.sqrt(1000)
+        fits = {"reference": reference, "x": made_up.fit(2, posterior=posterior)}
+        _, assessment, runs = draw_conclusion(**fits)
+        assert codes(assessment.objections)["x"] == code
+        assert 4.0 < largest_z(runs[1], runs[0]) < 5.0
 
 
-def test_close_costs_are_no_victory():
+def test_close_costs_and_samplers_without_gradients():
     result, _, _ = draw_conclusion(a=made_up.fit(1, seconds=2.0), b=made_up.fit(2, seconds=2.05))
     assert result.choice.code == "close_samplers"
     assert result.choice.startswith("Use a or b:")
+    walk = made_up.fit(1, seconds=0.1, gradients=0, n_density=5000)
+    result, _, _ = draw_conclusion(walk=walk, other=made_up.fit(2))
+    assert result.winner == "walk"
+    assert result.choice.code == "fastest_sampler"
 
 
-def test_repeats_decide_if_their_ranges_do_not_overlap():
+def test_repeats_decide_and_the_table_is_that_of_the_worst():
     a = [made_up.fit(i, seconds=2.0) for i in range(3)]
     b = [made_up.fit(i, seconds=2.8) for i in range(3, 6)]
     result, _, _ = draw_conclusion(a=a, b=b)
@@ -55,13 +74,13 @@ def test_repeats_decide_if_their_ranges_do_not_overlap():
     b[1] = made_up.fit(4, seconds=1.0)
     result, _, _ = draw_conclusion(a=a, b=b)
     assert result.choice.code == "close_samplers"
-
-
-def test_a_sampler_without_gradients():
-    walk = made_up.fit(1, seconds=0.1, gradients=0, n_density=5000)
-    result, _, _ = draw_conclusion(walk=walk, other=made_up.fit(2))
-    assert result.winner == "walk"
-    assert result.choice.code == "fastest_sampler"
+    fits = {"a": [made_up.fit(1), made_up.in_another_mode(2)], "b": made_up.fit(3)}
+    _, assessment, runs = draw_conclusion(**fits)
+    line = table_lines(runs, assessment)[0]
+    assert (line.verdict, line.usable) == ("do not use", False)
+    cells = dict(zip(TITLES, line.cells, strict=True))
+    assert float(cells["R-hat"][0]) > 1.5
+    assert " to " in cells["ESS/s"][1]
 
 
 @pytest.mark.parametrize("problem", made_up.PLANTED)
@@ -94,7 +113,7 @@ def test_a_fit_that_missed_a_mode_never_wins_and_is_no_reference():
     assert assessment.reference.name == "both"
 
 
-def test_a_baseline_with_a_problem_is_no_reference():
+def test_a_bad_baseline_is_no_reference():
     bad = made_up.in_another_mode(1)
     bad.attrs.update(engine="cmdstan 2.27.0", engine_independent=1)
     result, assessment, _ = draw_conclusion(nuts=bad, a=made_up.fit(2), b=made_up.fit(3))
@@ -102,27 +121,12 @@ def test_a_baseline_with_a_problem_is_no_reference():
     assert assessment.reference.name in ("a", "b")
     assert set(codes(assessment.objections).values()) == {"unusable_verdict", None}
     assert result.winner in ("a", "b")
-
-
-def test_no_fit_is_compared_with_a_bad_reference():
     fits = {"x": made_up.frozen(1), "y": made_up.in_another_mode(2)}
     result, assessment, _ = draw_conclusion(**fits)
     assert not assessment.sound
     assert set(codes(assessment.objections).values()) == {"unusable_verdict"}
     assert result.winner is None
     assert (result.trust.code, result.choice.code) == ("no_fit_usable", "no_recommendation")
-
-
-def test_a_biased_fit_disagrees():
-    """Six standard errors are a bias, two are chance."""
-    reference = made_up.fit(1, shape=(4, 2500))
-    for shift, code in ((6.0, "disagreement"), (2.0, None)):
-        posterior = made_up.draws(2)
-        posterior["c"] = posterior["c"] + shift * posterior["c"].std() / np.sqrt(1000)
-        fits = {"reference": reference, "x": made_up.fit(2, posterior=posterior)}
-        _, assessment, runs = draw_conclusion(**fits)
-        assert codes(assessment.objections)["x"] == code
-        assert 4.0 < largest_z(runs[1], runs[0]) < 5.0
 
 
 def test_a_fit_of_which_nothing_was_compared_is_not_said_to_agree():
@@ -159,16 +163,6 @@ def test_fits_of_other_random_data_neither_disagree_nor_agree():
     assert "agree" not in result.trust
 
 
-def test_the_table_is_that_of_the_worst_repeat():
-    fits = {"a": [made_up.fit(1), made_up.in_another_mode(2)], "b": made_up.fit(3)}
-    _, assessment, runs = draw_conclusion(**fits)
-    line = table_lines(runs, assessment)[0]
-    assert (line.verdict, line.usable) == ("do not use", False)
-    cells = dict(zip(TITLES, line.cells, strict=True))
-    assert float(cells["R-hat"][0]) > 1.5
-    assert " to " in cells["ESS/s"][1]
-
-
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
@@ -178,3 +172,92 @@ def test_the_table_is_that_of_the_worst_repeat():
 )  # fmt: skip
 def test_numbers(value, shown):
     assert number(value) == shown
+
+
+def runs_of(**fits):
+    return collect(list_repeats(fits), None, None).runs
+
+
+def test_error_of_running_means_by_hand():
+    """Means after each draw, in sds of the reference, against gradients including warm-up."""
+    x = np.array([[4.0, 0.0, 2.0, -2.0, 6.0, 2.0], [0.0, 2.0, 4.0, 0.0, 2.0, 4.0]])
+    own = made_up.fit(1, posterior={"x": x}, parameters='["x"]', gradients=1200)
+    reference = made_up.fit(2, posterior={"x": made_up.draws(2)["a"]}, parameters='["x"]')
+    run, other = runs_of(own=own, reference=reference)
+    spent, error = running_error(run, other)
+    np.testing.assert_allclose(spent, 240 + 960 * np.arange(1, 7) / 6)
+    means = np.cumsum(x.mean(axis=0)) / np.arange(1, 7)
+    draws = made_up.draws(2)["a"]
+    np.testing.assert_allclose(error, np.abs(means - draws.mean()) / draws.std(ddof=1))
+
+
+def test_errors_and_differences_are_those_of_the_worst_parameter():
+    posterior = made_up.draws(1)
+    posterior["b"][..., 1] += 3e-3  # three of its standard deviations
+    run, right = runs_of(off=made_up.fit(1, posterior=posterior), right=made_up.fit(2))
+    assert running_error(run, right)[1][-1] == pytest.approx(3.0, abs=0.2)
+    halves = running_error(right, right)[0]
+    assert halves[-1] == pytest.approx(2000 + 8000 / 2)
+    posterior = made_up.draws(1)
+    posterior["b"][..., 1] *= 2
+    posterior["a"] += 0.5
+    off, right = runs_of(off=made_up.fit(1, posterior=posterior), right=made_up.fit(2))
+    (like,) = runs_of(like=made_up.fit(3))
+    assert set(most_different([off, like, right], right)[:2]) == {"a", "b[2]"}
+
+
+def test_worst_parameters_are_those_that_disagree_before_those_that_are_slow():
+    posterior = made_up.draws(1)
+    posterior["c"][0] += 2.0
+    slow = np.random.default_rng(3).normal(size=made_up.SHAPE)
+    posterior["b"][..., 0] = np.repeat(slow[:, :50], 5, axis=1)
+    posterior["extra"] = np.repeat(slow[:, :10], 25, axis=1)  # no parameter
+    (run,) = runs_of(a=made_up.fit(1, posterior=posterior))
+    assert worst_parameters(run)[0] == "c"
+    assert "extra" not in parameters(run)
+    assert set(worst_parameters(run)[:2]) <= {"c", "b[1]"}
+
+
+def test_costs_are_in_order_and_those_of_refused_fits_hollow(monkeypatch):
+    drawn, draw_lines = [], costs.draw_lines
+
+    def keep(lines, *given):
+        drawn.extend([lines, draw_lines(lines, *given)])
+        return drawn[1]
+
+    monkeypatch.setattr(costs, "draw_lines", keep)
+    runs = runs_of(right=made_up.fit(1), off=made_up.fit(2))
+    with report_style():
+        costs.draw(runs, ["off"])
+    lines, figure = drawn
+    assert [(line.name, line.height, line.usable) for line in lines] == [
+        ("right", 0.0, True), ("off", 1.0, False),
+    ]  # fmt: skip
+    assert figure.axes[0].yaxis_inverted()  # the first is on top
+    for run, line in zip(runs, lines, strict=True):
+        values = [run.ess_per_second, run.row["ess_per_gradient"]]
+        assert [cost.median for cost in line.costs] == pytest.approx(values)
+        assert np.concatenate(line.repeats).tolist() == values
+
+
+def straightened(fit, **attributes):
+    """Add a pair to a fit, with draws far beyond the others at one end."""
+    values = np.append(np.random.default_rng(5).normal(size=399), 1e6)
+    pair = xr.Dataset(dict.fromkeys(("driver", "coordinate", "residual"), ("point", values)))
+    for name in pair:
+        pair[name].attrs |= attributes
+    groups = {name: results.dataset(fit, name) for name in results.group_names(fit)}
+    return results.build({**groups, "straightened": pair}, {**fit.attrs, "straightening": "x: a"})
+
+
+def test_straightening_is_drawn_for_the_fits_that_have_it():
+    pair, other = straightened(made_up.fit(1), name="$v$"), straightened(made_up.fit(2))
+    runs = runs_of(plain=made_up.fit(3), pair=pair, other=other)
+    places = {"plain": 0, "pair": 1, "other": 2}
+    with report_style():
+        picture = straightening.draw(runs, places)
+        assert straightening.draw([runs[0], runs[2]], places) is None
+    assert picture.caption.startswith("pair: x: a.")
+    assert picture.svg.count("pair: before") == 1
+    assert "$v$" in picture.svg
+    assert "other: before" not in picture.svg

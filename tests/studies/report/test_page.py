@@ -57,23 +57,33 @@ def test_planted_problems_are_named(page, name, code, fact):
     assert fact in dict(page.messages("problems", name))[code]
 
 
-def test_good_fits_have_no_problem(page):
+def test_fits_of_a_page_have_rows_pictures_and_no_false_problem(page):
     headings = page.text["problems"].splitlines()
     assert "frozen" in headings
     assert not {"nuts", "fast"} & set(headings)
-
-
-def test_the_reference_is_named(page):
     assert "nuts" in dict(page.messages("problems", "Notes"))["reference_fit"]
+    rows = page.text["table"]
+    for name in ["nuts", "fast", *made_up.PLANTED]:
+        assert re.search(rf"^{name}$", rows, flags=re.M)
+    assert page.tags.count("svg") == 4 + 7 + 1
+    assert page.tags.count("figcaption") == page.tags.count("svg")
+    assert page.tags.count("figure") == page.tags.count("svg")
+    assert len(page.ids) == len(set(page.ids))
 
 
-def test_the_page_begins_with_estimates_in_the_units_of_the_program(page):
+def test_the_page_begins_with_estimates_and_ends_with_the_origin(page):
     """Of the reference, as `summary` prints them."""
     assert page.ids.index("conclusion") < page.ids.index("estimates") < page.ids.index("table")
     words = page.text["estimates"].split()
     for line in repr(sa.summary(made_up.fit(1, **made_up.NUTS))).splitlines():
         for word in line.split():
             assert word in words
+    words = page.words("origin")
+    for expected in (
+        "stanadapt compare <made up>", "seed 1", "leapfrogs = 5", "cmdstan 2.27.0 –",
+        "numpy = 2.0", "matplotlib",
+    ):  # fmt: skip
+        assert expected in words
 
 
 def test_large_arrays_are_folded_or_left_out_of_the_estimates(tmp_path):
@@ -89,18 +99,6 @@ def test_large_arrays_are_folded_or_left_out_of_the_estimates(tmp_path):
     text = Page(sa.report({"one": alone}, tmp_path / "alone.html").read_text()).text["estimates"]
     assert "300 elements" in text
     assert "quantity" not in text  # no table without a row
-
-
-def test_the_table_has_a_row_per_fit(page):
-    rows = page.text["table"]
-    for name in ["nuts", "fast", *made_up.PLANTED]:
-        assert re.search(rf"^{name}$", rows, flags=re.M)
-
-
-def test_pictures_and_their_captions(page):
-    assert page.tags.count("svg") == 4 + 7 + 1
-    assert page.tags.count("figcaption") == page.tags.count("svg")
-    assert page.tags.count("figure") == page.tags.count("svg")
 
 
 def test_pictures_leave_out_fits_of_other_random_data(tmp_path):
@@ -123,10 +121,6 @@ def test_nothing_is_fetched(planted, page):
     assert set(targets) | {r[1:] for r in page.links if r.startswith("#")} <= set(page.ids)
 
 
-def test_identifiers_are_unique(page):
-    assert len(page.ids) == len(set(page.ids))
-
-
 def test_colors_are_those_of_the_page(planted):
     """A color that the page does not replace would be the same in light and dark."""
     source = planted.read_text()
@@ -137,15 +131,6 @@ def test_colors_are_those_of_the_page(planted):
     assert used <= set(re.findall(r"(--[\w-]+):", source))
     assert "prefers-color-scheme: dark" in source
     assert "@media print" in source
-
-
-def test_the_origin_suffices_to_reproduce_the_fits(page):
-    words = page.words("origin")
-    for expected in (
-        "stanadapt compare <made up>", "seed 1", "leapfrogs = 5", "cmdstan 2.27.0 –",
-        "numpy = 2.0", "matplotlib",
-    ):  # fmt: skip
-        assert expected in words
 
 
 @pytest.mark.thorough

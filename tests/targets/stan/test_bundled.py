@@ -34,12 +34,20 @@ def build(monkeypatch):
     return build_model
 
 
-def test_names_are_sorted_and_agree_with_their_folders():
+def test_names_descriptions_and_missing_data(tmp_path):
     programs = bundled.available()
     assert list(programs) == sorted(programs)
     assert set(programs) >= {"banana", "gaussian", "logistic", "neal"}
     for name, program in programs.items():
         assert (program.name, program.path.stem, program.path.parent.name) == (name, name, name)
+    assert "Dellaportas" in bundled.find("gaussian", "two_dim")[0].read_text()
+    assert "Dellaportas" not in bundled.available()["gaussian"].description
+    folder = tmp_path / "bare"
+    folder.mkdir()
+    (folder / "bare.stan").write_text("parameters { real x; }\n")
+    assert bundled.find("bare", root=tmp_path) == (folder / "bare.stan", None)
+    with raises("unknown_data_set", "'bare'"):
+        bundled.find("bare", "some", tmp_path)
 
 
 @pytest.mark.parametrize("program", bundled.available().values(), ids=lambda program: program.name)
@@ -49,20 +57,6 @@ def test_every_program_has_description_and_data(program):
     assert "//" not in program.description
     assert program.data
     assert "known_moments" not in program.data
-
-
-def test_description_is_the_first_paragraph_only():
-    assert "Dellaportas" in bundled.find("gaussian", "two_dim")[0].read_text()
-    assert "Dellaportas" not in bundled.available()["gaussian"].description
-
-
-def test_find_returns_none_for_a_program_without_data(tmp_path):
-    folder = tmp_path / "bare"
-    folder.mkdir()
-    (folder / "bare.stan").write_text("parameters { real x; }\n")
-    assert bundled.find("bare", root=tmp_path) == (folder / "bare.stan", None)
-    with raises("unknown_data_set", "'bare'"):
-        bundled.find("bare", "some", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -100,12 +94,16 @@ def test_logistic_data_have_the_papers_dimensions(data):
     assert content["y"].sum() == ones
 
 
-def test_fifty_one_dim_has_the_papers_kernel():
+def test_data_of_papers_and_constant_columns(build):
     points = np.linspace(0, 4, 51)
     kernel = np.exp(-0.5 * (points[:, None] - points) ** 2 / 0.16) + 0.01 * np.eye(51)
     covariance = load("gaussian", "fifty_one_dim")["Sigma"]
     np.testing.assert_allclose(covariance, kernel, rtol=0, atol=1e-14)
     np.testing.assert_allclose(np.linalg.eigvalsh(covariance)[[0, -1]], [0.01, 12.07], rtol=1e-3)
+    program, _ = bundled.find("logistic", "ripley")
+    data = '{"N": 3, "D": 2, "X": [[1, 7], [2, 7], [4, 7]], "y": [0, 1, 0]}'
+    with pytest.raises(RuntimeError, match="Column 2 of X is constant"):
+        stanli.bridgestan_model(stan_file=str(program), data=data)
 
 
 def test_known_moments_follow_from_the_data():
@@ -138,13 +136,6 @@ def test_moments_of_rings_are_those_of_another_quadrature():
     np.testing.assert_allclose(known["sd"]["x"], np.sqrt(square / 2), rtol=1e-8)
     evidence = np.log(2 * np.pi * density.sum() * (r[1] - r[0]))
     assert known["log_evidence"] == pytest.approx(evidence, rel=1e-8)
-
-
-def test_logistic_refuses_a_constant_column(build):
-    program, _ = bundled.find("logistic", "ripley")
-    data = '{"N": 3, "D": 2, "X": [[1, 7], [2, 7], [4, 7]], "y": [0, 1, 0]}'
-    with pytest.raises(RuntimeError, match="Column 2 of X is constant"):
-        stanli.bridgestan_model(stan_file=str(program), data=data)
 
 
 @pytest.mark.parametrize("name", ["eight_schools_centered", "eight_schools_noncentered"])

@@ -76,10 +76,16 @@ def test_all_forms_of_data_agree(tmp_path):
     assert data.to_json(arrays, stan(REGRESSION)) == data.to_json(GOOD, stan(REGRESSION))
 
 
-def test_programs_without_data():
+def test_programs_without_data_and_undeclared_entries():
     assert data.to_json(None, program.read("model { }")) == "{}"
     assert data.to_json({}, program.read("model { }")) == "{}"
     refuse("data_missing", "int N;", None, "N", "`int N`")
+    labels = {"names": ["a", "b"], "note": None, "ragged": [[1], [2, 3]], "flag": True, 7: 1}
+    assert accept("int N;", {"N": 1, **labels}) == {"N": 1}
+    numeric = '{"N": 1, "other": [1.5, 2], "none": []}'
+    assert data.to_json(numeric, stan("int N;")) == numeric
+    for extra in ('"a"', "null", "true", "[true, 1]", "[[1], [2, 3]]", '{"a": 1}', "NaN", "1e999"):
+        assert data.to_json(f'{{"N": 1, "other": {extra}}}', stan("int N;")) == '{"N": 1}'
 
 
 def test_the_hash_of_data_is_that_of_their_numbers():
@@ -100,27 +106,27 @@ def test_the_hash_of_data_is_that_of_their_numbers():
     assert len({data.digest(text, names) for text in [*same, *others]}) == 1 + len(others)
 
 
-def test_integers_of_every_kind_are_written_as_integers():
+def test_numbers_of_every_kind_are_written_as_what_is_declared():
     one_by_one = [[True, False, True], [True, 0, 1], (1, 0, 1), [np.int32(1), np.bool_(False), 1]]
     arrays = [np.array([1, 0, 1], dtype=kind) for kind in ("?", "u1", "i8", "u8", "O")]
     tables = [pd.Series([1, 0, 1], dtype=kind) for kind in ("bool", "int64", "Int64", "object")]
     for y in (*one_by_one, *arrays, *tables, np.ma.array([1, 0, 1], mask=False)):
         assert '"y": [1,0,1]' in data.to_json(changed(y=y), stan(REGRESSION))
     assert accept("array[4] int x;", {"x": range(4)}) == {"x": [0, 1, 2, 3]}
-
-
-def test_reals_of_every_kind_are_written_as_doubles():
     table = pd.DataFrame({"a": [1, 3, 5], "b": [2.0, 4.0, 6.0]})
     arrays = [np.array(table, dtype=kind) for kind in ("f4", "f8", "g", "i2", "O")]
     transposed = np.array([[1, 3, 5], [2, 4, 6]]).T
     for matrix in (table, *arrays, transposed, [np.array([1, 2]), (3, 4), pd.Series([5, 6])]):
         text = data.to_json(changed(X=matrix), stan(REGRESSION))
         assert '"X": [[1.0,2.0],[3.0,4.0],[5.0,6.0]]' in text
-
-
-def test_doubles_survive_to_the_last_bit():
     values = np.random.default_rng(1).normal(size=50) * 10.0 ** np.arange(-25, 25)
     assert np.array_equal(accept("vector[50] x;", {"x": values})["x"], values)
+    for text in ('{"x": [3000000000, 1]}', '{"x": [-3000000000, 1.5]}'):
+        assert "3000000000.0" in data.to_json(text, stan("vector[2] x;"))
+    assert data.to_json({"x": 3000000000}, stan("real x;")) == '{"x": 3000000000.0}'
+    assert accept("real x;", f'{{"x": {10**30}}}') == {"x": 1e30}
+    for text in ('{"x": 3e9}', '{"x": 3000000000.0}', '{"x": 2147483647}'):
+        assert data.to_json(text, stan("real x;")) == text
 
 
 def test_files_and_texts_that_are_not_data(tmp_path):
@@ -151,24 +157,6 @@ def test_all_missing_variables_are_listed_with_similar_names():
     for near, meant in (("n", "N"), ("x", "X")):  # each pair stands in a question
         assert re.search(rf"\b{near}\b[^?]*\b{meant}\?", message)
     assert "?" not in refuse("data_missing", "int N;", {}, "N")
-
-
-def test_undeclared_entries_are_harmless():
-    labels = {"names": ["a", "b"], "note": None, "ragged": [[1], [2, 3]], "flag": True, 7: 1}
-    assert accept("int N;", {"N": 1, **labels}) == {"N": 1}
-    numeric = '{"N": 1, "other": [1.5, 2], "none": []}'
-    assert data.to_json(numeric, stan("int N;")) == numeric
-    for extra in ('"a"', "null", "true", "[true, 1]", "[[1], [2, 3]]", '{"a": 1}', "NaN", "1e999"):
-        assert data.to_json(f'{{"N": 1, "other": {extra}}}', stan("int N;")) == '{"N": 1}'
-
-
-def test_large_integers_of_real_variables_get_a_decimal_point():
-    for text in ('{"x": [3000000000, 1]}', '{"x": [-3000000000, 1.5]}'):
-        assert "3000000000.0" in data.to_json(text, stan("vector[2] x;"))
-    assert data.to_json({"x": 3000000000}, stan("real x;")) == '{"x": 3000000000.0}'
-    assert accept("real x;", f'{{"x": {10**30}}}') == {"x": 1e30}
-    for text in ('{"x": 3e9}', '{"x": 3000000000.0}', '{"x": 2147483647}'):
-        assert data.to_json(text, stan("real x;")) == text
 
 
 @pytest.mark.parametrize(("name", "value", "code", "facts"), [
@@ -266,7 +254,7 @@ def test_right_shapes_are_accepted_and_wrong_ones_refused(base, seed):
                 assert declared_type in message or TYPES[base] == 0
 
 
-def test_empty_containers():
+def test_empty_containers_and_sizes_that_cannot_be_computed():
     declared = "int N; matrix[N, 3] X; matrix[2, N] Z; vector[N] v;"
     for x, z in ([[], []], [[], [[], []]], [[[]], [[], []]], [np.zeros((0, 3)), np.zeros((2, 0))]):
         given = accept(declared, {"N": 0, "X": x, "Z": z, "v": []})
@@ -278,6 +266,14 @@ def test_empty_containers():
     for given in (text, json.loads(text)):
         refuse(SHAPE, declared, given, "`array[0] int y`", "`stanadapt install-cmdstan`")
         assert accept(declared, given, compiled=True) == json.loads(text)
+    for written in ("f(N)", "N'", "s[4]", "N / 0"):
+        declared = f"int N; array[3] int s; array[{written}] vector[N] x;"
+        given = {"N": 3, "s": [1, 2, 3]}
+        for x in (np.zeros((5, 3)), np.zeros((1, 3)), np.zeros((0, 3)), []):
+            assert accept(declared, {**given, "x": x})["x"] == np.asarray(x).tolist()
+        for shape in [(5,), (5, 2), (5, 3, 1)]:
+            x = np.zeros(shape)
+            refuse(SHAPE, declared, {**given, "x": x}, f"`array[{written}] vector[3] x`")
 
 
 @pytest.mark.parametrize("value", ["[true, 0, 1]", "[true, false, true]"])
@@ -286,7 +282,7 @@ def test_booleans_of_json_are_refused(value):
     refuse(KIND, "real s;", '{"s": false}', "s is false")
 
 
-def test_missing_values_of_tables_are_reported_as_missing():
+def test_missing_values_and_other_objects_are_reported():
     masked = np.ma.array([0, 7, 1], mask=[False, True, False])
     for y in (pd.Series([0, None, 1]), pd.array([0, None, 1], dtype="Int64"), masked):
         with pytest.raises(StanadaptError) as caught:
@@ -294,9 +290,6 @@ def test_missing_values_of_tables_are_reported_as_missing():
         assert caught.value.code in (KIND, FINITE)
         assert caught.value.message.startswith("y[2] is N")
         assert "missing" in caught.value.message
-
-
-def test_values_that_are_not_numbers():
     refuse(KIND, REGRESSION, changed(y={0, 1}), "y is a set, which has no order")
     refuse(KIND, REGRESSION, changed(s=1j), "s is complex 1j")
 
@@ -314,16 +307,6 @@ def test_dates_and_durations_are_not_numbers(declared, unit):
             refuse(KIND, declared, {"x": x}, "x holds dates", "(x - x.min()) / np.timedelta64")
 
 
-def test_nonfinite_reals_where_they_are_allowed():
-    values = {"x": [1, float("nan"), float("inf"), float("-inf")], "s": float("nan")}
-    expected = {"x": [1, "NaN", "Inf", "-Inf"], "s": "NaN"}
-    for given in (values, expected, json.dumps(values), json.dumps(expected)):
-        assert accept("vector[4] x; real s;", given, compiled=True) == expected
-    refuse(FINITE, "int n;", {"n": float("nan")}, "n is NaN", compiled=True)
-    # As in Stan, NaN satisfies no bound.
-    refuse(BOUNDS, "real<lower=0> x;", {"x": float("nan")}, "lower", compiled=True)
-
-
 @pytest.mark.parametrize(("declared", "values", "facts"), [
     ("int<lower=0> x;", "-1", ["x is -1", "lower bound 0"]),
     ("array[3] int<upper=K> x;", "[1, 3, 3]", ["x[2] is 3", "upper bound K = 2", "2 of 3"]),
@@ -339,21 +322,17 @@ def test_bounds(declared, values, facts):
     refuse(BOUNDS, f"int K; real a; vector[2] u; {declared}", given, *facts)
 
 
-def test_bounds_include_their_ends_and_unknown_ones_are_left_to_stan():
+def test_bounds_and_numbers_that_are_not_finite():
     for declared in ("array[2] int<lower=0, upper=1> y;", "array[2] real<lower=f(1), upper=1> y;"):
         assert accept(declared, {"y": [0, 1]}) == {"y": [0, 1]}
     assert accept("vector<offset=5, multiplier=2>[2] x;", {"x": [0, 9]}) == {"x": [0, 9]}
-
-
-def test_if_a_size_cannot_be_computed_the_rank_is_checked():
-    for written in ("f(N)", "N'", "s[4]", "N / 0"):
-        declared = f"int N; array[3] int s; array[{written}] vector[N] x;"
-        given = {"N": 3, "s": [1, 2, 3]}
-        for x in (np.zeros((5, 3)), np.zeros((1, 3)), np.zeros((0, 3)), []):
-            assert accept(declared, {**given, "x": x})["x"] == np.asarray(x).tolist()
-        for shape in [(5,), (5, 2), (5, 3, 1)]:
-            x = np.zeros(shape)
-            refuse(SHAPE, declared, {**given, "x": x}, f"`array[{written}] vector[3] x`")
+    values = {"x": [1, float("nan"), float("inf"), float("-inf")], "s": float("nan")}
+    expected = {"x": [1, "NaN", "Inf", "-Inf"], "s": "NaN"}
+    for given in (values, expected, json.dumps(values), json.dumps(expected)):
+        assert accept("vector[4] x; real s;", given, compiled=True) == expected
+    refuse(FINITE, "int n;", {"n": float("nan")}, "n is NaN", compiled=True)
+    # As in Stan, NaN satisfies no bound.
+    refuse(BOUNDS, "real<lower=0> x;", {"x": float("nan")}, "lower", compiled=True)
 
 
 def test_several_declarators_comments_and_foreign_types():

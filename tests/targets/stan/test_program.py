@@ -47,18 +47,12 @@ def test_a_file_and_its_text_are_the_same_program(tmp_path):
     assert program.read(path, name="mine").name == "mine"
 
 
-def test_a_single_line_can_be_code():
+def test_code_files_and_homes_are_read(tmp_path, monkeypatch):
     assert program.read("model { }").code == "model { }"
     assert program.read("// nothing but a model\nmodel\n").path is None
-
-
-def test_windows_newlines_and_byte_order_marks_are_removed(tmp_path):
     path = tmp_path / "normal.stan"
     path.write_bytes(b"\xef\xbb\xbf" + MODEL.replace("\n", "\r\n").encode())
     assert program.read(path).code == MODEL
-
-
-def test_the_home_folder_is_expanded(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(write(tmp_path, normal=MODEL)))
     assert program.read("~/normal.stan").path == (tmp_path / "normal.stan").resolve()
 
@@ -145,9 +139,13 @@ def test_includes_nest_and_search_in_order(tmp_path, monkeypatch):
     assert "two of the first folder" in program.read(text, first).code
 
 
-def test_a_file_may_be_included_twice(tmp_path):
+def test_files_included_twice_and_bad_ones(tmp_path):
     write(tmp_path, a="target += 1;\n", main="model {\n#include a.stan\n#include a.stan\n}")
     assert program.read(tmp_path / "main.stan").code.count("target += 1;") == 2
+    (tmp_path / "bad.stan").write_bytes(b"\xff")
+    (tmp_path / "main.stan").write_text("#include bad.stan\nmodel { }")
+    refuse_file(tmp_path / "main.stan", tmp_path / "bad.stan")
+    refuse("invalid_include_path", [tmp_path / "gone"], MODEL, [tmp_path, tmp_path / "gone"])
 
 
 def test_the_error_for_a_missing_include_names_the_including_file_and_the_search_path(
@@ -175,13 +173,6 @@ def test_the_error_for_a_missing_include_names_the_including_file_and_the_search
 def test_circular_includes_are_refused(tmp_path, files, cycle):
     write(tmp_path, **files)
     refuse("circular_includes", [f" {cycle}."], tmp_path / "main.stan")
-
-
-def test_a_bad_included_file_or_folder_is_named(tmp_path):
-    (tmp_path / "bad.stan").write_bytes(b"\xff")
-    (tmp_path / "main.stan").write_text("#include bad.stan\nmodel { }")
-    refuse_file(tmp_path / "main.stan", tmp_path / "bad.stan")
-    refuse("invalid_include_path", [tmp_path / "gone"], MODEL, [tmp_path, tmp_path / "gone"])
 
 
 @pytest.mark.parametrize(
@@ -227,10 +218,14 @@ def test_block_returns_each_body(name, body):
     assert syntax.block(BLOCKS, name).strip() == body
 
 
-def test_block_accepts_only_names_of_blocks():
+def test_blocks_and_lines_of_the_resolved_program(tmp_path):
     with pytest.raises(ValueError, match=r"transformed data, .* got 'transformed_data'"):
         syntax.block(BLOCKS, "transformed_data")
     assert syntax.block("data { int N;", "data") == " int N;"  # unclosed: Stan reports it
+    write(tmp_path, f="real f(real x) {\n  return x > 0 ? x : 0;\n}\n")
+    write(tmp_path, main="functions {\n#include f.stan\n}\nmodel { target += f(1); }")
+    code = program.read(Path(tmp_path / "main.stan")).code
+    assert control_flow.branches(code) == [(3, "return x > 0 ? x : 0;")]
 
 
 IN_BLOCK = {
@@ -306,13 +301,6 @@ def test_conditions_of_data_and_integers_are_no_branches_on_parameters(old, new,
     code = CLEAN.strip("\n").replace(old, new)
     found = [number for number, _ in control_flow.branches(code)]
     assert (line in found) if line else (found == [])
-
-
-def test_branches_have_line_numbers_of_the_resolved_program(tmp_path):
-    write(tmp_path, f="real f(real x) {\n  return x > 0 ? x : 0;\n}\n")
-    write(tmp_path, main="functions {\n#include f.stan\n}\nmodel { target += f(1); }")
-    code = program.read(Path(tmp_path / "main.stan")).code
-    assert control_flow.branches(code) == [(3, "return x > 0 ? x : 0;")]
 
 
 @pytest.mark.parametrize("line", [
@@ -391,14 +379,7 @@ f(N) | gone | s[4] | s[0] | s[1, 1] | N[1] | N / 0 | N % 0 | s[1:2] | N' | v * v
 """
 
 
-def test_other_expressions_evaluate_to_none(variables):
-    for written in NOT_COMPUTED.split("|"):
-        (x,) = declarations.parse(f"real<lower={written}> x;")
-        assert (x.name, x.lower.source) == ("x", written.strip())
-        assert declarations.evaluate(x.lower, variables) is None, written
-
-
-def test_declarations_in_stan_syntax():
+def test_declarations_in_stan_syntax(variables):
     code = "array[N, 2] vector<lower = f(a > b), offset=1>[ K+1 ] x; cov_matrix[K] S[N]; real y, z;"
     x, s, y, z = declarations.parse(code)
     assert x.to_stan() == "array[N, 2] vector<lower=f(a > b)>[K+1] x"
@@ -406,6 +387,10 @@ def test_declarations_in_stan_syntax():
     assert s.to_stan((3, 2, 2)) == "array[3] cov_matrix[2] S"
     assert [(y.to_stan(), y.is_int), (z.to_stan(), z.dims)] == [("real y", False), ("real z", ())]
     assert declarations.parse("int 3x; vector[ K; = ; int n;") == []
+    for written in NOT_COMPUTED.split("|"):
+        (x,) = declarations.parse(f"real<lower={written}> x;")
+        assert (x.name, x.lower.source) == ("x", written.strip())
+        assert declarations.evaluate(x.lower, variables) is None, written
 
 
 @pytest.mark.parametrize(("line", "trusted"), [

@@ -112,13 +112,10 @@ def test_rows_that_are_not_those_of_the_header_are_refused(tmp_path, text, facts
         sa.stan_data(tmp_path / "t.csv")
 
 
-def test_spaces_around_names_of_columns_are_dropped(tmp_path):
+def test_spaces_and_single_words_in_files(tmp_path):
     (tmp_path / "t.csv").write_text("y , g\n1.5, 1\n2.5, 2\n")
     with warns("size_from_rows"):
         assert read(tmp_path / "t.csv") == {"N": 2, "y": [1.5, 2.5], "g": [1, 2]}
-
-
-def test_one_word_in_a_column_of_numbers_is_the_culprit(tmp_path):
     (tmp_path / "t.csv").write_text("y,g\n1,1\na,1\n")
     with warns("size_from_rows"), raises("data_not_numeric", "y[2]", "'a'", "factorize"):
         read(tmp_path / "t.csv")
@@ -133,14 +130,11 @@ def test_no_entry_replaces_another(columns, options):
         sa.stan_data(FRAME, columns, **options)
 
 
-def test_two_columns_of_one_name_are_refused():
+def test_repeated_columns_and_lists_of_them():
     twice = pd.DataFrame([[1.0, 2.0]], columns=["y", "y"])
     for use in (sa.stan_data, read):
         with raises("data_repeated", "two columns"):
             use(twice)
-
-
-def test_a_list_of_columns_keeps_their_names():
     assert sorted(sa.stan_data(FRAME, ["y"])) == ["N", "y"]
     with raises("data_wrong_type", '"school": "J"'):
         sa.stan_data(FRAME, groups=["g"])

@@ -60,10 +60,14 @@ def test_a_bound_that_is_unknown_is_the_largest_size_of_the_data(model):
     assert size(model).iterations == 10**6
 
 
-def test_loops_inside_each_other_that_are_unknown_multiply():
+def test_loops_that_are_unknown_multiply_and_long_ones_are_not_counted():
     data = {"N": 10, "x": [[0.5] * 30] * 2}
     loops = f"while (a > 0) {{ for (i in 1:N) {{ while (a > 1) {ONE} }} }}"
     assert size(loops, data=data).iterations == 30 * 10 * 30
+    many = 100 * MOST_COUNTED
+    loops = f"for (i in 1:{many}) for (j in 1:i) {ONE}"
+    # the inner bound is then unknown
+    assert size(loops, data={"N": 3}).iterations == many * 3
 
 
 @pytest.mark.parametrize(("computed", "iterations"), [
@@ -116,10 +120,3 @@ def test_sizes_of_data_of_every_kind_are_known(y):
         f"for (i in 1:size(y)) {ONE}", data={"big": 10**6, "ragged": [[1], [2, 3]], "y": y}
     )
     assert found.iterations == max(len(y), 1)
-
-
-def test_long_loops_are_not_counted_one_by_one():
-    many = 100 * MOST_COUNTED
-    loops = f"for (i in 1:{many}) for (j in 1:i) {ONE}"
-    # the inner bound is then unknown
-    assert size(loops, data={"N": 3}).iterations == many * 3

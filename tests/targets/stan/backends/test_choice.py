@@ -133,9 +133,6 @@ def test_the_first_backend_that_loads_is_used(use_backends):
     assert (target.backend, target.backend_reason) == ("first", "it is usable")
     assert target.backend_version == "first 1.0"
     assert second.data == []
-
-
-def test_auto_tries_the_next_backend_if_a_compiler_is_too_old(use_backends):
     first, second = (
         FakeBackend("first", too_new("Semantic error in line 3\nmore words")),
         FakeBackend("second"),
@@ -149,9 +146,19 @@ def test_auto_tries_the_next_backend_if_a_compiler_is_too_old(use_backends):
     assert len(first.data) == 1
 
 
-def test_without_a_message_of_stan_the_reason_is_our_message(use_backends):
+def test_refusals_of_the_first_backend_lead_to_others(use_backends):
     use_backends(FakeBackend("first", too_new("")), FakeBackend("second"))
     assert sa.Target(NORMAL).backend_reason.endswith("program: the program is too new.")
+    error = StanadaptError("data_rejected", "these data do not fit.")
+    use_backends(
+        FakeBackend("first", too_new()), FakeBackend("second", error), FakeBackend("third")
+    )
+    assert refused("data_rejected", [], sa.Target, NORMAL) is error
+    errors = [too_new("of the first"), too_new("of the second"), too_new("of the third")]
+    use_backends(*(FakeBackend(error.stan, error) for error in errors))
+    names = [f"of the {which}" for which in ("first", "second", "third")]
+    error = refused("syntax_error", names, sa.Target, NORMAL)
+    assert all(name in error.stan for name in names)
 
 
 def test_a_named_backend_is_not_replaced(use_backends, monkeypatch):
@@ -174,22 +181,6 @@ def test_other_failures_do_not_change_the_backend(use_backends, code):
     use_backends(FakeBackend("first", error), second)
     assert refused(code, [], sa.Target, NORMAL) is error
     assert second.data == []
-
-
-def test_an_error_of_the_second_backend_is_raised_unchanged(use_backends):
-    error = StanadaptError("data_rejected", "these data do not fit.")
-    use_backends(
-        FakeBackend("first", too_new()), FakeBackend("second", error), FakeBackend("third")
-    )
-    assert refused("data_rejected", [], sa.Target, NORMAL) is error
-
-
-def test_if_all_refuse_all_are_quoted(use_backends):
-    errors = [too_new("of the first"), too_new("of the second"), too_new("of the third")]
-    use_backends(*(FakeBackend(error.stan, error) for error in errors))
-    names = [f"of the {which}" for which in ("first", "second", "third")]
-    error = refused("syntax_error", names, sa.Target, NORMAL)
-    assert all(name in error.stan for name in names)
 
 
 def test_data_are_checked_by_the_rules_of_the_backend_that_reads_them(use_backends):

@@ -126,12 +126,14 @@ def test_common_parts_and_programs_are_compiled_once(tree):
     assert len(calls(tree, "asked")) == 1
 
 
-def test_the_library_and_its_sources_are_kept():
+def test_libraries_are_kept_by_name_with_their_sources(tree):
     file = compiled().file
     assert file.name == "program.so"
     assert sorted(path.name for path in file.parent.iterdir()) == [
         "program.hpp", "program.so", "schools.stan",
     ]  # fmt: skip
+    # because Stan's messages contain the name of the program
+    assert compiled(name="schools").file != compiled(name="radon").file
 
 
 def test_settings_of_the_makefile_are_passed_to_the_compiler(tree):
@@ -157,11 +159,6 @@ def test_relevant_changes_lead_to_a_new_compilation(tree, change):
     assert second.file != first.file
     assert len(calls(tree)) == 8
     assert compiled().file == second.file
-
-
-def test_programs_of_different_names_do_not_share_a_library(tree):
-    """Because Stan's messages contain the name of the program."""
-    assert compiled(name="schools").file != compiled(name="radon").file
 
 
 def test_flags_of_an_outer_make_are_ignored(monkeypatch):

@@ -61,12 +61,6 @@ def test_a_damaged_file_counts_as_none(tmp_path, text):
     assert faster.kept(library, "1.0") is None
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(tmp_path):
-    library = str(tmp_path / "missing" / "program.so")
-    faster.keep(library, "1.0", FAST)
-    assert faster.kept(library, "1.0") is None
-
-
 @pytest.mark.parametrize(("ratios", "expected"), [
     (FAST, True), (SLOW, False), ({"gradient": 0.9, "value": 0.1}, False), (None, False),
     ({"gradient": np.nan, "value": 0.5}, False),
@@ -96,19 +90,19 @@ def test_the_smallest_times_are_compared():
     }  # fmt: skip
 
 
-def test_a_slow_density_is_measured_once():
+def test_slow_densities_other_columns_and_missing_folders(tmp_path):
     calls = []
     model, clock = model_of([1.0]), lambda *_: lambda: calls.append(1) or 1.0
     found = faster.measure(model, model, [np.zeros(1)], clock, most_seconds=0.0)
     assert found == {"gradient": 1.0, "value": 1.0}
     assert len(calls) == 4
-
-
-def test_other_transformed_parameters_rule_the_embedded_backend_out(tmp_path):
     found = faster.measure(model_of([1.0, 2.0]), model_of([1.0, 2.1]), [np.zeros(2)])
     library = str(tmp_path / "program.so")
     faster.keep(library, "1.0", found)
     assert not faster.is_faster(faster.kept(library, "1.0"))
+    library = str(tmp_path / "missing" / "program.so")
+    faster.keep(library, "1.0", FAST)
+    assert faster.kept(library, "1.0") is None
 
 
 @pytest.mark.parametrize(("name", "kind", "function", "propto"), [
@@ -165,12 +159,9 @@ def test_the_embedded_backend_is_taken_if_it_is_faster_and_it_says_so(load):
     assert load(None)[:3] == first[:3]  # without another measurement
 
 
-def test_compiled_code_is_kept_if_it_is_faster(load):
+def test_compiled_code_is_kept_if_it_is_faster_or_there_is_no_file(load, tmp_path):
     assert load(SLOW).backend.name == "first"
     assert load(None).backend.name == "first"
-
-
-def test_without_a_file_compiled_code_is_used(load, tmp_path):
     assert load(FAST, folder=tmp_path / "missing").backend.name == "first"
 
 

@@ -71,7 +71,7 @@ def test_switches_and_addresses_of_the_embedded_backend_are_not_shown(computer, 
     assert not any(word in text for word in ("(pattern", "(meta"))
 
 
-def test_the_reason_of_the_embedded_backend_is_kept(computer):
+def test_reasons_of_backends_are_kept_and_ages_told(computer):
     assert "trace" in refusal(TRACE).stan
     left_out = str(refusal(QUANTITY))
     assert "(no compiled path: generated quantities (unsupported function trace))" in left_out
@@ -79,6 +79,11 @@ def test_the_reason_of_the_embedded_backend_is_kept(computer):
     assert refusals.reason_of_stanli("stanli MIR check: s is -1, but must be 0. Really.") == (
         "stanli MIR check: s is -1, but must be 0. Really."
     )
+    newer = "parameters { sum_to_zero_vector[3] x; } model { }"
+    text = refusals.too_old("2.27.0", program(newer))
+    assert "backend='stanli'" in text
+    assert "newer CmdStan" in text
+    assert refusals.too_old("2.27.0", program("parameters { real x } model { }")) == ""
 
 
 @pytest.mark.parametrize("form", OLD)
@@ -108,14 +113,6 @@ def test_other_errors_are_not_taken_for_old_syntax(computer, code):
 
 def program(code):
     return Program("program", code, None, ())
-
-
-def test_a_cmdstan_that_is_too_old_is_told_from_a_wrong_program(computer):
-    newer = "parameters { sum_to_zero_vector[3] x; } model { }"
-    text = refusals.too_old("2.27.0", program(newer))
-    assert "backend='stanli'" in text
-    assert "newer CmdStan" in text
-    assert refusals.too_old("2.27.0", program("parameters { real x } model { }")) == ""
 
 
 def errors(*texts):
