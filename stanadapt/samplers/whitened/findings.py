@@ -92,6 +92,8 @@ def attributes(settings: Any, progress: Progress, thrown: Sampled = NONE_THROWN)
     If adaptation had not settled, `unsettled` is the text of a reason of the verdict.
     """
     learned = progress.learned
+    if learned.reviewed and not thrown.iterations:  # Ctrl-C came before other draws
+        learned = learned._replace(**learned.reviewed._asdict())
     two_stage, reason = learned.choice
     kind = f"{2 * learned.fixed.n_steps} gradients per draw" if two_stage else "NUTS"
     nuts_target = max(settings.nuts_target_accept, learned.nuts.target_accept)

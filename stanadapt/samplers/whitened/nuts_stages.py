@@ -152,6 +152,7 @@ def review(
         return progress
     if mixing(log_density).ess_bulk < SLOW * sampled.iterations:
         return progress
+    progress = progress.learning(reviewed=parts.Reviewed(learned.choice, learned.nuts))
     if learned.choice.two_stage:
         progress = transitions.to_nuts(progress, DIVERGED)
     return _with_shorter_steps(progress, AGAIN, parts.AGAIN)

@@ -108,6 +108,13 @@ class Nuts(NamedTuple):
     target_accept: float = 0.0  # acceptance rate that it is tuned to, if above that of the settings
 
 
+class Reviewed(NamedTuple):
+    """How draws were made that were thrown away, in case that they are the result after all."""
+
+    choice: Choice
+    nuts: Nuts
+
+
 class Earlier(NamedTuple):
     """Log densities of draws of an earlier fit, and their metric for NUTS, if there is no map.
 
@@ -143,6 +150,7 @@ class Learned(NamedTuple):
     earlier: Earlier | None = None
     divergences: int = 0  # in the last window of METRIC, or while a map was judged
     choice: Choice = UNDECIDED  # the kernel, and the reason for it
+    reviewed: Reviewed | None = None
     unbounded: np.ndarray = np.empty(0, int)  # coordinates that drifted in the last NUTS_METRIC
     alone: tuple[Alone | None, ...] = ()  # by chain, until the next block is set up
 

@@ -163,6 +163,11 @@ def test_an_interruption_waits_until_all_chains_begin_again(target, seed, tmp_pa
     assert attribute(fit, "interrupted")
     assert attribute(fit, "chains_kept").tolist() == [1, 2, 3, 4]
     assert fit["posterior"].sizes["draw"] in REVIEWED
+    # as a run that ends before the review: it says how these draws were made
+    first = draw(target, seed, iter_sampling=fit["posterior"].sizes["draw"] - 1)
+    for name in ("acceptance_target", "trajectory", "acceptance_range"):
+        assert np.array_equal(attribute(fit, name), attribute(first, name))
+    assert attribute(fit, "acceptance_target") < attribute(whole, "acceptance_target") == 0.99
     assert_same_fit(sa.resume(tmp_path / "run"), whole)
 
 
