@@ -283,6 +283,10 @@ def invariance(case: Case) -> str:
         text = f"{stopped} of {CHAINS} chains were stopped: every evaluation failed"
         return Message("failures_not_rejected", text)
     draws = np.stack([chain.sampling.constrained for chain in chains])
+    # beside others that move, these may leave the moments as they are
+    if still := int((np.ptp(draws, axis=1) == 0.0).all(axis=1).sum()):
+        text = f"{still} of {CHAINS} chains do not move after warm-up: {DRAWS} draws are the same"
+        return Message("chains_do_not_move", text)
     bound = scipy.stats.t.isf(FALSE_ALARM / 12, CHAINS - 1)
     for power, truth, moment in ((1, 0.0 * SD, "mean"), (2, SD**2, "variance")):
         per_chain = ((draws - MEAN) ** power).mean(axis=1)

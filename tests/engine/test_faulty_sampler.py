@@ -9,7 +9,7 @@ from stanadapt.engine import points, protocol
 from stanadapt.engine.checks import CHECKS, Case
 from stanadapt.engine.compiled.jit import jit
 
-NOT_A_NUMBER, STANDS_STILL, NO_RANDOMNESS = 1, 2, 3
+NOT_A_NUMBER, STANDS_STILL, NO_RANDOMNESS, HALF_STANDS_STILL = 1, 2, 3, 4
 
 
 class Settings(NamedTuple):
@@ -37,6 +37,12 @@ def init(density, settings, position, rng):
 
 
 @jit
+def is_odd(x):
+    """Whether a point lies in every other of many thin slices."""
+    return np.floor(1e6 * x.position[0]) % 2.0 == 1.0
+
+
+@jit
 def step(density, settings, state, rng):
     x, y = state.current, state.scratch
     for i in range(density.dim):
@@ -46,6 +52,8 @@ def step(density, settings, state, rng):
     rate = points.acceptance_probability(y.log_density - x.log_density)
     info = Info(rate, np.nan if settings.fault == NOT_A_NUMBER else 0.5)
     accepted = rate > 0.0 if settings.fault == NO_RANDOMNESS else rng.random() < rate
+    if settings.fault == HALF_STANDS_STILL:
+        accepted = accepted and not is_odd(x) and not is_odd(y)
     if accepted and settings.fault != STANDS_STILL:
         return State(y, x), info
     return State(x, y), info
@@ -82,3 +90,10 @@ def test_a_statistic_that_is_not_a_number_is_named():
 )
 def test_chains_that_stand_still_are_told_from_those_without_randomness(fault, code):
     assert getattr(problem_of("takes its randomness from rng", fault), "code", "") == code
+
+
+@pytest.mark.parametrize(("fault", "code"), [(0, ""), (HALF_STANDS_STILL, "chains_do_not_move")])
+def test_chains_that_stand_still_beside_others_are_seen(fault, code):
+    """The others leave the target invariant, and the starts have its moments."""
+    problem = problem_of("leaves the target invariant", fault)
+    assert getattr(problem, "code", "") == code, problem
