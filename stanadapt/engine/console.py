@@ -13,7 +13,15 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    Task,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from stanadapt.engine.notebook import CellBars, CellCount, cell_output
 
@@ -166,6 +174,11 @@ def _line(chain: Any, task: str = "") -> str:
     return text + accepted + (f"  failed {failed}" if failed else "")
 
 
+def _may_end_early(chain: Any) -> bool:
+    """Whether a chain is in a warm-up of stages, for which its total is a limit."""
+    return bool(chain.warming_up and chain.progress is not None)
+
+
 class Silent:
     """Shows nothing."""
 
@@ -204,7 +217,17 @@ class Plain(Silent):
         if chain.finished or not chain.n_done:
             return ""
         took = now - self.began.get(number, self.start)
-        return f"  about {took * (chain.n_total / chain.n_done - 1):.0f} s left"
+        word = "at most" if _may_end_early(chain) else "about"
+        return f"  {word} {took * (chain.n_total / chain.n_done - 1):.0f} s left"
+
+
+class TimeLeft(TimeRemainingColumn):
+    """The time left, or "<" and a limit of it in a warm-up that may end early."""
+
+    def render(self, task: Task) -> Text:
+        """Return the text of one bar."""
+        left = super().render(task)
+        return Text("<", left.style) + left if task.fields.get("limit") else left
 
 
 class Bars(Silent):
@@ -217,7 +240,7 @@ class Bars(Silent):
             BarColumn(bar_width=24),
             TaskProgressColumn(),
             TextColumn("{task.fields[line]}"),
-            TimeRemainingColumn(),
+            TimeLeft(),
             console=console,
         )
         self.tasks: list = []
@@ -238,8 +261,9 @@ class Bars(Silent):
             ]
         for task, chain in zip(self.tasks, chains, strict=True):
             self.progress.update(
-                task, completed=chain.n_done, total=chain.n_total, line=_line(chain, self.task)
-            )
+                task, completed=chain.n_done, total=chain.n_total, line=_line(chain, self.task),
+                limit=_may_end_early(chain),
+            )  # fmt: skip
 
 
 def reporter(show: bool, task: str = "") -> Silent | CellBars:

@@ -9,10 +9,10 @@ from rich.console import Console
 from stanadapt.engine import console
 
 
-def chain(done, total=1000, finished=False):
+def chain(done, total=1000, finished=False, stages=None):
     return SimpleNamespace(
         n_done=done, n_total=total, finished=finished, stopped=False, warming_up=done < 500,
-        acceptance_rate=0.25, calls={"failed": 0}, progress=None,
+        acceptance_rate=0.25, calls={"failed": 0}, progress=stages,
     )  # fmt: skip
 
 
@@ -43,6 +43,24 @@ def test_time_left_counts_from_when_a_chain_began(lines):
     assert one.startswith("chain 1  done       1000/1000")
     assert "left" not in one
     assert two.endswith("about 80 s left")
+
+
+def test_the_time_left_in_a_warm_up_of_stages_is_a_limit(lines):
+    stages = SimpleNamespace(label="learning the metric")
+    (line,) = lines(10.0, chain(250, stages=stages))
+    assert line.endswith("at most 30 s left")
+    (line,) = lines(30.0, chain(750, stages=stages))
+    assert line.endswith("about 10 s left")
+
+
+@pytest.mark.parametrize("stages", [None, SimpleNamespace(label="learning the metric")])
+def test_a_bar_marks_the_time_left_as_a_limit(stages):
+    file = io.StringIO()
+    bars = console.Bars(Console(file=file, width=150, force_terminal=True))
+    with bars:
+        for done in (1, 10, 20):
+            bars.update([chain(done, stages=stages)])
+    assert ("<" in file.getvalue()) is (stages is not None)
 
 
 def test_finished_chains_are_reported_once(lines):
