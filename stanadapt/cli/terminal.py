@@ -41,7 +41,7 @@ def require_output(out: Path | None, format: str, force: bool, float32: bool) ->
 
     StanadaptError as `require_writable`, and for a format that is unknown or unsuitable.
     """
-    results.require_format(format, float32=float32)
+    results.require_format(format, out or "", float32)
     path = OUTPUTS[format][0] if out is None else out
     return require_writable([path], force, format)[0]
 

@@ -14,6 +14,10 @@ from stanadapt.results.zarr_store import check_store, save_store
 
 # formats, with the check of a path before there is a fit to save
 FORMATS = {"netcdf": files.check_writable, "cmdstan": check_folder, "zarr": check_store}
+# names of files of other formats, under which a netCDF file would mislead
+NOT_NETCDF = {
+    ".csv", ".json", ".parquet", ".pickle", ".pkl", ".rds", ".tsv", ".txt", ".xlsx", ".zarr",
+}  # fmt: skip
 
 
 def save(
@@ -90,7 +94,7 @@ def save(
         raise StanadaptError(
             "not_a_fit", f"save expects a result of sample or stan_nuts, got {type(fit).__name__}."
         )
-    require_format(format, float32=float32)
+    require_format(format, path, float32=float32)
     require_flag("overwrite", overwrite)
     groups = {group: dataset(fit, group) for group in group_names(fit)}
     groups = files.select_draws(groups, thin, exclude)
@@ -108,8 +112,11 @@ def save(
     return write(groups, attributes, path, float32=float32, compression=compression)
 
 
-def require_format(format: Any, float32: bool = False) -> str:
-    """Return the name of a format; StanadaptError for an unknown one, or one without float32."""
+def require_format(format: Any, path: Any = "", float32: bool = False) -> str:
+    """Return the name of a format; StanadaptError for an unknown one, or one without float32.
+
+    Or one that the name of a file contradicts.
+    """
     if not is_one_of(format, FORMATS):
         raise StanadaptError(
             "unknown_format", f"format must be one of {', '.join(FORMATS)}, got {format!r}."
@@ -119,5 +126,12 @@ def require_format(format: Any, float32: bool = False) -> str:
             "not_of_the_format",
             "float32 belongs to the formats netcdf and zarr: CSV files contain draws at full "
             "precision. thin and exclude make them smaller.",
+        )
+    if format == "netcdf" and files.as_path(path).suffix.lower() in NOT_NETCDF:
+        raise StanadaptError(
+            "not_of_the_format",
+            f"{path} would be a netCDF file: name it .nc, or choose a format (--format): cmdstan "
+            "writes a folder of CSV files, zarr a store. For the table of estimates, use "
+            "stanadapt.summary(fit).to_csv(path), or `stanadapt summary FIT --csv`.",
         )
     return format

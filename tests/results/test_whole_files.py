@@ -116,3 +116,10 @@ def test_a_pipe_or_a_device_is_not_replaced(tmp_path):
     with raises("not_writable", pipe, "device"):
         sa.save(made_up_fits.fit(1), pipe, overwrite=True)
     assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("name", ["fit.csv", "fit.pkl", "fit.JSON", "fit.zarr"])
+def test_a_netcdf_file_is_not_written_under_the_name_of_another_format(tmp_path, name):
+    with raises("not_of_the_format", name, "format"):
+        sa.save(made_up_fits.fit(1), tmp_path / name)
+    assert not (tmp_path / name).exists()
