@@ -21,8 +21,9 @@ from stanadapt.results.datasets import default_dimension, draws_dataset
 from stanadapt.results.files import read_text
 from stanadapt.results.storable import as_json, coordinate, is_storable_name
 
-# by default, a variable y_rep replicates y
+# by default, a variable y_rep replicates y, or y_obs
 REPLICATED, LOG_LIKELIHOOD = "_rep", "log_lik"
+OBSERVED = "_obs"  # of data beside missing ones, which are parameters
 RESERVED = ("chain", "draw", "pseudo")
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -177,8 +178,9 @@ def _replicated(
         stem = name.removesuffix(REPLICATED)
         if stem == name or name in labels.posterior_predictive.values():
             continue
-        matches = stem in observed and observed[stem].shape == shapes[name]
-        replicated[stem if matches else name] = name
+        same = (n for n in (stem, stem + OBSERVED) if n in observed)
+        matches = (n for n in same if observed[n].shape == shapes[name])
+        replicated[next(matches, name)] = name
     return replicated
 
 
