@@ -4,7 +4,8 @@ import json
 import warnings
 from collections.abc import Sequence
 from os import PathLike
-from os.path import isdir
+from os.path import isdir, isfile
+from os.path import join as join_path
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,11 @@ def load(path: str | PathLike | Sequence[str | PathLike]) -> Fit:
             f"{path} is a folder of fits: read one of {', '.join(fits)}, or join a list.",
         )
     return _load_run(path)
+
+
+def is_run(path: Any) -> bool:
+    """Whether an argument is the folder of a run."""
+    return isinstance(path, str | PathLike) and isfile(join_path(path, MANIFEST))
 
 
 def _load_several(paths: Sequence[Any]) -> Fit:

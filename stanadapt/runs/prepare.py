@@ -25,7 +25,7 @@ from stanadapt.runs.choose_sampler import (
 )
 from stanadapt.runs.coordinates import NO, CoordinateChoice, choose_coordinates, require_kind
 from stanadapt.runs.folder import require_empty
-from stanadapt.runs.load import load
+from stanadapt.runs.load import is_run, load
 from stanadapt.runs.progress import Watch
 from stanadapt.runs.result import SavedGroups, rehearse_result
 from stanadapt.runs.spec import RunSpec
@@ -137,7 +137,8 @@ def require_arguments(asked: SimpleNamespace, threads_per_chain: Any = 1) -> Non
     shows(asked.show_progress)
     _saved_groups(asked.save)
     require_kind(asked.standardize)
-    require_inits(asked.inits)
+    if not is_run(asked.inits):
+        require_inits(asked.inits)
     if isinstance(asked.warm_start, str | PathLike) and not as_path(asked.warm_start).exists():
         load(asked.warm_start)  # which names a missing file
     if asked.run is not None:

@@ -83,9 +83,9 @@ def sample(
     inits : optional
         Starting values: a radius r (uniform on (-r, r) on the unconstrained scale); a mapping of
         parameters to constrained values, or a list with one mapping per chain, or JSON text or a
-        JSON file of either; an array of unconstrained positions; an earlier fit or its file, or CSV
-        files of CmdStan's chains or their folder, where each chain takes a random draw; or
-        "pathfinder". Default: random, with radius 2.
+        JSON file of either; an array of unconstrained positions; an earlier fit or its file,
+        store or run folder, or CSV files of CmdStan's chains or their folder, where each chain
+        takes a random draw; or "pathfinder". Default: random, with radius 2.
     warm_start : fit or path, optional
         An earlier fit of the same program by any sampler, with the same or other data; or its file
         or run folder. Chains start at its draws and use its scales instead of a pre-run. If the

@@ -12,6 +12,7 @@ from stanadapt import results
 from stanadapt.errors import StanadaptError, is_real
 from stanadapt.results.files import read_text
 from stanadapt.results.read_cmdstan_csv import chains_in, load_csv
+from stanadapt.results.zarr_store import is_store, load_store
 from stanadapt.samplers.variational.methods import PATHFINDER, pathfinder_positions
 from stanadapt.targets.failing_statement import failing_statement
 from stanadapt.targets.projection import shapes_of, wrong_shape
@@ -143,11 +144,17 @@ def _parse(inits: Any) -> Any:
 
 def _earlier_fit(paths: list[Path]) -> results.Fit:
     path, *others = paths
+    stored = is_store(path) and not others
     files = chains_in(path) if path.is_dir() else paths
-    if not files:
-        text = f"the folder {path} has no CSV files of CmdStan: read a fit with stanadapt.load."
+    if not files and not stored:
+        text = (
+            f"the folder {path} is no zarr store, and has no CSV files of CmdStan: read a run, or "
+            "several fits, with stanadapt.load, and give what it returns."
+        )
         raise _wrong(text, "unreadable_inits")
     try:
+        if stored:
+            return load_store(path)
         is_fit = path.suffix.lower() == ".nc" and not others
         return results.load(path) if is_fit else load_csv(files)
     except StanadaptError as error:

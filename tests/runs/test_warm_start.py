@@ -214,3 +214,13 @@ def test_a_warm_up_after_an_earlier_fit_costs_less(name, most):
         return sum(int(fit.attrs["n_gradients_warmup"]) for fit in fits)
 
     assert cost(warm_start=earlier) < 0.8 * cost()
+
+
+def test_chains_start_at_draws_of_the_folder_of_a_run(target, tmp_path):
+    quiet = {"show_progress": False}
+    first = sa.sample(target, "rwm", run=tmp_path / "run", **SHORT, **quiet)
+    still = {"iter_warmup": 0, "iter_sampling": 1, "initial_scale": 1e-12, "standardize": False}
+    fit = sa.sample(target, "rwm", inits=str(tmp_path / "run"), chains=2, seed=3, **still, **quiet)
+    drawn = first["posterior"]["s"].values
+    for start in fit["posterior"]["s"].values[:, 0]:
+        assert np.isclose(start, drawn, rtol=1e-6).any()

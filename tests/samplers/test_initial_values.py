@@ -103,7 +103,8 @@ def test_files_of_an_earlier_fit_start_chains_at_its_draws(target, fit, tmp_path
     sa.save(fit, tmp_path / "csv", format="cmdstan")
     first = next((tmp_path / "csv").glob("*_1.csv"))
     files = [*(tmp_path / "csv").glob("*.csv")]
-    for path in (sa.save(fit, tmp_path / "fit.nc"), tmp_path / "csv", str(first), files):
+    store = sa.save(fit, tmp_path / "fit.zarr", format="zarr")
+    for path in (sa.save(fit, tmp_path / "fit.nc"), store, tmp_path / "csv", str(first), files):
         found = [target.constrain(position)["x"] for position in starts(target, path)]
         drawn = fit.posterior["x"].values
         assert np.isclose(found, drawn[..., None], rtol=1e-4).any(axis=(0, 1)).all()
