@@ -75,7 +75,9 @@ def __getattr__(name: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != f"{__name__}.{name}":
             raise
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # name and obj let Python ask "Did you mean"
+    text = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(text, name=name, obj=import_module(__name__))
 
 
 def __dir__() -> list[str]:

@@ -169,7 +169,8 @@ def _if_cut_short(fit: _Sampled) -> str:
 
 def _moves(fit: _Sampled) -> Found:
     moves, reached = (int(fit.attribute(name, 0)) for name in ("warmup_moves", "climbs_there"))
-    return {"value": moves, "reached": reached}
+    found = f"{reached} climbs or chains" if reached > 1 else "one climb or chain"
+    return {"value": moves, "chains": "chain" if moves == 1 else "chains", "found": found}
 
 
 def _first(failed: np.ndarray) -> Found:
@@ -312,9 +313,8 @@ WARMUP = (
     ),
     reasons.Check(
         "minor_mode_left", _moves, reasons.FINE,
-        "{value} of the chains began in a mode of far less mass than another and went there, where "
-        "{reached} climbs or chains ended. Other modes may be as rare to find: compare fits from "
-        "other seeds.",
+        "{value} {chains} began in a mode of little mass, and moved to one of far more mass, which "
+        "{found} had found. Other modes may be as rare to find: compare fits from other seeds.",
     ),
 )  # fmt: skip
 ACCEPTANCE = (

@@ -4,11 +4,14 @@ import difflib
 import operator
 from collections.abc import Collection, Iterable
 from numbers import Real
+from reprlib import Repr
 from typing import Any
 
 from stanadapt.errors.exceptions import StanadaptError
 
 LARGEST_WHOLE = 10**15  # larger runs never end, and sums of integers would overflow
+_SHORT = Repr()
+_SHORT.maxstring = 80  # of a whole program, no more than its beginning and end
 
 
 def require_whole(name: str, value: Any, smallest: int, largest: int = LARGEST_WHOLE) -> int:
@@ -88,7 +91,7 @@ def is_one_of(value: Any, choices: Collection[Any]) -> bool:
 def described(thing: Any) -> str:
     """Return a short description of an argument of a wrong type."""
     plain = thing is None or isinstance(thing, str | int | float | type)
-    return repr(thing) if plain else f"an object of type {type(thing).__name__}"
+    return _SHORT.repr(thing) if plain else f"an object of type {type(thing).__name__}"
 
 
 def first_of(names: Iterable[Any], most: int) -> str:

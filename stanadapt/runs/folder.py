@@ -76,6 +76,12 @@ class RunFolder:
         try:
             manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
             written = manifest["format"]
+        except NotADirectoryError:
+            raise StanadaptError(
+                "no_run",
+                f"{path} is a file, and no folder that was given to sample as `run` (--run). To go "
+                "on from a saved fit, sample again with warm_start (--warm-start).",
+            ) from None
         except FileNotFoundError:
             raise StanadaptError(
                 "no_run",

@@ -144,6 +144,9 @@ def test_files_are_overwritten_only_if_asked_for(saved):
     command = ["compare", "my.stan", "-d", "my.json", "-o", "r", *TINY]
     refused("would_overwrite", *command, facts=["comparison.csv"])
     assert (saved / "r" / "comparison.csv").read_text() == "kept"
+    # and what can be known before it is asked whether to overwrite
+    refused("no_run", "resume", "one.nc", "--out", "two.nc", facts=["--warm-start"])
+    refused("not_of_the_format", "sample", "my.stan", "-s", "rwm", "--out", "one.csv")
 
 
 @pytest.mark.parametrize("answer", [True, False])

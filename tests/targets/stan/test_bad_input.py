@@ -91,6 +91,7 @@ def test_thin_that_leaves_nothing(target, function):
         (None, "None"),
         (5, "5"),
         ({"x": 1}, "an object of type dict"),
+        ("model { " + "x;" * 99 + "}", f"'model {{ {'x;' * 14}x...{';x' * 18};}}'"),
     ],
 )
 def test_only_targets_can_be_sampled(thing, shown):
