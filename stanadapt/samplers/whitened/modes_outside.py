@@ -217,7 +217,7 @@ def _climb(density, z, mean, root, radius, level, below, enough, most):
         for i in range(n):
             direction[i] = inner_product(inverse[i], slope, n)
         rise = inner_product(slope, direction, n)
-        if not rise > 0.0 or (0.5 * rise <= enough and gained <= enough):
+        if not rise > 0.0 or (learned and 0.5 * rise <= enough and gained <= enough):
             break
         low, high, size, good, higher = 0.0, np.inf, 1.0, False, -np.inf
         for _ in range(min(TRIES, most - used)):

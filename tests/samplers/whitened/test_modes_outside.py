@@ -45,6 +45,10 @@ narrow = shared_target(
     "parameters { vector[3] x; } "
     "model { target += log_mix(.5, normal_lpdf(x | 5, .25), normal_lpdf(x | 0, 1)); }"
 )
+outliers = shared_target(
+    "data { vector[41] y; } parameters { real m; } model { y ~ student_t(2, m, 0.25); }",
+    {"y": [0.0] * 20 + [100.0] * 21},
+)
 normal = shared_target(
     "parameters { vector[3] x; } model { target += normal_lpdf(x | [1, 2, 3]', [.01, 1, 100]'); }"
 )
@@ -95,9 +99,9 @@ def test_climbs_begin_far_outside_too(distance):
     assert 0.25 < mode.share < 0.33
 
 
-def climbed(target, fit, starts):
+def climbed(target, fit, starts, name="x"):
     """Climb from starts, given the draws of a fit; return ends, values, and gradients."""
-    cloud = modes_outside._cloud(target, np.asarray(fit.posterior["x"]).reshape(-1, target.dim))
+    cloud = modes_outside._cloud(target, np.asarray(fit.posterior[name]).reshape(-1, target.dim))
     density, values = target.density(), np.empty(len(starts))
     rows = modes_outside._in_units(cloud.root, starts - cloud.mean)
     options = (cloud.farthest**2, cloud.level, 20.0, 100_000, values)
@@ -123,6 +127,18 @@ def test_a_start_whose_slope_is_that_of_the_draws_takes_one_gradient(normal):
     _, values, gradients = climbed(normal, fit, starts)
     assert np.all(values == -np.inf)
     assert gradients <= 210
+
+
+def test_a_climb_does_not_end_in_a_flat_tail(outliers):
+    """There the slope, in units of the draws, is below that of a Gaussian near its mode."""
+    rng = np.random.default_rng(1)
+    fit = funnel_fits.foreign({"m": 0.1 * rng.normal(size=(4, 1000))})
+    starts = np.linspace(60.0, 600.0, 50)[:, None]
+    ends, values, _ = climbed(outliers, fit, starts, "m")
+    there = values > -np.inf
+    assert there.sum() > 10
+    np.testing.assert_allclose(ends[there], 100.0, atol=0.5)
+    np.testing.assert_allclose(ends[~there], 0.0, atol=0.5)
 
 
 def test_the_mass_within_the_ellipsoid_is_estimated_without_bias(normal):
