@@ -7,9 +7,10 @@ much below the mode are the draws of a Gaussian with n parameters, on average. A
 to the mode would need as many iterations to come back, and for a hierarchical model the mode may be
 infinitely high in a narrow neck.
 
-A step must raise the log density and flatten its slope (the weak Wolfe conditions). If exponentials
-of exponentials are still far from their maximum, below DEEP, gradients grow with the density, and
-quadratics describe nothing. There -log(-log density) is climbed, which has the same maximum.
+With many parameters, L-BFGS knows few of the directions, and its quadratic predicts too little:
+with 500 collinear predictors, climbs ended thousands below the typical set. So the mass around a
+chain, log density plus log of the volume by the diagonal of L-BFGS, must also have stopped growing.
+In a neck the log density grows without end, and the mass does not.
 
 At the end of the climb, gradients along the columns of L can be differenced: `curvature_at`.
 
@@ -37,10 +38,13 @@ from stanadapt.engine.density import (
 )
 from stanadapt.engine.inverse_hessian import inner_product
 from stanadapt.engine.points import GradientPoint, start_at
+from stanadapt.samplers.whitened.fisher_metric import MANY
 
 SUFFICIENT, FLATTER, TRIES = 1e-4, 0.9, 30
 LONGER, SHORTER, LONGEST = 4.0, 0.25, 1e20
 HISTORY = 30
+# with more than MANY parameters: steps in which the mass must have stopped growing, and the fewest
+LOOKED_BACK, LEAST_STEPS = 30, 9
 # below this log density its logarithm is climbed
 DEEP = -1e20
 
@@ -139,6 +143,7 @@ def _ascend(
 ) -> GradientPoint:
     """Return the GradientPoint at the end of the climb."""
     used, kept, gained = 0, 0, 0.0
+    masses: list[float] = []
     pairs, diagonal = inverse_hessian.no_pairs(HISTORY, density.dim), np.ones(density.dim)
     deep = start.log_density < DEEP
     here = _place(*start, metric, deep=deep)
@@ -171,10 +176,19 @@ def _ascend(
                 diagonal = learned
                 pairs.keep(kept, step, fall)
                 kept += 1
+        if density.dim > MANY:
+            masses.append(there.log_density + 0.5 * float(np.log(diagonal).sum()))
+            gained = _gained(masses)
         here = there
         if not found.good:
             break
     return GradientPoint(here.position, float(here.log_density), here.gradient)
+
+
+def _gained(masses: list[float]) -> float:
+    """Return by how much the mass has grown in the last steps; inf if they are too few to tell."""
+    recent = masses[-LOOKED_BACK - 1 :]
+    return recent[-1] - recent[0] if len(recent) >= LEAST_STEPS else np.inf
 
 
 def _place(

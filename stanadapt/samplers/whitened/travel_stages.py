@@ -73,7 +73,8 @@ SURVEY_AFTER, SURVEY_LENGTH = 5, 30
 PATIENCE = 60
 # length of the further window for a metric if TRAVEL had too few draws per parameter
 FIRST_METRIC_LENGTH, ENOUGH_DRAWS = 15, 2
-# largest number of rounds, and of gradients of a chain in each; far down, three times as many
+# largest number of rounds, and of gradients of a chain in each; far down, or with more than MANY
+# parameters, three times as many
 MOST_ROUNDS, MOST_GRADIENTS, DEEP_TIMES = 4, 150, 3
 # largest number of rounds if some chains are left behind, and if these still rise; and of their
 # gradients in each
@@ -258,6 +259,8 @@ def _climb(state: Any, factor: np.ndarray | None, *, newton: bool, dense: bool) 
         # the curvature there says nothing about that at the mode
         factor = np.maximum(1.0, np.abs(state.current.position))[None]
         newton, most = False, DEEP_TIMES * MOST_GRADIENTS
+    elif n > MANY:
+        most = DEEP_TIMES * MOST_GRADIENTS
     sides = sides_for(n) if dense else 0
     # the log density of a Gaussian is n / 2 below its maximum, on average
     plan = no_climb()._replace(gradients=most, enough=max(n, 4) / 2, newton=newton, sides=sides)

@@ -188,6 +188,40 @@ def test_chains_that_collapsed_a_scale_are_brought_back():
     assert attribute(fit, "trajectory").startswith("2 gradients")
 
 
+MANY_PREDICTORS = """
+data { int n; matrix[2 * n, n] x; vector[2 * n] y; }
+parameters { vector[n] b; real<lower=0> sigma; }
+model { b ~ normal(0, 1); sigma ~ normal(0, 2); y ~ normal(x * b, sigma); }
+"""
+HIERARCHY = """
+data { int n; }
+parameters { vector[n] x; real mu; real<lower=0> tau; }
+model { x ~ normal(mu, tau); mu ~ normal(0, 1); tau ~ normal(0, 1); }
+"""
+
+
+def collinear(n=310):
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(2 * n, n)) + 4.0 * rng.normal(size=(2 * n, 1))
+    y = x @ rng.normal(size=n) / np.sqrt(n) + rng.normal(size=2 * n)
+    return {"n": n, "x": x, "y": y}
+
+
+@pytest.mark.parametrize(
+    ("code", "data", "lowest", "highest"),
+    [(MANY_PREDICTORS, collinear(), -800.0, np.inf), (HIERARCHY, {"n": 350}, -np.inf, 500.0)],
+    ids=["far away", "into a neck"],
+)
+def test_with_many_parameters_a_climb_follows_the_mass(code, data, lowest, highest):
+    """Far away, the quadratic alone ends it at -2355; into a neck, the density alone at 4304."""
+    target = sa.Target(code, data)
+    density, rng = target.density(), np.random.default_rng(2)
+    start = start_at(density, rng.uniform(-2.0, 2.0, density.dim))
+    chosen = no_climb()._replace(gradients=450, enough=density.dim / 2)
+    end, _ = climb(density, start, np.ones((1, density.dim)), chosen)
+    assert lowest < end.log_density < highest
+
+
 YEARS = """
 data { int N; vector[N] year; vector[N] y; }
 parameters { real a; real b; real c; real<lower=0> sigma; }
