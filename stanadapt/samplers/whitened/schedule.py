@@ -15,7 +15,8 @@ TRAVEL          windows of NUTS, each with the metric of the last, until the log
 SURVEY          if it has not settled after some of these: a longer one, from which a map is
                 learned; STRAIGHTEN follows if there is one, and otherwise TRAVEL continues
 SPAN            with 301 to 1,000 parameters, if the metric does not fit in TRAVEL or METRIC: many
-                trajectories of one short step, from which a dense metric is learned
+                trajectories of one short step, from which a dense metric is learned; once more if
+                the log density then settles on another level
 FIRST_METRIC    one more window of NUTS, if these were too short for the number of parameters
 FIND_STEP, METRIC   twice: a few trajectories of one two-stage step to find its size, then a window
                 for a better metric

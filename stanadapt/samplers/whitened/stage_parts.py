@@ -80,6 +80,7 @@ class Travel(NamedTuple):
     rounds: int = 0  # of CLIMB
     returned: int = 0  # returns of a chain to its start
     spanned: bool = False  # whether SPAN is over
+    span_level: float = np.nan  # mean log density in the first SPAN, until there is a second one
     searched: bool = False  # whether chains were asked to climb from further starts
     # moves of a chain to the end of a climb from a further start, and how many ended there, with
     # chains that had been there
@@ -174,7 +175,7 @@ def anew(settings: Any, learned: Learned, **changes: Any) -> Learned:
     return Learned(
         metric=learned.metric, location=learned.location, stretch=learned.stretch,
         fixed=Fixed(FIRST_STEP, 1, settings.target_accept),
-        travel=travel._replace(windows=0, quiet=0, spanned=False),
+        travel=travel._replace(windows=0, quiet=0, spanned=False, span_level=np.nan),
         straightened=found.without_map() if found.block_is_used else UNCHANGED,
         attempts=learned.attempts, block_sought=learned.block_sought,
     )._replace(**changes)  # fmt: skip

@@ -53,7 +53,7 @@ from stanadapt.samplers.whitened.choose_trajectory import Trajectory
 from stanadapt.samplers.whitened.climb import DEEP, no_climb
 from stanadapt.samplers.whitened.fisher_metric import MANY, FisherMetric, Metric, diagonal_metric
 from stanadapt.samplers.whitened.further_climbs import ask_for_climbs
-from stanadapt.samplers.whitened.span_stages import is_to_span
+from stanadapt.samplers.whitened.span_stages import is_to_span, is_to_span_again
 from stanadapt.samplers.whitened.window import Window
 
 # length and largest depth of the first window, which shows how far away the chains are
@@ -141,6 +141,8 @@ def learn_travel(settings: Any, progress: Progress, states: States) -> Result:
     travel = travel._replace(quiet=quiet, windows=travel.windows + 1)
     progress = parts.learn_metric(settings, progress, window, WHILE_TRAVELING, far_below)
     progress = parts.with_levels_of(progress.learning(settled=settled, travel=travel), window)
+    if settled and is_to_span_again(travel, window):
+        return progress.to(parts.SPAN, settled=False), states
     if settled or progress.used > TRAVEL_SHARE * progress.ceiling or quiet == MOST_TRAVEL:
         return ask_for_climbs(settings, _arrive(settings, progress, window), states)
     restarted = progress.chains.restarted

@@ -166,6 +166,21 @@ def test_after_span_the_mean_of_all_chains_has_to_settle(levels, spanned, settle
     assert progress.learned.settled == settled
 
 
+@pytest.mark.parametrize(
+    ("level", "again"), [(-20.0, False), (-60.0, True), (60.0, True), (np.nan, False)]
+)
+def test_span_is_made_again_if_chains_settle_on_another_level(level, again):
+    """Windows of 400 parameters with a mean of 0; there is no level after a second one."""
+    settings, progress, states = begun(np.random.default_rng(1).normal(size=(4, 400)))
+    rows = gaussian_chains(np.ones(400), 10, rotated=False)
+    made = [filled(state, 10, 0.0, *row) for state, row in zip(states, rows, strict=True)]
+    progress = progress._replace(chains=progress.chains._replace(level=np.zeros(4)))
+    progress = at(progress, parts.TRAVEL, 10, travel=parts.Travel(spanned=True, span_level=level))
+    progress, _ = after(settings, progress, made)
+    assert (progress.stage == parts.SPAN) == again
+    assert progress.learned.settled != again
+
+
 @pytest.mark.parametrize("chains", [16, 32, 64, 256])
 def test_of_many_chains_levels_of_single_draws_are_one_distribution(chains):
     """Windows of 400 parameters, so short that the mean of a chain is nearly that of one draw."""
