@@ -186,9 +186,8 @@ def find_nearly_block(
     """
     rows, bounded = ends(pairs), np.array(sorted(hints))
     many_hubs = UNBOUNDED in hints.values() or has_many_hubs(bounded, by)
-    return find_sparse_block(
-        rows, hints, pairs_needed(rows.shape[2], bounded, many_hubs), many_hubs
-    )
+    counts = pairs_needed(rows.shape[2], bounded, many_hubs)
+    return find_sparse_block(rows, hints, counts, many_hubs, nearly=True)
 
 
 def ends(pairs: np.ndarray) -> np.ndarray:
@@ -203,6 +202,7 @@ def find_sparse_block(
     hints: Hints,
     counts: tuple[int, int, int] = (FIRST, SECOND, THIRD),
     many_hubs: bool = False,
+    nearly: bool = False,
 ) -> GaussianBlock | None:
     """Return the exact block of a posterior of many parameters, if it has one.
 
@@ -216,6 +216,9 @@ def find_sparse_block(
         How many rows each set has.
     many_hubs
         Whether in the second, hubs move as in `moves_of_hubs`.
+    nearly
+        Whether gradients are those of the second order around the first row, which may be changed
+        if it is not definite.
 
     """
     bounded = np.array(sorted(hints))
@@ -236,7 +239,31 @@ def find_sparse_block(
             columns = sparse.csr_array(np.ones((len(many), 1))) @ sparse.csr_array(many[None] * 1.0)
             full = sparse.csr_array(abs(pattern) + columns + columns.T)
             fitted = _fit(whole, functions, members, full, NEGLIGIBLE / len(many))
-        return block_of(whole, functions, fitted, third[:, 0])
+        found = block_of(whole, functions, fitted, third[:, 0])
+        if found is None and fitted is not None and nearly and () in functions:
+            fitted = without_negative(fitted, functions.index(()), rows[0, 0])
+            found = block_of(whole, functions, fitted, third[:, 0])
+        return found
+
+
+def without_negative(found: Members, constant: int, middle: np.ndarray) -> Members:
+    """Leave out the members of which the likelihood has a negative precision in the middle.
+
+    That of a Student-t error is negative where its datum is an outlier. If each datum knows one
+    state, whatever else it knows, elimination of this state takes all of its part away. Gradients
+    in the middle stay.
+    """
+    matrix = found.precisions[constant].tolil(copy=True)
+    for i in np.flatnonzero(matrix.diagonal() < 0.0):
+        column = sparse.csr_array(matrix[[i]])
+        if matrix[i, i] < 0.0 and column.nnz <= MOST_NEIGHBORS:
+            matrix = (matrix - column.T @ column / matrix[i, i]).tolil()
+            matrix[[i]] = matrix[:, [i]] = 0.0
+    kept = sparse.csr_array(matrix)
+    shifts = found.shifts.copy()
+    shifts[constant] -= (found.precisions[constant] - kept) @ middle[found.members]
+    precisions = [kept if k == constant else each for k, each in enumerate(found.precisions)]
+    return found._replace(precisions=precisions, shifts=shifts)
 
 
 def _functions(rows: np.ndarray, hints: Hints, many_hubs: bool) -> list[Function]:

@@ -146,6 +146,9 @@ class Learned(NamedTuple):
     block_sought: bool = False  # whether a Gaussian block was searched for
     probes_seek_block: bool = False  # whether the gradients that are due are to show one
     loadings: np.ndarray = np.empty(0, int)  # coordinates without bounds that are its hubs, too
+    # places and gradients that show a process, if no block of its states was near enough a Gaussian
+    # while chains traveled
+    process: np.ndarray = np.empty((0, 2, 0))
     settled: bool = False  # whether TRAVEL ended because the log density had settled
     # of the draws of an earlier fit from which metric and map were first learned
     earlier: Earlier | None = None
