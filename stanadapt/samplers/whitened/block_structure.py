@@ -258,6 +258,27 @@ def assemble(
     return found._replace(scaled=np.ones(1, int), grid=grid, splines=coefficients)
 
 
+def times_scale(block: BlockMap, hub: int, at: float) -> BlockMap | None:
+    """Let the constant precision fall with the square of a scale exp(p), and be the same at one p.
+
+    None if there is none that is constant.
+    """
+    constant = ~(block.exponents.any(axis=1) | block.powers.any(axis=1))
+    if not constant.any():
+        return None
+    factor, place = np.where(constant, np.exp(2.0 * at), 1.0), np.searchsorted(block.hubs, hub)
+    exponents, powers = (np.insert(m, place, 0.0, axis=1) for m in (block.exponents, block.powers))
+    exponents[constant, place] = -2.0
+    n, size = len(block.block), block.precisions.shape[1]
+    return block._replace(
+        hubs=np.insert(block.hubs, place, hub), exponents=exponents, powers=powers,
+        bounds=np.insert(block.bounds, place, 0.0, axis=0),
+        precisions=block.precisions * factor[:, None], shifts=block.shifts * factor[:, None],
+        couplings=block.couplings * np.repeat(factor, n)[:, None],
+        work=np.zeros(size_of_work(len(factor), len(block.hubs) + 1, n, size)),
+    )  # fmt: skip
+
+
 def is_definite(block: BlockMap, x: np.ndarray) -> bool:
     """Whether the precision is positive definite at the rows, and at hubs far beyond."""
     hubs = x[:, block.hubs]

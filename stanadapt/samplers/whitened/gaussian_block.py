@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from stanadapt.engine import metric_factor, walk_map
-from stanadapt.engine.block_map import BlockMap, pack, unpacked
+from stanadapt.engine.block_map import WIDTH, BlockMap, pack, unpacked
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.triangular_map import no_map
 from stanadapt.engine.warmup import END, Change, Progress, Result, States
@@ -37,6 +37,7 @@ from stanadapt.samplers.whitened.block_structure import (
     is_exact,
     is_tied,
     rows_needed,
+    times_scale,
 )
 from stanadapt.samplers.whitened.block_terms import UNBOUNDED, hints_of
 from stanadapt.samplers.whitened.choose_metric import WHILE_TRAVELING
@@ -81,6 +82,9 @@ from stanadapt.samplers.whitened.window import make_window
 FAR, GOOD, PART = 0.1, 0.25, 1.0
 # distance of new places from those where chains were, in standard deviations
 AWAY = 0.5
+# share of the D of members of a block with a constant precision of the likelihood that is left, at
+# most, if this falls with a scale
+CLOSER = 0.8
 # draws of a window, at least, that judge a block that is nearly Gaussian
 JUDGED = 20
 # members of such a block, at least: of fewer, its places would cost more than they save; and if
@@ -193,6 +197,8 @@ def _judge(settings: Any, progress: Progress, states: States, probes: list[np.nd
         if 0 < len(loadings) <= MOST_BOUNDED - len(_scales(progress)):
             return _ask_for_pairs(progress.learning(loadings=loadings), states, last, False)
     found = in_block(settings, progress, rows, before, part, scales)
+    if found is not None and scales is not None and len(scales.walk.members):
+        found = _with_scale_if_closer(found, rows, states)
     if found is not None and is_exact(_block_of(found), *_finite(*make_window(states).pooled)):
         known = found.learned.straightened._replace(normal=True)
         found = found.learning(straightened=known)
@@ -341,6 +347,29 @@ def is_closer(progress: Progress, found: Progress, states: States) -> bool:
     return bool(len(x) >= JUDGED and closer)
 
 
+def _with_scale_if_closer(found: Progress, rows: np.ndarray, states: States) -> Progress:
+    """Let the precision of the likelihood fall with a scale of its own, if draws are closer then.
+
+    This scale did not move while the block was looked for: the precision is not exactly of this
+    form, such as that of Student-t errors.
+    """
+    block = _block_of(found)
+    x, g = _finite(*make_window(states).pooled)
+    scales = found.bounds[found.bounds[:, 1 + WIDTH] == 0.0, 0].astype(int)
+    for hub in np.setdiff1d(scales[np.ptp(rows[:, 0, scales], axis=0) == 0.0], block.hubs):
+        other = times_scale(block, int(hub), rows[0, 0, hub])
+        if other is not None and _left(other, x, g) < CLOSER * _left(block, x, g):
+            block = other
+    straightened = found.learned.straightened
+    return found.learning(straightened=straightened._replace(straightening=no_map(pack(block))))
+
+
+def _left(block: BlockMap, x: np.ndarray, g: np.ndarray) -> float:
+    """Return the part of usual members in D: hubs, for which chains may still look, are far."""
+    parts_of_all = parts_with_scales(*apply_map(no_map(pack(block)), x, g)[:2])
+    return float(np.median(parts_of_all[block.block]))
+
+
 def _with_walk(found: GaussianBlock | None, walk: walk_map.Walk) -> GaussianBlock | None:
     """Return a block of the states of a process, if it has all of them, as one of innovations."""
     if found is None or not np.isin(walk.members, found.map.block).all():
@@ -365,7 +394,9 @@ def in_block(
     try:
         hints = {**hints_of(progress.bounds), **dict.fromkeys(loadings, UNBOUNDED)}
         if scales is not None and scales.are_factors:
-            block = _with_walk(find_nearly_block(rows, hints, scales.by), scales.walk)
+            process = len(scales.walk.members) > 0
+            block = find_nearly_block(rows, hints, scales.by, without_negative=process)
+            block = _with_walk(block, scales.walk)
         elif scales is not None:
             block = find_scaled_block(rows, hints, scales)
             rows = rows[: len(rows) // 2]  # in the others, a scale is nearly zero

@@ -166,7 +166,10 @@ def _slice(dim: int, bounded: np.ndarray) -> np.ndarray:
 
 
 def find_nearly_block(
-    pairs: np.ndarray, hints: Hints, by: np.ndarray | None = None
+    pairs: np.ndarray,
+    hints: Hints,
+    by: np.ndarray | None = None,
+    without_negative: bool = False,
 ) -> GaussianBlock | None:
     """Return the block of a posterior that is Gaussian but for functions of the other coordinates.
 
@@ -182,12 +185,14 @@ def find_nearly_block(
         Coordinates that are declared with bounds; see `block_terms`.
     by
         Which others these multiply, if any, as for `pairs_of_places`.
+    without_negative
+        Whether negative precisions of the likelihood may be left out, if the whole is not definite.
 
     """
     rows, bounded = ends(pairs), np.array(sorted(hints))
     many_hubs = UNBOUNDED in hints.values() or has_many_hubs(bounded, by)
     counts = pairs_needed(rows.shape[2], bounded, many_hubs)
-    return find_sparse_block(rows, hints, counts, many_hubs, nearly=True)
+    return find_sparse_block(rows, hints, counts, many_hubs, without_negative)
 
 
 def ends(pairs: np.ndarray) -> np.ndarray:
@@ -202,7 +207,7 @@ def find_sparse_block(
     hints: Hints,
     counts: tuple[int, int, int] = (FIRST, SECOND, THIRD),
     many_hubs: bool = False,
-    nearly: bool = False,
+    without_negative: bool = False,
 ) -> GaussianBlock | None:
     """Return the exact block of a posterior of many parameters, if it has one.
 
@@ -216,9 +221,9 @@ def find_sparse_block(
         How many rows each set has.
     many_hubs
         Whether in the second, hubs move as in `moves_of_hubs`.
-    nearly
-        Whether gradients are those of the second order around the first row, which may be changed
-        if it is not definite.
+    without_negative
+        Whether negative precisions of the likelihood may be left out, if the whole is not definite.
+        Gradients are then those of the second order around the first row.
 
     """
     bounded = np.array(sorted(hints))
@@ -240,13 +245,13 @@ def find_sparse_block(
             full = sparse.csr_array(abs(pattern) + columns + columns.T)
             fitted = _fit(whole, functions, members, full, NEGLIGIBLE / len(many))
         found = block_of(whole, functions, fitted, third[:, 0])
-        if found is None and fitted is not None and nearly and () in functions:
-            fitted = without_negative(fitted, functions.index(()), rows[0, 0])
+        if found is None and fitted is not None and without_negative and () in functions:
+            fitted = leave_out_negative(fitted, functions.index(()), rows[0, 0])
             found = block_of(whole, functions, fitted, third[:, 0])
         return found
 
 
-def without_negative(found: Members, constant: int, middle: np.ndarray) -> Members:
+def leave_out_negative(found: Members, constant: int, middle: np.ndarray) -> Members:
     """Leave out the members of which the likelihood has a negative precision in the middle.
 
     That of a Student-t error is negative where its datum is an outlier. If each datum knows one

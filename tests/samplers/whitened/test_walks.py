@@ -6,23 +6,38 @@ import pytest
 from stanadapt.engine import walk_map
 from stanadapt.engine.block_map import BlockMap
 from stanadapt.samplers.whitened import gaussian_block, scaled_block, sparse_block
-from stanadapt.samplers.whitened.block_structure import GaussianBlock
+from stanadapt.samplers.whitened.block_structure import (
+    GaussianBlock,
+    apply_block,
+    is_exact,
+    times_scale,
+)
 from stanadapt.samplers.whitened.block_terms import hints_of
 
 # coordinates: a mean, the logit of the coefficient, the log of the scale, and innovations
 N, BOUNDS = 200, np.array([[1, 1.0, -1.0, 2.0], [2, 0.0, 0.0, 0.0]])
 Y = np.random.default_rng(0).poisson(3.0, N)
+T_ERRORS = np.random.default_rng(2).standard_t(4, N)
+T_ERRORS[[20, 90]] = 8.0, -9.0
+
+
+def counted(level):
+    return Y - np.exp(level)
+
+
+def with_t_errors(level):
+    return 5.0 * (T_ERRORS - level) / (4.0 + (T_ERRORS - level) ** 2)
 
 
 @np.errstate(all="ignore")
-def gradient(row, is_stationary, power):
-    """Counts with log rates mean + states, with a power of v as coefficient."""
+def gradient(row, is_stationary, power, score=counted):
+    """Data that know mean + states, with a power of v as coefficient."""
     mean, v, s, x = row[0], np.tanh(row[1] / 2.0) ** power, np.exp(row[2]), row[3:]
     share = np.where(np.arange(N) > 0, 1.0, np.sqrt(1.0 - v**2) if is_stationary else 1.0)
     z, u = s * x / share, np.empty(N)
     for t in range(1, N):
         z[t] += v * z[t - 1]
-    g = Y - np.exp(mean + z)
+    g = score(mean + z)
     after = 0.0
     for t in range(N - 1, -1, -1):
         u[t] = after = g[t] + v * after
@@ -70,6 +85,54 @@ def test_the_precision_of_states_is_read_where_that_of_innovations_is_full(is_st
         (), ((2, True, -2),), ((1, False, 1), (2, True, -2)), ((1, False, 2), (2, True, -2))
     }  # fmt: skip
     assert len(block.map.block) == N + 1
+
+
+def test_a_state_with_an_outlier_is_known_by_its_neighbors_alone():
+    still = 0.1 * draws()
+    still[:, 1:3] = draws()[:, 1:3]
+    rows = sparse_block.pairs_of_places(still, np.array([1, 2]), np.zeros((2, N + 3), bool))
+    walk = walk_map.Walk(np.arange(3, N + 3), 2, 1, BOUNDS[0, 1:], 1)
+    positions = np.ascontiguousarray(rows[:, 0])
+    walk_map.leave_rows(walk, positions)
+    rows[:, 0] = positions
+    rows = computed(rows, 1, 1, with_t_errors)
+    gradients = np.ascontiguousarray(rows[:, 1])
+    walk_map.enter_rows(walk, positions, gradients)
+    rows = np.stack([positions, gradients], axis=1)
+    hints = hints_of(BOUNDS)
+    assert sparse_block.find_nearly_block(rows, hints) is None
+    found = sparse_block.find_nearly_block(rows, hints, without_negative=True)
+    block, constant = found.map, found.functions.index(())
+    ends = block.start + np.arange(len(block.block)) - block.first
+    precision = dict(zip(block.block, block.precisions[constant][ends], strict=True))
+    assert precision[3 + 20] == precision[3 + 90] == 0.0
+    clear = np.abs(T_ERRORS) < 1.0
+    assert min(precision[3 + i] for i in np.flatnonzero(clear)) > 0.5
+    # in the middle of y, which is the mean of the map, forces are those of the density
+    y, slopes, _ = apply_block(block, rows[:1, 0], rows[:1, 1])
+    assert np.abs(y + slopes)[0, block.block].max() < 1e-4
+
+
+def test_a_precision_that_falls_with_a_scale_is_exact_for_normal_errors():
+    rng, n = np.random.default_rng(3), 30
+    errors = rng.standard_normal(n)
+
+    def of(x):
+        q, p, z = x[0], x[1], x[2:]
+        residual = errors - z
+        by_z = residual * np.exp(-2.0 * p) - z * np.exp(-2.0 * q)
+        by_q, by_p = z @ z * np.exp(-2.0 * q) - n, residual @ residual * np.exp(-2.0 * p) - n
+        return np.concatenate([[by_q, by_p], by_z])
+
+    x = 0.3 * rng.standard_normal((40, n + 2))
+    bounds = np.array([[0, 0.0, 0.0, 0.0], [1, 0.0, 0.0, 0.0]])
+    by = np.zeros((2, n + 2), bool)
+    rows = sparse_block.pairs_of_places(x, np.array([0, 1]), by, still=np.array([1]))
+    rows[:, 1] = [of(each) for each in rows[:, 0]]
+    block = sparse_block.find_nearly_block(rows, hints_of(bounds)).map
+    slopes = np.array([of(each) for each in x])
+    assert not is_exact(block, x, slopes)
+    assert is_exact(times_scale(block, 1, rows[0, 0, 1]), x, slopes)
 
 
 def test_another_function_of_the_coefficient_is_no_process():
