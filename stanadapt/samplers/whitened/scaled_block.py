@@ -148,7 +148,7 @@ def _scales_of(rows: np.ndarray, bounds: np.ndarray, by: np.ndarray, walk: Walk)
         logs = np.log(slopes / slopes[:, MIDDLE : MIDDLE + 1])
     varies[:, bounded] = False
     logs = np.maximum(logs, SMALLEST_LOG)  # a scale may become zero, but not negative
-    members, all_others = by.any(axis=0), np.setdiff1d(np.arange(dim), bounded)
+    members, all_others = by.any(axis=0), np.setdiff1d(np.arange(dim), [*bounded, *walk.members])
     logs[:, :, ~members] = 0.0
     unclear = members & ~(size.max(axis=0) > NO_CHANGE * size.max())
     straight = STEP * (np.arange(KNOTS) - MIDDLE)[:, None] * by[:, None, :]

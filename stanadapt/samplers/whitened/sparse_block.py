@@ -263,7 +263,6 @@ def leave_out_negative(found: Members, constant: int, middle: np.ndarray) -> Mem
         column = sparse.csr_array(matrix[[i]])
         if matrix[i, i] < 0.0 and column.nnz <= MOST_NEIGHBORS:
             matrix = (matrix - column.T @ column / matrix[i, i]).tolil()
-            matrix[[i]] = matrix[:, [i]] = 0.0
     kept = sparse.csr_array(matrix)
     shifts = found.shifts.copy()
     shifts[constant] -= (found.precisions[constant] - kept) @ middle[found.members]

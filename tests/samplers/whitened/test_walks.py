@@ -5,7 +5,9 @@ import pytest
 
 from stanadapt.engine import walk_map
 from stanadapt.engine.block_map import BlockMap
+from stanadapt.engine.triangular_map import no_map
 from stanadapt.samplers.whitened import gaussian_block, scaled_block, sparse_block
+from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.block_structure import (
     GaussianBlock,
     apply_block,
@@ -13,6 +15,8 @@ from stanadapt.samplers.whitened.block_structure import (
     times_scale,
 )
 from stanadapt.samplers.whitened.block_terms import hints_of
+from stanadapt.samplers.whitened.straightened import Straightened
+from tests.helpers.made_up_blocks import at, begun, filled
 
 # coordinates: a mean, the logit of the coefficient, the log of the scale, and innovations
 N, BOUNDS = 200, np.array([[1, 1.0, -1.0, 2.0], [2, 0.0, 0.0, 0.0]])
@@ -87,6 +91,23 @@ def test_the_precision_of_states_is_read_where_that_of_innovations_is_full(is_st
     assert len(block.map.block) == N + 1
 
 
+def test_a_parameter_that_multiplies_the_whole_likelihood_does_not_hide_a_process():
+    """As the shape of negative binomial counts does, where it is nearly zero."""
+
+    def with_shape(row):
+        share = 1.0 / (1.0 + np.exp(-row[-1]))
+        own = gradient(row[:-1], 1, 1, lambda level: share * counted(level))
+        return np.append(own, 0.3)
+
+    x = np.column_stack([draws(), np.zeros(40)])
+    bounds = np.vstack([BOUNDS, [N + 3, 0.0, 0.0, 0.0]])
+    far = scaled_block.places_without(x, bounds[:, 0].astype(int))
+    far[:, 1] = [with_shape(row) for row in far[:, 0]]
+    scales = scaled_block.find_scales(far, bounds)
+    assert len(scales.walk.members) == N
+    assert scales.others.tolist() == [N + 3]
+
+
 def test_a_state_with_an_outlier_is_known_by_its_neighbors_alone():
     still = 0.1 * draws()
     still[:, 1:3] = draws()[:, 1:3]
@@ -150,3 +171,41 @@ def test_a_block_that_lacks_a_state_of_the_process_is_none(first):
     walk = walk_map.NO_WALK._replace(members=np.arange(3, 8))
     kept = gaussian_block._with_walk(found, walk)
     assert kept.map.walk is walk if first == 3 else kept is None
+
+
+def with_states(**learned):
+    """Settings, progress and states after a window of two chains, with two bounded coordinates."""
+    settings, progress, states = begun(np.zeros((2, N + 3)))
+    x = draws()
+    states = [filled(s, 20, 0.0, x[k::2], -x[k::2]) for k, s in enumerate(states)]
+    progress = at(progress, parts.FIND_STEP, 20, block_sought=True, **learned)
+    return settings, progress._replace(then=parts.METRIC, bounds=BOUNDS), states
+
+
+def far_places():
+    return computed(scaled_block.places_without(draws(), np.array([1, 2])), 1, 1)
+
+
+@pytest.mark.parametrize(("settled", "kept"), [(False, True), (True, False)])
+def test_a_process_is_kept_if_no_block_is_taken_while_chains_travel(settled, kept):
+    measured = Straightened(no_map(), (), 2.0, 2.0, part=9.0)
+    begin = with_states(settled=settled, straightened=measured)
+    pairs = sparse_block.pairs_of_places(draws(), np.array([1, 2]), np.zeros((2, N + 3), bool))
+    pairs[:, 1] = 0.0  # they show nothing
+    probes = [np.concatenate([pairs[::2], far_places()]), pairs[1::2]]
+    progress, _ = gaussian_block._judge(*begin, probes)
+    assert not progress.learned.straightened.block_is_used
+    assert (len(progress.learned.process) > 0) == kept
+
+
+@pytest.mark.parametrize(
+    ("settled", "then", "wanted"),
+    [(True, parts.METRIC, True), (False, parts.SURVEY, True), (False, parts.TRAVEL, False)],
+)
+def test_the_block_of_a_process_is_looked_for_again(settled, then, wanted):
+    settings, progress, states = with_states(settled=settled, process=far_places())
+    progress, states = gaussian_block.ask_if_wanted(settings, progress._replace(then=then), states)
+    assert progress.learned.probes_seek_block == wanted
+    assert (len(progress.learned.process) == 0) == wanted
+    due = sum(np.isnan(state.probes.rows[:, 1]).any(axis=1).sum() for state in states)
+    assert (due > 1000) == wanted  # those of pairs; the others are known
