@@ -252,7 +252,7 @@ def find_sparse_block(
 
 
 def leave_out_negative(found: Members, constant: int, middle: np.ndarray) -> Members:
-    """Leave out the members of which the likelihood has a negative precision in the middle.
+    """Leave out the members to which the likelihood gives a negative precision in the middle.
 
     That of a Student-t error is negative where its datum is an outlier. If each datum knows one
     state, whatever else it knows, elimination of this state takes all of its part away. Gradients
