@@ -134,9 +134,13 @@ def learn_step(settings: Any, progress: Progress, states: States) -> Result:
     most = choose_trajectory.most_steps(dim, length)
     if done == half and _steps(settings, step_size) > 1:
         # several steps, if fixed trajectories are requested; otherwise one, with a lower target,
-        # unless there are many parameters
+        # unless there are many parameters, and a metric with which a pilot may choose several
         if settings.trajectory == Trajectory.chosen and (
-            round(length / step_size) > most or most == 1 or step_size > NEARLY_LONG
+            round(length / step_size) > most
+            or most == 1
+            or step_size > NEARLY_LONG
+            or largest_misfit(progress.learned.metric, *parts.window_of(progress, states).pooled)
+            > choose_trajectory.LARGEST_MISFIT
         ):
             lower = min(settings.target_accept, LOWER_TARGET)
             fixed = fixed._replace(target_accept=lower, step_size=length)

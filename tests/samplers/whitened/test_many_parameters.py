@@ -18,6 +18,7 @@ from stanadapt.samplers.whitened.choose_trajectory import (
     most_steps,
 )
 from stanadapt.samplers.whitened.fisher_metric import MANY, largest_misfit, scales_alone
+from stanadapt.samplers.whitened.fixed_stages import TUNE_BLOCKS
 from stanadapt.samplers.whitened.probes import NO_PROBES
 from stanadapt.samplers.whitened.span_stages import LARGE_MISFIT
 from stanadapt.samplers.whitened.stage_parts import stretch_for
@@ -179,6 +180,23 @@ def test_span_is_made_again_if_chains_settle_on_another_level(level, again):
     progress, _ = after(settings, progress, made)
     assert (progress.stage == parts.SPAN) == again
     assert progress.learned.settled != again
+
+
+@pytest.mark.parametrize(("variance", "n_steps"), [(1.0, 2), (4.0, 1)])
+def test_one_step_is_tried_first_where_a_pilot_would_refuse_two(variance, n_steps):
+    """Half way, a step of 1.1 has the acceptance rate that it is to have."""
+    settings, progress, states = begun(np.random.default_rng(1).normal(size=(4, 400)))
+    rows = gaussian_chains(np.append(variance, np.ones(399)), 8, rotated=False)
+    made = [filled(state, 8, 0.0, *row) for state, row in zip(states, rows, strict=True)]
+    for state in made:
+        state.record.numbers[:, ACCEPTANCE] = settings.target_accept
+    fixed = {"step_size": 1.1, "n_steps": 1, "target_accept": settings.target_accept}
+    metric = scales_alone(np.ones(400))
+    progress = at(progress, parts.TUNE_STEP, 8, settled=True, fixed=fixed, metric=metric)
+    progress = progress._replace(window=TUNE_BLOCKS // 2 - 1)
+    tried = after(settings, progress, made)[0].learned.fixed
+    assert tried.n_steps == n_steps
+    assert (tried.target_accept < settings.target_accept) == (n_steps == 1)
 
 
 @pytest.mark.parametrize("chains", [16, 32, 64, 256])
