@@ -118,7 +118,8 @@ def _is_far(distance: float, part: float) -> bool:
 def ask_if_wanted(settings: Any, progress: Progress, states: States) -> Result:
     """Give each chain places at which to compute gradients, if a block is to be looked for."""
     learned = progress.learned
-    if len(learned.process) and (learned.settled or progress.then == parts.SURVEY):
+    long = (parts.METRIC, parts.NUTS_METRIC) if learned.settled else (parts.SURVEY,)
+    if len(learned.process) and progress.then in long:
         progress = progress.learning(process=NO_PROBES.rows)
         return _ask_for_pairs(progress, states, learned.process, first=False)
     found, dim = learned.straightened, learned.dim
@@ -213,7 +214,8 @@ def _judge(settings: Any, progress: Progress, states: States, probes: list[np.nd
         return _ask_for_pairs(progress, states, last, exact, seeks_loadings=not with_loadings)
     sure = exact or former.block_is_used
     if found is None or not (sure or is_closer(progress, found, states)):
-        again = scales is not None and len(scales.walk.members) and not progress.learned.settled
+        early = not progress.learned.settled or len(make_window(states).pooled[0]) < JUDGED
+        again = scales is not None and len(scales.walk.members) and early
         return progress.learning(process=last if again else NO_PROBES.rows), states
     window = parts.window_of(found, states)
     progress = parts.learn_metric(settings, found, window, WHILE_TRAVELING)
@@ -338,8 +340,12 @@ def is_closer(progress: Progress, found: Progress, states: States) -> bool:
     after = parts_with_scales(*mapped[:2])
     rival = former.distance if former.map_is_used else new.distance_before
     closer = after.mean() < LARGEST_REST * rival
-    if x.shape[1] > MOST_COORDINATES or len(_block_of(found).walk.members):
-        farthest = parts_with_scales(x, g).max()
+    process = len(_block_of(found).walk.members) > 0
+    if x.shape[1] > MOST_COORDINATES or process:
+        with_scales = parts_with_scales(x, g)
+        farthest = with_scales.max()
+        if process:  # few draws do not show the correlations of innovations
+            rival = max(rival, LARGEST_REST * with_scales.mean())
         others = np.setdiff1d(np.arange(x.shape[1]), _block_of(found).block)
         y, slopes = (each[:, others] for each in mapped[:2])
         after[others] = parts_with(fisher_metric(y, slopes, np.ones(len(others))), y, slopes)

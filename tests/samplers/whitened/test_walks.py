@@ -173,12 +173,13 @@ def test_a_block_that_lacks_a_state_of_the_process_is_none(first):
     assert kept.map.walk is walk if first == 3 else kept is None
 
 
-def with_states(**learned):
+def with_states(length=20, **learned):
     """Settings, progress and states after a window of two chains, with two bounded coordinates."""
     settings, progress, states = begun(np.zeros((2, N + 3)))
     x = draws()
-    states = [filled(s, 20, 0.0, x[k::2], -x[k::2]) for k, s in enumerate(states)]
-    progress = at(progress, parts.FIND_STEP, 20, block_sought=True, **learned)
+    rows = (x[k : 2 * length : 2] for k in range(2))
+    states = [filled(s, length, 0.0, own, -own) for s, own in zip(states, rows, strict=True)]
+    progress = at(progress, parts.FIND_STEP, length, block_sought=True, **learned)
     return settings, progress._replace(then=parts.METRIC, bounds=BOUNDS), states
 
 
@@ -186,10 +187,13 @@ def far_places():
     return computed(scaled_block.places_without(draws(), np.array([1, 2])), 1, 1)
 
 
-@pytest.mark.parametrize(("settled", "kept"), [(False, True), (True, False)])
-def test_a_process_is_kept_if_no_block_is_taken_while_chains_travel(settled, kept):
+@pytest.mark.parametrize(
+    ("settled", "length", "kept"), [(False, 20, True), (True, 20, False), (True, 8, True)]
+)
+def test_a_process_is_kept_if_no_block_is_taken_while_chains_travel(settled, length, kept):
+    """Or if a few draws cannot judge it."""
     measured = Straightened(no_map(), (), 2.0, 2.0, part=9.0)
-    begin = with_states(settled=settled, straightened=measured)
+    begin = with_states(length, settled=settled, straightened=measured)
     pairs = sparse_block.pairs_of_places(draws(), np.array([1, 2]), np.zeros((2, N + 3), bool))
     pairs[:, 1] = 0.0  # they show nothing
     probes = [np.concatenate([pairs[::2], far_places()]), pairs[1::2]]
@@ -200,7 +204,12 @@ def test_a_process_is_kept_if_no_block_is_taken_while_chains_travel(settled, kep
 
 @pytest.mark.parametrize(
     ("settled", "then", "wanted"),
-    [(True, parts.METRIC, True), (False, parts.SURVEY, True), (False, parts.TRAVEL, False)],
+    [
+        (True, parts.METRIC, True),
+        (True, parts.FIND_STEP, False),  # too short to judge it
+        (False, parts.SURVEY, True),
+        (False, parts.TRAVEL, False),
+    ],
 )
 def test_the_block_of_a_process_is_looked_for_again(settled, then, wanted):
     settings, progress, states = with_states(settled=settled, process=far_places())
