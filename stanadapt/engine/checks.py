@@ -399,7 +399,7 @@ def frozen_after_warmup(case: Case) -> str:
         return Message(
             "changes_after_warmup",
             f"State.{', State.'.join(changed)} changed after warm-up: adapt only in `adapt`, or "
-            "name the fields that every step rewrites in `workspace`",
+            'name the fields that every step rewrites: register(__name__, workspace=("...",))',
         )
     return ""
 
