@@ -210,13 +210,16 @@ def learn_from_pilot(settings: Any, progress: Progress, states: States) -> Resul
     far = learned.straightened.curvature(learned.dim)
     bent = fixed.n_steps == 2 and far > DOUBTFUL_FOR_TWO
     bent &= learned.earlier is None  # earlier draws were in a neck, if there is one
-    many = fixed.n_steps > 1 and window.dim > MANY
+    # what few parameters may have suits a metric that is wrong in a direction
+    allowed = far <= STRAIGHT_FOR_TWO
+    allowed &= not choose_trajectory.steps_too_short(fixed.step_size, fixed.n_steps)
+    judged = window.dim > MANY and not allowed
     progress = progress.learning(divergences=divergences)
     choice = choose_trajectory.choose(
         settled=learned.settled, divergences=divergences, step_size=fixed.step_size,
         n_steps=fixed.n_steps, acceptance=acceptance, continued=continued,
         most=choose_trajectory.most_steps(window.dim, settings.trajectory_length),
-        scale=largest_misfit(learned.metric, *window.pooled) if many else 1.0,
+        scale=largest_misfit(learned.metric, *window.pooled) if judged else 1.0,
     )  # fmt: skip
     if settings.trajectory == Trajectory.fixed:
         choice = Choice(True, ASKED_FOR)

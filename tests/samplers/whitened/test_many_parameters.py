@@ -199,6 +199,32 @@ def test_one_step_is_tried_first_where_a_pilot_would_refuse_two(variance, n_step
     assert (tried.target_accept < settings.target_accept) == (n_steps == 1)
 
 
+@pytest.mark.parametrize(
+    ("variance", "step_size", "distance", "suit"),
+    [(4.0, 0.9, 0.3, True), (1.0, 0.8, 0.3, True), (4.0, 0.8, 0.3, False), (4.0, 0.9, 0.31, False)],
+)
+def test_two_long_steps_suit_a_metric_that_is_wrong_in_a_direction(
+    variance, step_size, distance, suit
+):
+    """If nothing is bent much, as with few parameters."""
+    settings, progress, states = begun(np.random.default_rng(1).normal(size=(4, 400)))
+    rows = gaussian_chains(np.append(variance, np.ones(399)), 60, rotated=False)
+    made = [filled(state, 60, 0.0, *row) for state, row in zip(states, rows, strict=True)]
+    for state in made:
+        state.record.numbers[:, ACCEPTANCE] = 0.95
+    learned = {
+        "fixed": {"step_size": step_size, "n_steps": 2},
+        "straightened": UNCHANGED._replace(distance_before=distance, distance=distance),
+        "metric": scales_alone(np.ones(400)),
+    }
+    progress = at(progress, parts.PILOT, 60, settled=True, **learned)
+    assert (after(settings, progress, made)[0].stage != parts.NUTS_METRIC) == suit
+
+
+def test_one_step_that_is_too_short_is_said_to_be():
+    assert "of 1.45, below 1.5," in choose_trajectory.steps_too_short(1.45, 1, 3)
+
+
 @pytest.mark.parametrize("chains", [16, 32, 64, 256])
 def test_of_many_chains_levels_of_single_draws_are_one_distribution(chains):
     """Windows of 400 parameters, so short that the mean of a chain is nearly that of one draw."""
