@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stanadapt.engine import walk_map
-from stanadapt.engine.block_map import BlockMap
+from stanadapt.engine.block_map import BlockMap, pack
 from stanadapt.engine.triangular_map import no_map
 from stanadapt.samplers.whitened import gaussian_block, scaled_block, sparse_block
 from stanadapt.samplers.whitened import stage_parts as parts
@@ -108,18 +108,25 @@ def test_a_parameter_that_multiplies_the_whole_likelihood_does_not_hide_a_proces
     assert scales.others.tolist() == [N + 3]
 
 
+WALK = walk_map.Walk(np.arange(3, N + 3), 2, 1, BOUNDS[0, 1:], 1)
+
+
+def pairs_of_states(x, score):
+    """Pairs of places that show the block of a stationary process, by its states."""
+    rows = sparse_block.pairs_of_places(x, np.array([1, 2]), np.zeros((2, N + 3), bool))
+    positions = np.ascontiguousarray(rows[:, 0])
+    walk_map.leave_rows(WALK, positions)
+    rows[:, 0] = positions
+    rows = computed(rows, 1, 1, score)
+    gradients = np.ascontiguousarray(rows[:, 1])
+    walk_map.enter_rows(WALK, positions, gradients)
+    return np.stack([positions, gradients], axis=1)
+
+
 def test_a_state_with_an_outlier_is_known_by_its_neighbors_alone():
     still = 0.1 * draws()
     still[:, 1:3] = draws()[:, 1:3]
-    rows = sparse_block.pairs_of_places(still, np.array([1, 2]), np.zeros((2, N + 3), bool))
-    walk = walk_map.Walk(np.arange(3, N + 3), 2, 1, BOUNDS[0, 1:], 1)
-    positions = np.ascontiguousarray(rows[:, 0])
-    walk_map.leave_rows(walk, positions)
-    rows[:, 0] = positions
-    rows = computed(rows, 1, 1, with_t_errors)
-    gradients = np.ascontiguousarray(rows[:, 1])
-    walk_map.enter_rows(walk, positions, gradients)
-    rows = np.stack([positions, gradients], axis=1)
+    rows = pairs_of_states(still, with_t_errors)
     hints = hints_of(BOUNDS)
     assert sparse_block.find_nearly_block(rows, hints) is None
     found = sparse_block.find_nearly_block(rows, hints, without_negative=True)
@@ -134,12 +141,31 @@ def test_a_state_with_an_outlier_is_known_by_its_neighbors_alone():
     assert np.abs(y + slopes)[0, block.block].max() < 1e-4
 
 
-def test_a_precision_that_falls_with_a_scale_is_exact_for_normal_errors():
+@pytest.mark.parametrize("few_fit", [False, True])
+def test_a_block_of_a_process_is_judged_against_scales(few_fit):
+    """A metric with correlations of innovations fits few draws, whatever the posterior is."""
+    found = sparse_block.find_nearly_block(pairs_of_states(draws(), counted), hints_of(BOUNDS))
+    block = gaussian_block._with_walk(found, WALK).map
+    _, progress, states = begun(np.zeros((2, N + 3)))
+    x = 0.3 * draws()
+    x[:, 1:3] = draws()[:, 1:3]
+    slopes = computed(np.stack([x, x], axis=1), 1, 1)[:, 1]
+    if not few_fit:  # normal innovations: scales are as good
+        slopes[:, 3:] = -x[:, 3:]
+    states = [filled(s, 20, 0.0, x[k::2], slopes[k::2]) for k, s in enumerate(states)]
+    taken = Straightened(no_map(pack(block)), (), 1e-3, np.inf)
+    found = progress.learning(straightened=taken)
+    assert gaussian_block.is_closer(progress, found, states) == few_fit
+
+
+@pytest.mark.parametrize("depends", [False, True])
+def test_a_precision_that_falls_with_a_scale_is_exact_for_normal_errors(depends):
+    """It is taken where draws show this, and else not."""
     rng, n = np.random.default_rng(3), 30
     errors = rng.standard_normal(n)
 
     def of(x):
-        q, p, z = x[0], x[1], x[2:]
+        q, p, z = x[0], x[1] if depends else 0.0, x[2:]
         residual = errors - z
         by_z = residual * np.exp(-2.0 * p) - z * np.exp(-2.0 * q)
         by_q, by_p = z @ z * np.exp(-2.0 * q) - n, residual @ residual * np.exp(-2.0 * p) - n
@@ -152,8 +178,14 @@ def test_a_precision_that_falls_with_a_scale_is_exact_for_normal_errors():
     rows[:, 1] = [of(each) for each in rows[:, 0]]
     block = sparse_block.find_nearly_block(rows, hints_of(bounds)).map
     slopes = np.array([of(each) for each in x])
-    assert not is_exact(block, x, slopes)
-    assert is_exact(times_scale(block, 1, rows[0, 0, 1]), x, slopes)
+    assert is_exact(block, x, slopes) != depends
+    assert is_exact(times_scale(block, 1, rows[0, 0, 1]), x, slopes) == depends
+    _, progress, states = begun(np.zeros((2, n + 2)))
+    states = [filled(s, 20, 0.0, x[k::2], slopes[k::2]) for k, s in enumerate(states)]
+    found = Straightened(no_map(pack(block)), (), 1.0, np.inf)
+    found = progress._replace(bounds=bounds).learning(straightened=found)
+    kept = gaussian_block._block_of(gaussian_block._with_scale_if_closer(found, rows, states))
+    assert is_exact(kept, x, slopes)
 
 
 def test_another_function_of_the_coefficient_is_no_process():
