@@ -6,23 +6,15 @@ first of them that fails is found by bisection: what has failed stays so.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.bound_program import SHARED_ABOVE, BoundProgram
-from stanadapt.targets.stan.syntax import spans, strip, tokens, without_blocks
+from stanadapt.targets.stan.syntax import spans, statements, strip, without_blocks
 
 LONGEST = 80  # characters of a statement that are shown
-
-
-class Statement(NamedTuple):
-    """A statement of the model block: where it begins and ends, in how many braces."""
-
-    start: int
-    end: int
-    depth: int
 
 
 def failing_statement(bound: BoundProgram, position: np.ndarray, gradient: bool) -> str:
@@ -31,7 +23,7 @@ def failing_statement(bound: BoundProgram, position: np.ndarray, gradient: bool)
     With its line; "" if it cannot be found.
     """
     program, values = bound.program, bound.constrain(position)
-    found = statements(program.code)
+    found = statements(program.code, "model")
     large = len(bound.data) > SHARED_ABOVE  # the program is bound log2(statements) times
     if large or not found or _fails(bound, -1, values, gradient):
         return ""
@@ -48,32 +40,13 @@ def failing_statement(bound: BoundProgram, position: np.ndarray, gradient: bool)
     return f"`{text}` (line {program.code.count(chr(10), 0, start) + 1})"
 
 
-def statements(code: str) -> list[Statement]:
-    """List the statements of the model block that end with a semicolon, in order.
-
-    A loop without braces is one with its body.
-    """
-    stripped = strip(code)
-    first, last = spans(stripped).get("model", (0, 0))
-    found, begin, depth, inside = [], None, 0, 0
-    for token in tokens(stripped, first, last):
-        begin = token.start if begin is None else begin
-        inside += (token in "([") - (token in ")]")
-        if inside == 0 and token in (";", "{", "}"):
-            if token == ";":
-                found.append(Statement(begin, token.end, depth))
-            depth += (token == "{") - (token == "}")
-            begin = None
-    return found
-
-
 def _fails(bound: BoundProgram, last: int, values: Mapping[str, Any], gradient: bool) -> bool:
     """Whether the program fails that ends after a statement; without any, for -1."""
     code = without_blocks(bound.program.code, ["generated quantities"])
     start, end = spans(strip(code))["model"]
     kept = ""
     if last >= 0:
-        statement = statements(code)[last]
+        statement = statements(code, "model")[last]
         kept = code[start : statement.end] + "}" * statement.depth
     cut = bound.program._replace(code=code[:start] + kept + code[end:])
     try:

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import stanadapt as sa
-from stanadapt.targets.failing_statement import failing_statement, statements
+from stanadapt.targets.failing_statement import failing_statement
+from stanadapt.targets.stan.syntax import statements
 from tests.helpers.codes import raises
 
 NESTED = """
@@ -25,12 +26,12 @@ DATA = {"N": 2, "y": [1.0, 5.0]}
 
 
 def test_statements_end_with_semicolons_that_are_not_hidden():
-    shown = [NESTED[start:end] for start, end, _ in statements(NESTED)]
+    shown = [NESTED[start:end] for start, end, _ in statements(NESTED, "model")]
     assert shown[:4] == [
         "s ~ normal(0, 1);", "real m = 2;", "y[i] ~ uniform(0, m);", "y[i] ~ normal(m, s);",
     ]  # fmt: skip
-    assert [depth for _, _, depth in statements(NESTED)] == [0, 1, 1, 1, 0, 0]
-    assert statements("parameters { real x; }") == []
+    assert [depth for _, _, depth in statements(NESTED, "model")] == [0, 1, 1, 1, 0, 0]
+    assert statements("parameters { real x; }", "model") == []
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ _SIZES = frozenset(["size", "num_elements", "rows", "cols", "dims"])
 _LOGICAL = frozenset(["==", "!=", "<", ">", "<=", ">=", "&&", "||", "!"])
 _INTEGER_OF_REAL = re.compile(r"is_nan|is_inf|int_step|rank|sort_indices_\w+|to_int|\w+_rng")
 _UNKNOWN = re.compile(r"target|\w+_(?:rng|lp)")  # calls that depend on more than their arguments
-_JUMPS = frozenset(["break", "continue"])
-_EDGES = frozenset(["=", ",", ";", "~", "|", ":", "?", "return", "else", *_JUMPS])
+JUMPS = frozenset(["break", "continue"])
+_EDGES = frozenset(["=", ",", ";", "~", "|", ":", "?", "return", "else", *JUMPS])
 _SUFFIX = re.compile(r"_(?:l?u?p[dm]f|l?c?cdf)$")
 
 
@@ -55,7 +55,7 @@ def branches(code: str) -> list[tuple[int, str]]:
     every = [*scopes, *functions]
     found = {token.start for scope in every for token in _dependent(scope)}
     if found:
-        found |= {token.start for scope in every for token in scope.tokens if token in _JUMPS}
+        found |= {token.start for scope in every for token in scope.tokens if token in JUMPS}
     numbers = sorted({stripped.count("\n", 0, start) for start in found})
     lines = code.split("\n")
     return [(number + 1, lines[number].strip()) for number in numbers]
@@ -67,14 +67,14 @@ def _called(
     """Return the functions that blocks with access to parameters call, directly or not."""
     seen, rest = {_SUFFIX.sub("", token) for block in main for token in block}, functions
     while True:
-        now = [function for function in rest if _name(function) in seen]
+        now = [function for function in rest if function_name(function) in seen]
         if not now:
             return [function for function in functions if function not in rest]
         rest = [function for function in rest if function not in now]
         seen |= {_SUFFIX.sub("", token) for function in now for token in function}
 
 
-def _name(function: Sequence[Token]) -> str:
+def function_name(function: Sequence[Token]) -> str:
     """Return the name of a function, without the suffix of a density."""
     # a type, or declarations before the function, may have parentheses too
     body = next(i for i, token in enumerate(function) if token == "{")

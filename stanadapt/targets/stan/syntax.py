@@ -7,6 +7,7 @@ valid are read as far as possible, because Stan's compiler gives better messages
 import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 BLOCKS = (
     "functions", "data", "transformed data", "parameters", "transformed parameters", "model",
@@ -84,8 +85,12 @@ def block(code: str, name: str) -> str:
 def without_blocks(code: str, names: Iterable[str]) -> str:
     """Replace the bodies of blocks by blanks; line numbers stay the same."""
     places = spans(strip(code))
-    for name in names:
-        start, end = places.get(name, (0, 0))
+    return blanked(code, [places.get(name, (0, 0)) for name in names])
+
+
+def blanked(code: str, parts: Iterable[tuple[int, int]]) -> str:
+    """Replace parts, each from a start to an end, by blanks; line numbers stay the same."""
+    for start, end in parts:
         code = code[:start] + _blank(code[start:end]) + code[end:]
     return code
 
@@ -164,3 +169,36 @@ def split(tokens: Sequence[Token], *separators: str) -> list[list[Token]]:
         else:
             parts[-1].append(token)
     return parts
+
+
+# --- statements -----------------------------------------------------------------------------------
+
+
+class Statement(NamedTuple):
+    """A statement of a block: where it begins and ends, in how many braces."""
+
+    start: int
+    end: int
+    depth: int
+
+
+def statements(code: str, name: str) -> list[Statement]:
+    """List the statements of the block `name` that end with a semicolon, in order.
+
+    A loop without braces is one with its body.
+    """
+    stripped = strip(code)
+    found, begin, depth, inside, before = [], None, 0, 0, ""
+    for token in tokens(stripped, *spans(stripped).get(name, (0, 0))):
+        begin = token.start if begin is None else begin
+        # braces within an expression contain the elements of an array
+        is_array = inside or before not in ("", ")", ";", "{", "}", "else")
+        sign = "([{" if is_array else "(["
+        inside += (token in sign) - (inside > 0 and token in ")]}")
+        if inside == 0 and token in (";", "{", "}") and not (is_array and token == "}"):
+            if token == ";":
+                found.append(Statement(begin, token.end, depth))
+            depth += (token == "{") - (token == "}")
+            begin = None
+        before = token
+    return found

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from stanadapt.engine.console import Report, report_if_slow
-from stanadapt.errors import Message, StanadaptError, is_one_of, warn
+from stanadapt.errors import Message, StanadaptError, first_of, is_one_of, warn
 from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan import toolchain
 from stanadapt.targets.stan.backends import (
@@ -18,12 +18,13 @@ from stanadapt.targets.stan.backends import (
     native,
     refusals,
     stanli,
+    stanli_faults,
 )
+from stanadapt.targets.stan.missing_functions import QUANTITIES, without_function
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.stan.syntax import block, prints, without_blocks
 
 VARIABLE = "STANADAPT_BACKEND"
-QUANTITIES = "generated quantities"
 # codes of refusals that may be those of this block alone
 REFUSED = ("unsupported_construct", "parameter_branches", "binding_limit")
 
@@ -91,22 +92,43 @@ def _load_stanli(program: Program, data: str, unsafe: bool, report: Report) -> L
         except StanadaptError as error:
             if error.code not in REFUSED or not block(program.code, QUANTITIES).strip():
                 raise
-            # the posterior may be drawn all the same
-            loaded = program._replace(code=without_blocks(program.code, [QUANTITIES]))
-            try:
-                model, remarks = stanli.construct(loaded, data, unsafe)
-            except StanadaptError:
-                raise error from None
-            remarks = (*remarks, _left_out(program, error))
+            loaded, model, remarks = _reduced(program, data, unsafe, error)
     version = f"stanli {stanli.installed()}"
     return Loaded(model, version, remarks=remarks, program=loaded)
 
 
-def _left_out(program: Program, refusal: StanadaptError) -> Message:
+def _reduced(
+    program: Program, data: str, unsafe: bool, refusal: StanadaptError
+) -> tuple[Program, Any, tuple[Message, ...]]:
+    """Load without generated quantities: the posterior may be drawn all the same.
+
+    Those stay that need no function which the backend lacks.
+    """
+    cut, lost, error = program, [], refusal
+    while smaller := without_function(cut.code, stanli_faults.lacking(error.stan)):
+        cut = program._replace(code=smaller[0])
+        lost += smaller[1]
+        try:
+            model, remarks = stanli.construct(cut, data, unsafe)
+            return cut, model, (*remarks, _left_out(program, refusal, lost))
+        except StanadaptError as again:
+            error = again
+    cut = program._replace(code=without_blocks(program.code, [QUANTITIES]))
+    try:
+        model, remarks = stanli.construct(cut, data, unsafe)
+    except StanadaptError:
+        raise refusal from None
+    return cut, model, (*remarks, _left_out(program, refusal, None))
+
+
+def _left_out(program: Program, refusal: StanadaptError, lost: list[str] | None) -> Message:
+    """Return the warning about generated quantities: about all if their names are not given."""
     why = (refusal.stan or refusal.message).splitlines()[0].rstrip(".")
+    which = "the" if lost is None else f"{first_of(lost, 5) or 'statements'} of the"
     text = (
-        f"the generated quantities of {program.name} are left out, since the embedded backend "
-        f"refuses their block ({why}). {refusals.elsewhere(program)}."
+        f"{which} generated quantities of {program.name} are left out, since the embedded backend "
+        f"refuses {'their block' if lost is None else 'them'} ({why}). "
+        f"{refusals.elsewhere(program)}."
     )
     return Message("quantities_left_out", text)
 

@@ -87,6 +87,7 @@ def refusal(which: str, program: Program, stan: str = "", **facts: Any) -> Stana
 
 # parts of messages about a construct; one that begins with "mir:" is about a form of statement
 _UNSUPPORTED = ("unsupported", "stanli compile", "runtime-control region")
+_LACKING = re.compile(r"unsupported function (\w+)|\b(\w+_rng)\b")
 _FOREACH = re.compile(r"\bfor\s*\(\s*\w+\s+in\s[^:;{}]*\)")
 
 
@@ -103,6 +104,12 @@ def refusal_of_binding(program: Program, text: str, data: str) -> StanadaptError
         return refusal("construct", program, reason)
     message = f"{program.name} does not accept these data."
     return StanadaptError("data_rejected", message, reason)
+
+
+def lacking(reason: str) -> str:
+    """Return the function that is missing according to a message of stanli; "" if none is."""
+    found = _LACKING.search(reason)
+    return (found[1] or found[2]) if found else ""
 
 
 def complete_rows(source: str) -> str:

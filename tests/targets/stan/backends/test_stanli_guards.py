@@ -16,6 +16,7 @@ import stanadapt as sa
 from stanadapt.runs.stan_nuts.stan_nuts import choose_engine
 from stanadapt.targets.stan import program
 from stanadapt.targets.stan.backends import stanli
+from stanadapt.targets.stan.missing_functions import without_function
 from tests.fuzz import program_runner
 from tests.helpers import stanli_reproducers
 from tests.helpers.codes import raises, warns
@@ -172,13 +173,61 @@ def test_a_density_that_is_finite_only_far_away_is_not_refused():
         sa.Target(code.format(0.95))  # seldom within 1 of zero
 
 
-@pytest.mark.parametrize("quantity", ["real t = trace(M);", "complex z = to_complex(M[1, 1], 1);"])
-def test_quantities_are_never_silently_dropped(quantity):
+def test_quantities_are_never_silently_dropped():
     code = "parameters { matrix[2, 2] M; } model { to_vector(M) ~ normal(0, 1); }"
-    with warns("quantities_left_out"):
-        target = sa.Target(f"{code} generated quantities {{ real a = M[1, 1]; {quantity} }}")
+    quantities = "real a = M[1, 1]; complex z = to_complex(M[1, 1], 1);"
+    with warns("quantities_left_out", "refuses their block"):
+        target = sa.Target(f"{code} generated quantities {{ {quantities} }}")
     assert target.column_names == [f"M.{i}.{j}" for j in (1, 2) for i in (1, 2)]
     assert target.model_of(1).param_names(include_gq=True) == target.column_names
+
+
+ORDINAL = """
+functions { int draw_rng(real a, vector c) { return ordered_logistic_rng(a, c); } }
+data { int N; array[N] int y; }
+parameters { real a; ordered[2] c; }
+model { a ~ normal(0, 1); c ~ normal(0, 2); y ~ ordered_logistic(rep_vector(a, N), c); }
+generated quantities {
+  array[N] int y_rep;
+  vector[N] log_lik;
+  int high = 0;
+  real pair = neg_binomial_rng(2, 3), other = pair;
+  array[2] real means = {normal_rng(a, 1), 1};
+  for (n in 1:N) {
+    if (n > 1) y_rep[n] = draw_rng(a, c); // the rest; stays
+    high += y_rep[n] > 1;
+    log_lik[n] = ordered_logistic_lpmf(y[n] | a, c);
+  }
+}
+"""
+
+
+def test_quantities_that_need_a_missing_function_are_left_out_alone():
+    data = {"N": 3, "y": [1, 2, 3]}
+    with warns("quantities_left_out", "pair, other, y_rep, high of the generated quantities"):
+        target = sa.Target(ORDINAL, data, backend="stanli")
+    fit = sa.sample(target, "nuts", seed=1, chains=1, iter_sampling=100, show_progress=False)
+    assert set(fit.posterior) == {"a", "c", "means"}
+    first = {name: each[0, 0] for name, each in fit.posterior.items()}
+    log_lik = float(fit.log_likelihood["log_lik"][0, 0, 0])
+    odds = np.exp(float(first["c"][0]) - float(first["a"]))
+    assert log_lik == pytest.approx(np.log(odds / (1 + odds)))
+    names = target.model_of(1).param_names(include_gq=True)
+    assert names == target.column_names
+
+
+@pytest.mark.parametrize(("quantities", "rest"), [
+    ("int k = f_rng(); if (k > 1) { } real a = 1;", None),
+    ("real a = 1; if (a > 2) a = f_rng(); else a = 3;", None),
+    ("int k = 0; for (i in 1:3) { if (f_rng() > i) break; k = i; }", None),
+    ("real a = 1;", None),
+    ("real<lower=0> a = f_rng(), b; real<lower=0> c = 1;", "ab"),
+    ("array[2] real a; int i = 1; a[i] = f_rng(); i += 1;", "a"),
+    ("real a; real b; real c; (a, b) = f_rng(); c = a;", "abc"),
+])  # fmt: skip
+def test_whatever_depends_on_a_missing_function_is_recognized(quantities, rest):
+    found = without_function(f"generated quantities {{ {quantities} }}", "f_rng")
+    assert found is None if rest is None else (found[1] == list(rest) and "f_rng" not in found[0])
 
 
 def test_branches_of_quantities_alone_leave_them_out():
