@@ -3,6 +3,7 @@
 Stan says only that the log density is -inf. Programs that end after one of the statements of the
 model block are bound by the embedded backend, in milliseconds, whatever backend the target has. The
 first of them that fails is found by bisection: what has failed stays so.
+A file of its own, since initial values know nothing of the language.
 """
 
 from collections.abc import Mapping

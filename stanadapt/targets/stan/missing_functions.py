@@ -1,4 +1,7 @@
-"""Generated quantities without what depends on a function that a backend lacks."""
+"""Generated quantities without what depends on a function that a backend lacks.
+
+A file of its own, since it edits a program, and knows no backend.
+"""
 
 import re
 from collections.abc import Sequence
