@@ -148,8 +148,8 @@ def _earlier_fit(paths: list[Path]) -> results.Fit:
     files = chains_in(path) if path.is_dir() else paths
     if not files and not stored:
         text = (
-            f"the folder {path} is no zarr store, and has no CSV files of CmdStan: read a run, or "
-            "several fits, with stanadapt.load, and give what it returns."
+            f"the folder {path} has no CSV files of CmdStan, and is not a single zarr store: read "
+            "a run, or several fits, with stanadapt.load, and give what it returns."
         )
         raise _wrong(text, "unreadable_inits")
     try:

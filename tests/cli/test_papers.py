@@ -105,6 +105,8 @@ def test_an_unknown_name_and_a_package_without_experiments(tmp_path):
 # the second of three experiments fails
 MADE_UP = """
 import sys
+if sys.argv[1] == "made-silent":
+    sys.exit(3)
 print("working", sys.argv[1:])
 if sys.argv[1] == "made-two":
     sys.exit("no such data")
@@ -134,6 +136,23 @@ def test_all_continues_after_a_failure_and_ends_with_a_summary(tmp_path, capsys)
 def test_all_succeeds_if_none_fails(tmp_path, capsys):
     assert not any(outcome.failure for outcome in run_all(tmp_path, "one", "three"))
     assert "2 of 2 experiments done" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_failure_without_a_word_has_its_exit_code(tmp_path):
+    (outcome,) = run_all(tmp_path, "silent")
+    assert outcome.failure.startswith("exit code 3: it printed nothing")
+
+
+def test_an_interruption_leaves_the_summary_of_those_that_ended(tmp_path, capsys, monkeypatch):
+    def run(command, folder, quick):
+        if command[-1] == "made-two":
+            raise KeyboardInterrupt
+        return every_experiment.Outcome(command[-1], folder, 2.0, "")
+
+    monkeypatch.setattr(every_experiment, "_run", run)
+    with pytest.raises(KeyboardInterrupt):
+        run_all(tmp_path, "one", "two", "three")
+    assert "1 of 1 experiments done in 2 s." in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", [["gad-neal"], ["--seed", "3"], ["--out"]])

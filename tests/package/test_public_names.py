@@ -26,6 +26,12 @@ def test_names_parameters_and_parts_are_few():
     assert len(protocol.Sampler._fields) + sum(len(group._fields) for group in groups) <= 55
 
 
+def test_python_suggests_the_name_that_was_meant():
+    with pytest.raises(AttributeError) as caught:
+        sa.sampel  # noqa: B018
+    assert (caught.value.name, caught.value.obj) == ("sampel", sa)
+
+
 @pytest.mark.thorough
 def test_the_first_call_of_a_session_may_check_a_sampler():
     """Samplers are registered when they are imported; every other function imports them."""

@@ -174,6 +174,8 @@ def test_names_of_arviz_are_reserved(name):
 def test_a_replication_belongs_to_the_observed_part_of_data_with_missing_values():
     data = json.dumps({"y_obs": [0.0] * 12, "y": [0.0] * 15})
     assert make_labels(None, SHAPES, data).posterior_predictive == {"y_obs": "y_rep"}
+    data = json.dumps({"y_obs": [0.0] * 12, "y": [0.0] * 12})
+    assert make_labels(None, SHAPES, data).posterior_predictive == {"y": "y_rep"}
     data = json.dumps({"y_obs": [0.0] * 11})
     assert make_labels(None, SHAPES, data).posterior_predictive == {"y_rep": "y_rep"}
 

@@ -111,6 +111,7 @@ def test_files_of_an_earlier_fit_start_chains_at_its_draws(target, fit, tmp_path
     refused("unreadable_inits", target, tmp_path, "no CSV files")
     refused("unreadable_inits", target, str(tmp_path / "none.CSV"), "none.CSV", "is no CSV file")
     refused("unreadable_inits", target, [first, first], "cannot be read")
+    refused("unreadable_inits", target, [store, store], "not a single zarr store")
 
 
 @pytest.mark.parametrize("shape", [(8,), (3, 8)])

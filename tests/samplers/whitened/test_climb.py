@@ -9,7 +9,7 @@ from stanadapt.engine.density import FAILED_CALLS, FAILED_IN_A_ROW
 from stanadapt.engine.points import gradient_at, start_at
 from stanadapt.results import attribute
 from stanadapt.samplers.whitened.arrival import mean_metric
-from stanadapt.samplers.whitened.climb import climb, climb_if_due, no_climb
+from stanadapt.samplers.whitened.climb import LEAST_STEPS, _gained, climb, climb_if_due, no_climb
 from stanadapt.samplers.whitened.fisher_metric import FisherMetric
 from stanadapt.samplers.whitened.travel_stages import rough_metric
 from stanadapt.samplers.whitened.window import NUMBERS, Window
@@ -220,6 +220,10 @@ def test_with_many_parameters_a_climb_follows_the_mass(code, data, lowest, highe
     chosen = no_climb()._replace(gradients=450, enough=density.dim / 2)
     end, _ = climb(density, start, np.ones((1, density.dim)), chosen)
     assert lowest < end.log_density < highest
+
+
+def test_a_few_steps_do_not_show_that_the_mass_has_stopped_growing():
+    assert [_gained([1.0] * n) for n in (LEAST_STEPS - 1, LEAST_STEPS)] == [np.inf, 0.0]
 
 
 YEARS = """

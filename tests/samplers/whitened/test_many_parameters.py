@@ -8,7 +8,12 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.engine.metric_factor import written_out
 from stanadapt.engine.warmup import END
-from stanadapt.samplers.whitened import around_gaussian, choose_trajectory, fixed_stages
+from stanadapt.samplers.whitened import (
+    around_gaussian,
+    choose_trajectory,
+    fixed_stages,
+    travel_stages,
+)
 from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.choose_metric import MOST_OUTSIDE, choose_metric, metric_outside
 from stanadapt.samplers.whitened.choose_trajectory import (
@@ -114,6 +119,10 @@ def test_a_dense_metric_is_learned_from_one_window_of_short_trajectories():
         fits = largest_misfit(progress.learned.metric, *rows[0]) < LARGE_MISFIT
         assert fits == progress.learned.travel.spanned
     assert progress.learned.metric.kind == "dense"
+    # of the first SPAN; a second one has no level, so that no third one follows
+    assert progress.learned.travel.span_level == -200.0
+    progress, _ = after(settings, at(progress, parts.SPAN, 10), made)
+    assert np.isnan(progress.learned.travel.span_level)
 
 
 def test_several_steps_need_many_parameters_and_a_metric_that_fits():
@@ -168,18 +177,27 @@ def test_after_span_the_mean_of_all_chains_has_to_settle(levels, spanned, settle
 
 
 @pytest.mark.parametrize(
-    ("level", "again"), [(-20.0, False), (-60.0, True), (60.0, True), (np.nan, False)]
-)
-def test_span_is_made_again_if_chains_settle_on_another_level(level, again):
+    ("level", "former", "again"),
+    [(-20.0, 0.0, False), (-60.0, 0.0, True), (60.0, 0.0, True), (np.nan, 0.0, False),
+     (-60.0, -200.0, False)],
+)  # fmt: skip
+def test_span_is_made_again_if_chains_settle_on_another_level(level, former, again):
     """Windows of 400 parameters with a mean of 0; there is no level after a second one."""
     settings, progress, states = begun(np.random.default_rng(1).normal(size=(4, 400)))
     rows = gaussian_chains(np.ones(400), 10, rotated=False)
     made = [filled(state, 10, 0.0, *row) for state, row in zip(states, rows, strict=True)]
-    progress = progress._replace(chains=progress.chains._replace(level=np.zeros(4)))
+    progress = progress._replace(chains=progress.chains._replace(level=np.full(4, former)))
     progress = at(progress, parts.TRAVEL, 10, travel=parts.Travel(spanned=True, span_level=level))
     progress, _ = after(settings, progress, made)
     assert (progress.stage == parts.SPAN) == again
-    assert progress.learned.settled != again
+    assert progress.learned.settled == (former == 0.0 and not again)
+
+
+@pytest.mark.parametrize(("dim", "times"), [(MANY, 1), (MANY + 1, travel_stages.DEEP_TIMES)])
+def test_climbs_of_many_parameters_may_be_longer(dim, times):
+    _, _, (state, *_) = begun(np.ones((4, dim)))
+    plan = travel_stages._climb(state, None, newton=False, dense=False).climb
+    assert plan.gradients == times * travel_stages.MOST_GRADIENTS
 
 
 @pytest.mark.parametrize(("variance", "n_steps"), [(1.0, 2), (4.0, 1)])

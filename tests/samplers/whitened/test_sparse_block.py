@@ -9,7 +9,7 @@ from stanadapt.diagnostics.mixing import mixing
 from stanadapt.engine.block_map import pack
 from stanadapt.engine.triangular_map import no_map
 from stanadapt.samplers.whitened import scaled_block, sparse_block
-from stanadapt.samplers.whitened.block_structure import apply_block, find_block
+from stanadapt.samplers.whitened.block_structure import Members, apply_block, find_block
 from stanadapt.samplers.whitened.straighten import SINGLE, straighten
 from stanadapt.samplers.whitened.straightened import Straightened, parts_of
 from stanadapt.targets.declared_bounds import CORRELATION
@@ -425,3 +425,21 @@ def test_a_long_local_level_is_right_and_its_neck_is_there():
     short = {"seed": 5, "iter_sampling": 40}
     whole = sa.sample(target, **short)
     assert_same_draws(whole, sa.sample(target, parallel_chains=4, **short))
+
+
+def test_of_negative_precisions_those_that_are_left_and_know_few_states_are_eliminated():
+    """Without the first member the second is positive; the last two sides know too many."""
+    n = sparse_block.MOST_NEIGHBORS + 3
+    whole = np.diag(np.ones(n))
+    whole[:2, :2] = [[-1.0, 0.5], [0.5, -0.1]]
+    whole[-1, 2:], whole[2:, -1] = 0.1, 0.1
+    whole[-1, -1] = -1.0
+    members = np.arange(n)
+    found = Members(members, members[:0], [sparse.csr_array(whole)], np.zeros((1, n)), None)
+    middle = np.ones(n)
+    left = sparse_block.leave_out_negative(found, 0, middle)
+    expected = whole.copy()
+    expected[:2, :2] = [[0.0, 0.0], [0.0, 0.15]]
+    np.testing.assert_allclose(left.precisions[0].toarray(), expected, atol=1e-14)
+    # gradients in the middle stay
+    np.testing.assert_allclose(left.shifts[0] - expected @ middle, -whole @ middle)

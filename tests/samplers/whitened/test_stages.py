@@ -416,7 +416,7 @@ def test_when_nuts_has_a_pilot(changed, steep_share, left, stage):
 def test_when_draws_begin_again(changed, diverging, failed, moves, again):
     settings, progress, _ = begun(ceiling=1000, **changed)
     level = np.random.default_rng(1).normal(size=(4, 125))
-    chosen = choose_trajectory.Choice("trajectory" in changed, ASKED_FOR)
+    chosen = choose_trajectory.Choice(True, ASKED_FOR)
     progress = at(progress, END, 0, choice=chosen)
     progress = progress._replace(chains=progress.chains._replace(level=level[:, 0]))
     sampled = Sampled(level.size, diverging, failed)
@@ -424,3 +424,6 @@ def test_when_draws_begin_again(changed, diverging, failed, moves, again):
         level = level.cumsum(axis=1)
     found = nuts_stages.review(settings, progress, sampled, level)
     assert (found.then == parts.AGAIN) == again
+    if again:  # how the draws were made that stay if there are no others
+        assert found.learned.reviewed.choice == chosen
+        assert not found.learned.choice.two_stage

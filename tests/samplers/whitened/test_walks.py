@@ -238,6 +238,7 @@ def test_a_process_is_kept_if_no_block_is_taken_while_chains_travel(settled, len
     ("settled", "then", "wanted"),
     [
         (True, parts.METRIC, True),
+        (True, parts.NUTS_METRIC, True),
         (True, parts.FIND_STEP, False),  # too short to judge it
         (False, parts.SURVEY, True),
         (False, parts.TRAVEL, False),

@@ -97,6 +97,15 @@ def test_values_and_gradients_that_contradict_each_other_are_errors():
     }
     with raises("densities_disagree", "Do not trust Compiled 1"):
         compared(NORMAL, **replaced)
+    compared_at = np.array(stanli.finite_points(model))
+
+    def fails_beside(point):
+        if not (compared_at == point).all(axis=1).any():
+            raise RuntimeError("no value")
+        return wrong(point)
+
+    with raises("densities_disagree", "trust neither"):
+        compared(NORMAL, **{**replaced, "log_density_gradient": fails_beside})
 
 
 def test_throwing_densities_and_small_derivatives_are_errors():

@@ -137,6 +137,9 @@ def test_without_an_execution_report_programs_with_branches_are_refused(monkeypa
         sa.Target("parameters { real x; } model { if (x > 0) x ~ normal(0, 1); }")
 
 
+NORMAL = "parameters { vector[3] x; } model { x ~ normal(3, 0.1); }"
+
+
 class Parabola(NamedTuple):
     """A density with a gradient that may be wrong, and the noise of an ODE solver."""
 
@@ -155,12 +158,40 @@ class Parabola(NamedTuple):
 
 @pytest.mark.parametrize("noise", [0.0, 1e-3])
 def test_a_wrong_gradient_is_refused_and_a_noisy_density_is_not(noise):
-    code = program.read("parameters { vector[3] x; } model { x ~ normal(3, 0.1); }")
+    code = program.read(NORMAL)
     assert stanli._check(code, Parabola(1.0, noise)) == ()
     with raises("gradient_mismatch", "unsafe=True"):
         stanli._check(code, Parabola(1.02, noise))
     with raises("unsupported_construct"):
         stanli._check(code, Parabola(1.0, np.nan))
+
+
+def test_a_gradient_that_is_wrong_at_one_of_the_points_is_refused():
+    model = Parabola(1.0, 0.0)
+    first = stanli.finite_points(model)[0]
+
+    class WrongInPlaces(Parabola):
+        def log_density_gradient(self, x):
+            value, gradient = super().log_density_gradient(x)
+            return value, gradient * (1.02 if np.abs(x - first).max() < 0.1 else 1.0)
+
+    with raises("gradient_mismatch"):
+        stanli._check(program.read(NORMAL), WrongInPlaces(1.0, 0.0))
+
+
+def test_the_error_of_a_gradient_is_relative_to_its_length():
+    point, direction = np.array([1.0, 2.0, 4.0]), np.array([-500.0, -200.0, 300.0])
+    slope = 0.02 * 100 * (3 - point) @ direction / np.linalg.norm(direction)
+    length = 102 * np.linalg.norm(3 - point)
+    error = stanli.gradient_error(Parabola(1.02, 0.0), point, direction)
+    assert error == pytest.approx(abs(slope) / (1.0 + length), rel=1e-4)
+
+    class Huge(Parabola):
+        def log_density_gradient(self, x):
+            return -1e25, super().log_density_gradient(x)[1]
+
+    # differences are only rounding, and show nothing
+    assert stanli.gradient_error(Huge(1.0, 0.0), point, direction) is None
 
 
 def test_a_density_that_is_finite_only_far_away_is_not_refused():
