@@ -1,6 +1,7 @@
 """Where estimates with control variates show: summary, compare, and the verdict."""
 
 import numpy as np
+import xarray as xr
 
 import stanadapt as sa
 from stanadapt import results
@@ -30,6 +31,17 @@ def test_a_summary_has_the_controlled_means(target):
     assert "controlled" not in sa.summary(plain)
     both = sa.summary({"a": fit, "b": plain})
     assert np.isnan(both.loc[("x", "b"), "controlled"])
+
+
+def test_a_group_of_this_name_with_other_contents_is_left_alone():
+    names = ["mean", "mcse_mean", "sd", "mcse_sd"]
+    whole = xr.Dataset({name: ("row", [1.0]) for name in names})  # with no names of quantities
+    part = xr.Dataset({"mean": ("quantity", [1.0])}, {"quantity": ["x"]})
+    x = np.random.default_rng(1).normal(size=(4, 100))
+    for kept in (whole, part):
+        fit = results.build({"posterior": {"x": x}}, {})
+        results.add_groups(fit, {"expectations": kept})
+        assert "controlled" not in sa.summary(fit)
 
 
 def test_a_small_bias_shows_in_a_comparison(target):

@@ -87,6 +87,8 @@ def test_the_verdict_the_table_and_csv_files_use_what_is_there(library, tmp_path
     row = sa.compare({"theirs": fit}).loc["theirs"]
     steps = 2 * 2 * 15 * ROWS if "n_steps" in names else np.nan  # draws and warm-up
     np.testing.assert_equal(float(row["gradients"]), float(steps))
+    thinned = results.build(recorded(library), {"thin": 2})  # others were made, too
+    assert np.isnan(sa.compare({"theirs": thinned}).loc["theirs", "gradients"])
     fit = foreign(library)
     sa.save(fit, tmp_path, format="cmdstan")
     lines = [line for path in tmp_path.glob("*_1.csv") for line in path.read_text().splitlines()

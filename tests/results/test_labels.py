@@ -12,6 +12,7 @@ import pytest
 
 import stanadapt as sa
 from stanadapt import results
+from stanadapt.results.datasets import draws_dataset
 from stanadapt.results.labels import Labels, make_labels
 from tests.fuzz import random_labels
 from tests.helpers.codes import raises
@@ -178,6 +179,15 @@ def test_a_replication_belongs_to_the_observed_part_of_data_with_missing_values(
     assert make_labels(None, SHAPES, data).posterior_predictive == {"y": "y_rep"}
     data = json.dumps({"y_obs": [0.0] * 11})
     assert make_labels(None, SHAPES, data).posterior_predictive == {"y_rep": "y_rep"}
+
+
+@pytest.mark.parametrize("names", [["a"], ["a", "a"], ["a", "w"], ["a", "b", "c"], ["n", "b"]])
+def test_names_of_dimensions_that_a_dataset_could_not_have_are_replaced(names):
+    """Too few or many, twice the same, of a variable, or of another size elsewhere."""
+    arrays = {"w": np.zeros((2, 5, 3)), "x": np.zeros((2, 5, 4, 4))}
+    made = draws_dataset(arrays, {"w": ["n"], "x": names})
+    assert made["w"].dims[2:] == ("n",)
+    assert made["x"].dims[2:] == ("x_dim_0", "x_dim_1")
 
 
 def test_dims_and_coords_as_arviz_takes_them(tmp_path):
