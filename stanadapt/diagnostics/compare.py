@@ -19,7 +19,14 @@ from stanadapt.diagnostics.missed_modes import (
 from stanadapt.diagnostics.mixing import R_HAT_UNUSABLE, Efficiency, efficiency, mixing_of
 from stanadapt.diagnostics.summary import controlled
 from stanadapt.diagnostics.verdict import Verdict, verdict
-from stanadapt.errors import Message, StanadaptError, first_of, is_one_of, require_names
+from stanadapt.errors import (
+    Message,
+    StanadaptError,
+    answers_other_words,
+    first_of,
+    is_one_of,
+    require_names,
+)
 from stanadapt.results import Fit
 
 HASHES = {
@@ -114,6 +121,7 @@ def require_variables(var_names: Collection[str], present: Collection[str]) -> l
     return var_names
 
 
+@answers_other_words
 def compare(
     fits: Fits,
     baseline: str | None = None,

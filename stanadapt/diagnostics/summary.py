@@ -10,7 +10,13 @@ from stanadapt import results
 from stanadapt.diagnostics import mixing
 from stanadapt.diagnostics import printed_tables as tables
 from stanadapt.diagnostics.screening import NUMBERS
-from stanadapt.errors import StanadaptError, did_you_mean, is_real, require_names
+from stanadapt.errors import (
+    StanadaptError,
+    answers_other_words,
+    did_you_mean,
+    is_real,
+    require_names,
+)
 
 LEVELS = (0.05, 0.5, 0.95)  # of quantiles
 MIXING = ("mcse_mean", "mcse_sd", "ess_bulk", "ess_tail", "r_hat")
@@ -27,6 +33,7 @@ IN_FULL = "in_full"  # attribute of a table: whether each element is printed
 DIGITS, UNKNOWN_DIGITS = 7, 3
 
 
+@answers_other_words
 def summary(
     fit: results.Fit | Mapping[str, results.Fit],
     var_names: str | Iterable[str] | None = None,

@@ -1,10 +1,17 @@
 """Words of other packages: the argument or the setting of this package that has their meaning."""
 
+import inspect
 import re
 import tomllib
-from functools import cache
+from collections.abc import Callable
+from functools import cache, wraps
 from importlib import resources
-from typing import Any
+from typing import Any, TypeVar
+
+from stanadapt.errors.checks import did_you_mean
+from stanadapt.errors.exceptions import StanadaptError
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 PACKAGES = {"cmdstanpy": "CmdStanPy", "nutpie": "nutpie", "pymc": "PyMC", "r": "rstan, brms"}
 
@@ -38,6 +45,8 @@ def in_our_words(word: str, shell: bool = False) -> str:
         return ""
     name = row["here"]
     if shell:
+        if "of" in row and "option" not in row:
+            return ""
         name = f"--set {name}=VALUE" if row.get("setting") else option(row)
     if "of" in row and not shell:
         name = f"{name} of {row['of']}"
@@ -48,3 +57,27 @@ def in_our_words(word: str, shell: bool = False) -> str:
 def option(row: dict[str, Any]) -> str:
     """Return the option of a row in a shell."""
     return str(row.get("option") or f"--{row['here'].replace('_', '-')}")
+
+
+def answers_other_words(function: F) -> F:
+    """Make a keyword that a function lacks a StanadaptError, which names the one that is meant."""
+    known = list(inspect.signature(function).parameters)
+    name = function.__qualname__.removesuffix(".__init__")
+
+    @wraps(function)
+    def checked(*arguments: Any, **keywords: Any) -> Any:
+        for word in keywords:
+            if word not in known:
+                text = f"{name} has no argument named {word!r}.{_meant(word, known)}"
+                raise StanadaptError("unknown_argument", text)
+        return function(*arguments, **keywords)
+
+    return checked  # type: ignore[return-value]
+
+
+def _meant(word: str, known: list[str]) -> str:
+    row = _rows_by_word().get(word.lower())
+    if row is None:
+        return did_you_mean(word, known)
+    here = row["here"]
+    return f" Did you mean {here}{'' if here in known else ' of ' + row.get('of', 'sample')}?"

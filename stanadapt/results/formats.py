@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-from stanadapt.errors import StanadaptError, is_one_of, require_flag
+from stanadapt.errors import StanadaptError, answers_other_words, is_one_of, require_flag
 from stanadapt.results import files
 from stanadapt.results.arviz_object import Fit, dataset, group_names, is_fit, require_draws
 from stanadapt.results.cmdstan_csv import check_folder, save_csv
@@ -20,6 +20,7 @@ NOT_NETCDF = {
 }  # fmt: skip
 
 
+@answers_other_words
 def save(
     fit: Fit,
     path: str | os.PathLike,

@@ -16,7 +16,7 @@ from stanadapt.diagnostics.ranked import MANY_CHAINS
 from stanadapt.diagnostics.verdict import judge
 from stanadapt.engine.chain import FAILURES_BEFORE_STOP
 from stanadapt.engine.every_iteration import described
-from stanadapt.errors import ConvergenceWarning, StanadaptError
+from stanadapt.errors import ConvergenceWarning, StanadaptError, answers_other_words
 from stanadapt.results import Fit
 from stanadapt.results.attributes import LENGTHS
 from stanadapt.results.join import join
@@ -32,6 +32,7 @@ from stanadapt.runs.tree import unpacked
 from stanadapt.targets.stan.program import Program
 
 
+@answers_other_words
 def load(path: str | PathLike | Sequence[str | PathLike]) -> Fit:
     """Read a result from files, or the draws so far from the folder of a run.
 

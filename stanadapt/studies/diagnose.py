@@ -15,7 +15,7 @@ from stanadapt.diagnostics.modes import parameter_rows, require_fit_of
 from stanadapt.diagnostics.sampler_checks import check_ends
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import verdict
-from stanadapt.errors import Message, codes_of
+from stanadapt.errors import Message, answers_other_words, codes_of
 from stanadapt.results import Fit
 from stanadapt.runs.hard_edges import ends_of
 from stanadapt.samplers.whitened.missing_tails import find_tails, in_words, reasons_of
@@ -75,6 +75,7 @@ class Diagnosis:
         return [f"{m} [{c}]" if c else str(m) for m, c in zip(self.messages, codes, strict=True)]
 
 
+@answers_other_words
 def diagnose(fit: Fit, target: Target | None = None) -> Diagnosis:
     """Judge whether a fit can be used, and list its problems and their remedies.
 

@@ -17,7 +17,14 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.engine.density import Density, gradients_at_rows, make_density
-from stanadapt.errors import StanadaptError, described, require_flag, require_names, warn
+from stanadapt.errors import (
+    StanadaptError,
+    answers_other_words,
+    described,
+    require_flag,
+    require_names,
+    warn,
+)
 from stanadapt.results import variable_name
 from stanadapt.results.attributes import IN_PYTHON
 from stanadapt.results.labels import (
@@ -257,6 +264,7 @@ class Target(BoundProgram, Samplable):
     moves_parameters = True
     prior_file: dict[str, str] | None = None
 
+    @answers_other_words
     def __init__(
         self,
         program: str | PathLike | Program,

@@ -1,6 +1,8 @@
 """Words of other packages are answered with ours, in Python and in the shell."""
 
 import inspect
+import subprocess
+import sys
 import typing
 
 import pytest
@@ -59,6 +61,26 @@ def test_commands_that_are_misspelled_or_meant_otherwise():
     assert "--iter-sampling" in call("sample", "neal", "--iter-samplng", "9", status=2)
 
 
+def test_other_functions_answer_too():
+    for function, word, answer in (
+        (sa.Target, "stan_file", "Target has no argument named 'stan_file'. Did you mean program?"),
+        (sa.Target, "chains", "Did you mean chains of sample?"),
+        (sa.summary, "probs", "Did you mean probabilities?"),
+        (sa.stan_nuts, "draws", "Did you mean iter_sampling?"),
+        (sa.compare, "pars", "Did you mean exclude of Target?"),
+        (sa.save, "overwrit", "Did you mean 'overwrite'?"),
+        (sa.load, "output_dir", "Did you mean run of sample?"),
+        (sa.diagnose, "adapt_delta", "Did you mean adapt_delta of sample?"),
+    ):
+        with raises("unknown_argument", answer):
+            function(**{word: 1})
+
+
+def test_a_misspelled_function_is_answered_by_python():
+    run = [sys.executable, "-c", "import stanadapt as sa; sa.sampel"]
+    assert "Did you mean: 'sample'?" in subprocess.run(run, capture_output=True, text=True).stderr
+
+
 def test_names_and_settings(target):
     with raises("unknown_sampler", "Did you mean 'nuts'?"):
         sa.sample(target, "NUTS")
@@ -99,7 +121,7 @@ def test_ours_exist():
         if row.get("setting"):
             assert row["here"] in settings
         elif "of" in row:
-            assert row["here"] in inspect.signature(sa.Target).parameters
+            assert row["here"] in inspect.signature(getattr(sa, row["of"])).parameters
         else:
             assert row["here"] in arguments
             assert option(row) in options

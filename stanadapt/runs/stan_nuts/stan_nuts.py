@@ -18,6 +18,7 @@ from stanadapt.engine.plan import Plan, make_plan
 from stanadapt.errors import (
     Message,
     StanadaptError,
+    answers_other_words,
     is_one_of,
     require_between,
     require_whole,
@@ -41,6 +42,7 @@ from stanadapt.targets.target import Target, require_target, variable_name
 ENGINES = {"cmdstan": cmdstan.run, "stanli": stanli.run}
 
 
+@answers_other_words
 def stan_nuts(
     target: Target,
     *,
