@@ -56,6 +56,13 @@ def test_order_volume_and_return(name, expected, keeps_volume, reverses):
     assert (integrators.distance_back(step, CURVED, STEP) < 1e-10) == reverses
 
 
+def test_the_gradient_of_a_program_is_that_of_its_energy():
+    system = integrators.program(1, np.random.default_rng(1))
+    q, p = system.starts[0]
+    ahead, behind = (system.energy(q + sign * 1e-5 * p) for sign in (1, -1))
+    assert (ahead - behind) / 2e-5 == pytest.approx(system.gradient(q) @ p, rel=1e-5)
+
+
 BY_NAME = {known.system.name: known for known in systems()}
 
 

@@ -165,6 +165,7 @@ def test_latex(rows):
         r"\toprule",
         r"sampler & fine & draws & bulk ESS & ESS/s & ESS/grad & R-hat & wall s \\",
     ]
+    assert r"\addlinespace" not in lines  # which is between programs
     row_of_nuts = next(line for line in lines if line.startswith("nuts &"))
     cells = [cell.strip() for cell in row_of_nuts.removesuffix(r"\\").split("&")]
     assert cells[:4] == ["nuts", "5 of 5", r"4 $\times$ 100", "45,679 (27,901--96,790)"]

@@ -64,6 +64,20 @@ def test_close_costs_and_samplers_without_gradients():
     result, _, _ = draw_conclusion(walk=walk, other=made_up.fit(2))
     assert result.winner == "walk"
     assert result.choice.code == "fastest_sampler"
+    assert "it uses no gradients" in result.choice
+    slow = made_up.fit(1, seconds=9.0, gradients=0, n_density=5000)
+    for fits, end in (
+        ({"slow": slow, "other": made_up.fit(2)}, "the others use no gradients."),
+        ({"slow": slow, "walk": walk}, "the next."),
+        ({"other": made_up.fit(2)}, "per second."),
+    ):
+        assert draw_conclusion(**fits)[0].choice.endswith(end)
+
+
+def test_the_reference_has_several_chains_however_many_draws_another_has():
+    fits = {"two": made_up.fit(1, shape=(2, 1000)), "one": made_up.fit(2, shape=(1, 9000))}
+    assessment = draw_conclusion(**fits)[1]
+    assert (assessment.sound, assessment.reference.name) == (True, "two")
 
 
 def test_repeats_decide_and_the_table_is_that_of_the_worst():
