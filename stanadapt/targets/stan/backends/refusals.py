@@ -28,9 +28,18 @@ SECONDS = 60.0
 # the forms that were removed: declarations as in `real y[N];`, `<-`, increment_log_prob, comments
 # after a hash, and functions that have another name now
 _OLD_ARRAY = r"\b(?:int|real|(?:row_)?vector|matrix)(?:\s*<[^;{}]*>)?(?:\s*\[[^;{}]*\])?\s+\w+\s*\["
-_OLD = re.compile(
-    rf"<-|\b(?:increment_log_prob|get_lp|if_else|integrate_ode\w*|cov_exp_quad|fabs|abs_log|\w+_log)\s*\(|{_OLD_ARRAY}"
-)
+# by form, what is written instead
+_OLD = {
+    re.compile(_OLD_ARRAY): "`array[N] real x` in place of `real x[N]`",
+    re.compile("<-"): "`=` in place of `<-`",
+    re.compile(r"\bincrement_log_prob\s*\("): "`target += x` in place of `increment_log_prob(x)`",
+    re.compile(r"\bget_lp\s*\("): "`target()` in place of `get_lp()`",
+    re.compile(r"\bif_else\s*\("): "`a ? b : c` in place of `if_else(a, b, c)`",
+    re.compile(r"\bintegrate_ode\w*\s*\("): "`ode_rk45`, `ode_bdf` or `ode_adams`",
+    re.compile(r"\bcov_exp_quad\s*\("): "`gp_exp_quad_cov`",
+    re.compile(r"\b(?:fabs|abs_log)\s*\("): "`abs`",
+    re.compile(r"\b\w+_log\s*\("): "a name that ends in `_lpdf` or `_lpmf`",
+}
 _LAMENTS = re.compile(r"STANLI_|https?://|report this|stanli build|\bUnset\b")
 _NO_PATH = re.compile(r"have no compiled path:\s*(.*?)\.\s+Unset it", re.DOTALL)
 
@@ -130,11 +139,18 @@ def older_syntax(program: Program) -> str:
         return ""  # then something else than older syntax is wrong
     hashes = (match["hash"] or "" for match in HIDDEN.finditer(program.code))
     has_comment = any(found and not found.startswith("#include") for found in hashes)
-    if not _OLD.search(strip(program.code)) and not has_comment:
+    code = strip(program.code)
+    found = [
+        (code[: old.start()].count("\n") + 1, new)
+        for form, new in _OLD.items()
+        if (old := form.search(code))
+    ]
+    if not found and not has_comment:
         return ""
+    shown = "".join(f" In line {line}, write {new}." for line, new in sorted(found))
     return (
         f" It has syntax that Stan removed in version 2.33: CmdStan up to 2.32 accepts it, "
-        f"and {REWRITES}."
+        f"and {REWRITES}.{shown}"
     )
 
 

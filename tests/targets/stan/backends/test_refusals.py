@@ -71,6 +71,15 @@ def test_switches_and_addresses_of_the_embedded_backend_are_not_shown(computer, 
     assert not any(word in text for word in ("(pattern", "(meta"))
 
 
+def test_lines_of_older_syntax_are_named_with_what_to_write(computer):
+    computer()
+    code = "data { int N;\n int<lower=0> y[N]; }\nparameters { real x; }\n"
+    code += "model {\n increment_log_prob(x);\n}"
+    message = refusal(code, data={"N": 1, "y": [1]}).message
+    assert "In line 2, write `array[N] real x`" in message
+    assert "In line 5, write `target += x`" in message
+
+
 def test_reasons_of_backends_are_kept_and_ages_told(computer):
     assert "trace" in refusal(TRACE).stan
     left_out = str(refusal(QUANTITY))
