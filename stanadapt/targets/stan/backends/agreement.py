@@ -162,7 +162,8 @@ def _trust(native: Any, point: np.ndarray, gradient: np.ndarray, name: str) -> s
     """Say whether the native gradient contradicts the values of the same code."""
     if not np.all(np.isfinite(gradient)):
         return f"{name} fails where the embedded backend does not. "
-    error = stanli.gradient_error(native, point, gradient)
+    along = gradient if gradient.any() else np.ones_like(gradient)
+    error = stanli.gradient_error(native, point, along)
     if error is not None and error > TOLERANCE:
         return f"Do not trust {name}: its gradient is not the derivative of its density. "
     return "One of the two is wrong; trust neither until you know which. "

@@ -97,6 +97,9 @@ def test_values_and_gradients_that_contradict_each_other_are_errors():
     }
     with raises("densities_disagree", "Do not trust Compiled 1"):
         compared(NORMAL, **replaced)
+    still = {"log_density_gradient": lambda point: (model.log_density(point), np.zeros(2))}
+    with raises("densities_disagree", "Do not trust Compiled 1"):
+        compared(NORMAL, **{**replaced, **still})
     compared_at = np.array(stanli.finite_points(model))
 
     def fails_beside(point):
