@@ -7,6 +7,10 @@ much below the mode are the draws of a Gaussian with n parameters, on average. A
 to the mode would need as many iterations to come back, and for a hierarchical model the mode may be
 infinitely high in a narrow neck.
 
+A step must raise the log density and flatten its slope (the weak Wolfe conditions). If exponentials
+of exponentials are still far from their maximum, below DEEP, gradients grow with the density, and
+quadratics describe nothing. There -log(-log density) is climbed, which has the same maximum.
+
 With many parameters, L-BFGS knows few of the directions, and its quadratic predicts too little:
 with 500 collinear predictors, climbs ended thousands below the typical set. So the mass around a
 chain, log density plus log of the volume by the diagonal of L-BFGS, must also have stopped growing.
@@ -21,7 +25,7 @@ References
 ----------
 L-BFGS and its diagonal: `engine/inverse_hessian`. The weak Wolfe conditions: Lewis and
 Overton (2013), Mathematical Programming 141; steps are lengthened and shortened faster, by a
-factor of 4. The end of the climb, the logarithm and the spacing of the differences are ours.
+factor of 4. The ends of a climb, the logarithm and the spacing of the differences are ours.
 
 """
 
