@@ -116,7 +116,7 @@ def find_modes_outside(target: Target, fit: Fit, calls: float = np.inf) -> list[
     rng = np.random.default_rng(np.ascontiguousarray(cloud.draws[0]).view(np.uint64))
     density, masses, tried = target.density(), [], 0
     known: list[tuple[np.ndarray, np.ndarray]] = []
-    for end in _ends(target, density, cloud, int(most), rng):
+    for end in _ends(density, cloud, int(most), rng):
         position = cloud.mean + cloud.root @ end
         if tried == MOST_MODES or any(_is_at(mode, position) for mode in known):
             continue
@@ -162,18 +162,21 @@ def _level(target: Target, x: np.ndarray, count: int) -> float:
     return float(target.evaluate_rows(x[some])[0].mean())
 
 
-def _ends(
-    target: Target, density: Density, cloud: Cloud, most: int, rng: np.random.Generator
-) -> list[np.ndarray]:
-    """Return ends of climbs outside of the draws, in units of the cloud, from the highest down."""
+def _starts(cloud: Cloud, rng: np.random.Generator) -> np.ndarray:
+    """Return where climbs begin: in a box around the draws, and farther away."""
     low = np.minimum(cloud.draws.min(axis=0), -USUAL)
     high = np.maximum(cloud.draws.max(axis=0), USUAL)
     middle, half = 0.5 * (low + high), 0.5 * WIDER * (high - low)
-    within = rng.uniform(-1.0, 1.0, (CLIMBS, target.dim))
+    within = rng.uniform(-1.0, 1.0, (CLIMBS, len(middle)))
     times = np.where(rng.random((CLIMBS, 1)) < FARTHER, REACH ** rng.random(within.shape), 1.0)
-    rows = _in_units(cloud.root, middle + half * times * within - cloud.mean)
+    return middle + half * times * within
+
+
+def _ends(density: Density, cloud: Cloud, most: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Return ends of climbs outside of the draws, in units of the cloud, from the highest down."""
+    rows = _in_units(cloud.root, _starts(cloud, rng) - cloud.mean)
     values, radius = np.empty(CLIMBS), cloud.farthest**2
-    below = LOWER * unit_of_levels(target.dim)
+    below = LOWER * unit_of_levels(density.dim)
     _climb_rows(density, rows, cloud.mean, cloud.root, radius, cloud.level, below, most, values)
     return [rows[row] for row in np.argsort(-values) if values[row] > -np.inf]
 

@@ -99,14 +99,10 @@ def test_climbs_begin_far_outside_too(distance):
     assert 0.25 < mode.share < 0.33
 
 
-def test_far_starts_are_at_distances_of_any_order_of_magnitude(apart, monkeypatch):
+def test_far_starts_are_at_distances_of_any_order_of_magnitude(apart):
     """In units of the box, which is twice as wide as the draws from -3 to 3."""
-    begun = []
-    monkeypatch.setattr(modes_outside, "_climb_rows", lambda *given: begun.append(given))
-    x = np.linspace(-3.0, 3.0, 4000).reshape(4, 1000)
-    find_modes_outside(apart, funnel_fits.foreign({"x": x}), 10_000.0)
-    rows, mean, root = begun[0][1:4]
-    distance = np.abs(mean + rows @ root.T) / 6.0
+    cloud = modes_outside._cloud(apart, np.linspace(-3.0, 3.0, 4000).reshape(-1, apart.dim))
+    distance = np.abs(modes_outside._starts(cloud, np.random.default_rng(1))) / 6.0
     shares = [np.mean((low < distance) & (distance < 7.0 * low)) for low in (1.0, 7.0)]
     assert 0.07 < min(shares) < max(shares) < 0.2
     assert np.mean(distance < 1.0) > 2 / 3
@@ -210,8 +206,8 @@ def test_climbs_take_no_more_gradients_than_their_share(two, monkeypatch):
     used = []
     ends = modes_outside._ends
 
-    def counted(target, density, *rest):
-        found = ends(target, density, *rest)
+    def counted(density, *rest):
+        found = ends(density, *rest)
         used.append(density.calls[GRADIENT_CALLS])
         return found
 
