@@ -10,7 +10,7 @@ from stanadapt import results
 from stanadapt.diagnostics import printed_tables
 from stanadapt.diagnostics.hill_climb import Ends, climb, group_ends, make_frame
 from stanadapt.diagnostics.ranked import effective_size, size_of_mean
-from stanadapt.errors import Message, StanadaptError, require_whole
+from stanadapt.errors import Message, StanadaptError, answers_other_words, require_whole
 from stanadapt.results import Fit
 from stanadapt.targets.target import (
     Target,
@@ -64,6 +64,7 @@ class Modes(printed_tables.PrintedFrame):
         return self.drop(columns="position").join(positions)
 
 
+@answers_other_words
 def modes(fit: Fit, target: Target, *, starts: int = STARTS) -> Modes:
     """Find the modes that the draws of a fit visited, and estimate their weights.
 

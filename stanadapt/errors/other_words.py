@@ -28,10 +28,14 @@ def _rows_by_word() -> dict[str, dict[str, Any]]:
     """Return rows by each of their words, with `_` for `-`; the first has precedence."""
     found: dict[str, dict[str, Any]] = {}
     for row in table():
-        for package in (*PACKAGES, "other"):
-            for word in re.findall(r"\w+", re.sub(r"=.*", "", row.get(package, ""))):
-                found.setdefault(word, row)
+        for word in _words(row):
+            found.setdefault(word, row)
     return found
+
+
+def _words(row: dict[str, Any]) -> list[str]:
+    texts = [re.sub(r"=.*", "", row.get(package, "")) for package in (*PACKAGES, "other")]
+    return re.findall(r"\w+", " ".join(texts))
 
 
 def in_our_words(word: str, shell: bool = False) -> str:
@@ -79,5 +83,6 @@ def _meant(word: str, known: list[str]) -> str:
     row = _rows_by_word().get(word.lower())
     if row is None:
         return did_you_mean(word, known)
-    here = row["here"]
-    return f" Did you mean {here}{'' if here in known else ' of ' + row.get('of', 'sample')}?"
+    # another package's word for the same may be that of this function
+    here = next((each for each in (row["here"], *_words(row)) if each in known), "")
+    return f" Did you mean {here or row['here'] + ' of ' + row.get('of', 'sample')}?"

@@ -11,7 +11,7 @@ import xarray as xr
 from stanadapt import results
 from stanadapt.engine.interrupts import uninterrupted
 from stanadapt.engine.plan import LARGEST_SEED, usable_cores
-from stanadapt.errors import Message, StanadaptError, require_whole, warn
+from stanadapt.errors import Message, StanadaptError, answers_other_words, require_whole, warn
 from stanadapt.results import Fit
 from stanadapt.results.datasets import draws_dataset
 from stanadapt.results.labels import arrays
@@ -26,6 +26,7 @@ GROUP, OF_DATA = "predictions", "predictions_constant_data"
 STREAM = 0x67656E
 
 
+@answers_other_words
 def generate(
     fit: Fit,
     target: Target | None = None,

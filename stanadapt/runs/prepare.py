@@ -1,5 +1,6 @@
 """From the arguments of `sample` to what will be run: all are checked and resolved here, once."""
 
+import inspect
 from collections.abc import Callable, Collection
 from os import PathLike
 from pathlib import Path
@@ -67,7 +68,9 @@ class Setup(NamedTuple):
 
 def keywords(function: Any, given: dict[str, Any]) -> SimpleNamespace:
     """Return the keyword arguments of a call of `sample` or `resume`, from all names it has."""
-    return SimpleNamespace(**{name: given[name] for name in function.__kwdefaults__})
+    return SimpleNamespace(
+        **{name: given[name] for name in inspect.unwrap(function).__kwdefaults__}
+    )
 
 
 def prepare(

@@ -11,7 +11,7 @@ import numpy as np
 from stanadapt import results
 from stanadapt.diagnostics.reasons import FINE
 from stanadapt.engine.plan import LARGEST_SEED
-from stanadapt.errors import Message, StanadaptError, warn
+from stanadapt.errors import Message, StanadaptError, answers_other_words, warn
 from stanadapt.results import Fit
 from stanadapt.results.labels import phase_groups
 from stanadapt.runs.folder import RunFolder
@@ -30,6 +30,7 @@ GROUPS = {
 STREAM = 0x7072696F72
 
 
+@answers_other_words
 def add_prior(
     fit: Any,
     target: Target,

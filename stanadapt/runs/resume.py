@@ -7,7 +7,7 @@ from typing import Any
 
 from stanadapt.engine.plan import Plan
 from stanadapt.engine.starts import ChainInit
-from stanadapt.errors import StanadaptError, require_whole, warn
+from stanadapt.errors import StanadaptError, answers_other_words, require_whole, warn
 from stanadapt.results import Fit
 from stanadapt.runs.chains import Start
 from stanadapt.runs.coordinates import NO, CoordinateChoice
@@ -21,6 +21,7 @@ from stanadapt.runs.stopping_rule import require_limits, with_stopping_rule
 from stanadapt.targets.target import Samplable
 
 
+@answers_other_words
 def resume(
     run: str | PathLike,
     target: Samplable | None = None,

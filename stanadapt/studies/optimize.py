@@ -14,7 +14,7 @@ from stanadapt.engine.console import slow_step
 from stanadapt.engine.interrupts import in_threads
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.plan import Plan, make_plan
-from stanadapt.errors import Message, require_flag, require_whole
+from stanadapt.errors import Message, answers_other_words, require_flag, require_whole
 from stanadapt.samplers.initial_values import initial_positions, require_inits
 from stanadapt.samplers.variational.laplace import FLAT, SHARE, STEPS, Evaluate, apart, falls
 from stanadapt.samplers.variational.lbfgs import climb
@@ -77,6 +77,7 @@ class Optimum(printed_tables.PrintedFrame):
         return printed_tables.Printed([table], [*more, value, *self.attrs["messages"]])
 
 
+@answers_other_words
 def optimize(
     target: Target,
     *,

@@ -27,6 +27,8 @@ from tests.helpers.stan_target import shared_target
 
 target = shared_target("parameters { real x; } model { x ~ normal(0, 1); }", backend="stanli")
 
+FUNCTIONS = [name for name in sa.__all__ if inspect.isfunction(getattr(sa, name))]
+
 
 @pytest.mark.parametrize(
     ("word", "ours"),
@@ -67,13 +69,20 @@ def test_other_functions_answer_too():
         (sa.Target, "chains", "Did you mean chains of sample?"),
         (sa.summary, "probs", "Did you mean probabilities?"),
         (sa.stan_nuts, "draws", "Did you mean iter_sampling?"),
-        (sa.compare, "pars", "Did you mean exclude of Target?"),
+        (sa.compare, "pars", "Did you mean var_names?"),
+        (sa.load, "pars", "Did you mean exclude of Target?"),
         (sa.save, "overwrit", "Did you mean 'overwrite'?"),
         (sa.load, "output_dir", "Did you mean run of sample?"),
         (sa.diagnose, "adapt_delta", "Did you mean adapt_delta of sample?"),
     ):
         with raises("unknown_argument", answer):
             function(**{word: 1})
+    takes = {name: inspect.getfullargspec(inspect.unwrap(getattr(sa, name))) for name in FUNCTIONS}
+    fixed = [name for name in FUNCTIONS if not takes[name].varkw]  # others check what they pass on
+    assert {"report", "resume", "expectations"} <= set(fixed)
+    for name in fixed:
+        with raises("unknown_argument", f"{name} has no argument named 'nonsense'"):
+            getattr(sa, name)(nonsense=1)
 
 
 def test_a_misspelled_function_is_answered_by_python():

@@ -1,5 +1,6 @@
 """Runs with parts of one's own: a clock, the loop that advances chains, what keeps a folder."""
 
+import inspect
 import itertools
 from functools import partial
 from types import SimpleNamespace
@@ -33,7 +34,10 @@ def resume_with(parts, run, /, **arguments):
     folder = RunFolder.open(run)
     with folder.lock():
         chosen = {"show_progress": False, **arguments}
-        own = {name: chosen.get(name, x) for name, x in sa.resume.__kwdefaults__.items()}
+        own = {
+            name: chosen.get(name, x)
+            for name, x in inspect.unwrap(sa.resume).__kwdefaults__.items()
+        }
         setup, *begun = prepare_again(folder, None, SimpleNamespace(**own))
         return Run.reopen(setup._replace(**parts), folder, *begun).finish()
 

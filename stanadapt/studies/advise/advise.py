@@ -13,7 +13,14 @@ from stanadapt.diagnostics.mixing import R_HAT_UNUSABLE
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.engine.console import slow_step
 from stanadapt.engine.plan import choose_seed
-from stanadapt.errors import Message, StanadaptError, is_real, require_flag, require_whole
+from stanadapt.errors import (
+    Message,
+    StanadaptError,
+    answers_other_words,
+    is_real,
+    require_flag,
+    require_whole,
+)
 from stanadapt.runs.choose_sampler import without_gradient
 from stanadapt.studies.advise.advice import Advice
 from stanadapt.studies.advise.trials import (
@@ -34,6 +41,7 @@ MOST_COLUMNS = 300
 FEWEST_CALLS = 100  # of the density, to measure the time that one takes
 
 
+@answers_other_words
 def advise(
     target: Target,
     *,

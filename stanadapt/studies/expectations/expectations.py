@@ -19,7 +19,7 @@ from stanadapt.engine.console import report_if_slow, status
 from stanadapt.engine.interrupts import in_threads
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.plan import usable_cores
-from stanadapt.errors import Message, StanadaptError, first_of, require_flag
+from stanadapt.errors import Message, StanadaptError, answers_other_words, first_of, require_flag
 from stanadapt.runs.controlled import controlled_draws
 from stanadapt.samplers import registered
 from stanadapt.studies.expectations.table import (
@@ -39,6 +39,7 @@ NAMED = 5  # quantities in a message
 Function = Callable[[xr.Dataset], Any]
 
 
+@answers_other_words
 def expectations(
     fit: results.Fit,
     target: Target,

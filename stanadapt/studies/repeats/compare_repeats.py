@@ -21,6 +21,7 @@ from stanadapt.engine.registry import find
 from stanadapt.engine.settings import as_chosen
 from stanadapt.errors import (
     StanadaptError,
+    answers_other_words,
     is_one_of,
     require_flag,
     require_names,
@@ -40,6 +41,7 @@ NO_NUTS = "none"  # the engine that leaves Stan's NUTS out
 MOST_REPEATS = 10_000
 
 
+@answers_other_words
 def compare_repeats(
     target: Target | Mapping[str, Target],
     samplers: Mapping[str, Mapping[str, Any]] | Iterable[str] = (AUTO,),

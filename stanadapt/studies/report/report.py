@@ -12,7 +12,7 @@ import pandas as pd
 
 from stanadapt import results
 from stanadapt.diagnostics.densities import has_same_data
-from stanadapt.errors import Message, StanadaptError
+from stanadapt.errors import Message, StanadaptError, answers_other_words
 from stanadapt.studies.report import (
     adaptation,
     costs,
@@ -40,6 +40,7 @@ MOST_TRACED = 12  # samplers; a picture of traces takes 0.15 MB
 LIBRARIES = ("matplotlib", "jinja2")
 
 
+@answers_other_words
 def report(
     fits: Mapping[str, Any],
     path: str | os.PathLike,
