@@ -50,6 +50,7 @@ class BoundProgram:
             self.backend, self.backend_reason = first.backend.name, first.reason
             self._binding_seconds, self._native = first.seconds, first.backend.native
         self.model, self.backend_version = loaded.model, loaded.version
+        self._inverse = loaded.inverse or loaded.model
         self.compile_seconds, self.density_check = loaded.seconds, loaded.density_check
         self.remarks, self._loaded = loaded.remarks, loaded.program or program
         self._value_propto = 0 if self._native else 1
@@ -163,8 +164,8 @@ class BoundProgram:
             return rows
         rows = np.ascontiguousarray(rows[:, : len(self.model.param_names())], dtype=float)
         positions = np.empty((len(rows), self.dim))
-        address = address_of(self.model.stanlib.bs_param_unconstrain)
-        unconstrain(address, self.model.model, rows, positions)
+        address = address_of(self._inverse.stanlib.bs_param_unconstrain)
+        unconstrain(address, self._inverse.model, rows, positions)
         for i in np.flatnonzero(np.isnan(positions).any(axis=1)):
             with contextlib.suppress(StanadaptError):  # callers count and report rows of NaN
                 positions[i] = self.unconstrain(stanio.stan_variables(self.parameters, rows[i]))

@@ -22,10 +22,10 @@ from stanadapt.targets.stan.unrolled_size import unrolled_size
 
 # the embedded backend unrolls loops: above this, binding may take more than 0.3 s
 MOST_ITERATIONS = 500
-# of data, to bind and evaluate in 0.1 s: where the work may grow with a power of the size, or is
-# unknown, and where it grows in proportion
+# of data, and parameters, to bind and evaluate in 0.1 s: where the work may grow with a power of
+# the size, or is unknown, and where it grows in proportion
 MOST_CHARACTERS = 20_000, 1_000_000
-MOST_PARAMETERS = 300  # with 1,000, the embedded backend unconstrains draws 35 times as slowly
+MOST_PARAMETERS = 300, 100_000
 _STEEP = re.compile(
     r"\b(?:\w*(?:multi_|cholesky|inverse|wishart|lkj|mdivide|determinant|eigen|matrix|svd|qr_|cov|gp_|"
     r"integrate|solve|hmm|laplace|tcrossprod)\w*|ode_\w+|dae\w*|map_rect|reduce_sum\w*)\s*\("
@@ -62,7 +62,7 @@ def check(
     proportional = not _STEEP.search(known_faults.density_text(program.code))
     if not dim:
         reason = "no parameters"
-    elif len(data) > MOST_CHARACTERS[proportional] or dim > MOST_PARAMETERS:
+    elif len(data) > MOST_CHARACTERS[proportional] or dim > MOST_PARAMETERS[proportional]:
         reason = "the program is large"  # and would take long to bind a second time
     elif unrolled_size(program, data).iterations > MOST_ITERATIONS:
         reason = "the program's loops are large"

@@ -71,6 +71,15 @@ def is_faster(ratios: dict[str, float] | None) -> bool:
     return ratios is not None and all(ratios[name] < most for name, most in LARGEST.items())
 
 
+def why_not(ratios: dict[str, float]) -> str:
+    """Return a clause that says why compiled code is kept."""
+    if np.isinf(ratios["gradient"]):
+        return "stanli's transformed parameters differ"
+    times = " and its value ".join(f"{ratios[name]:.2f}" for name in LARGEST)
+    limits = " and ".join(f"{most}" for most in LARGEST.values())
+    return f"stanli's gradient takes {times} of its time, and it is used below {limits}"
+
+
 def clock_of(model: Any, name: str, propto: int, rows: np.ndarray) -> Callable[[], float]:
     """Return a function that measures the seconds of one evaluation at each of the rows."""
     value, gradient = np.empty(1), np.empty(rows.shape[1])

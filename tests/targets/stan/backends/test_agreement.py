@@ -5,6 +5,7 @@ compiler is needed; the last tests use CmdStan 2.27.0, on programs that it compu
 """
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -236,10 +237,21 @@ def test_large_data_are_not_bound_a_second_time(code, characters, large):
     assert ("large" in outcome) == bool(large) == (not times)
 
 
-def test_many_parameters_and_guards_that_compare_nothing():
-    code = NORMAL.replace("vector[2]", "vector[301]")
-    outcome = agreement.check(program(code), "{}", bound(code), "", "2.99.0", pytest.fail)
-    assert "large" in outcome
+@pytest.mark.parametrize(("code", "most"), [(NORMAL, 100_000), (OUTER, 300)])
+def test_of_many_parameters_fewer_where_the_work_may_be_their_square(code, most):
+    """Native models are stood for, since an outer product of 100,000 does not fit into memory."""
+    for dim in (most, most + 1):
+        native, times = SimpleNamespace(param_unc_num=lambda dim=dim: dim), []
+
+        def bind(*arguments, times=times):
+            times.append(arguments)
+            raise StanadaptError("unsupported_construct", "it is not bound.")
+
+        outcome = agreement.check(program(code), "{}", native, "", "2.99.0", bind)
+        assert ("large" in outcome) == (dim > most) == (not times)
+
+
+def test_guards_that_compare_nothing():
     code = "parameters { real x; } model { x ~ uniform(5, 6); }"
     with warns("nothing_compared", f"{stanli.TRIES} random points"):
         sa.Target(code, backend="stanli")

@@ -97,6 +97,7 @@ def test_slow_densities_other_columns_and_missing_folders(tmp_path):
     assert found == {"gradient": 1.0, "value": 1.0}
     assert len(calls) == 4
     found = faster.measure(model_of([1.0, 2.0]), model_of([1.0, 2.1]), [np.zeros(2)])
+    assert "differ" in faster.why_not(found)
     library = str(tmp_path / "program.so")
     faster.keep(library, "1.0", found)
     assert not faster.is_faster(faster.kept(library, "1.0"))
@@ -156,12 +157,24 @@ def test_the_embedded_backend_is_taken_if_it_is_faster_and_it_says_so(load):
     assert first.loaded.density_check == "agrees with Compiled 1.0 at 3 points"
     assert first.loaded.seconds == 3.0  # the compilation was not free
     assert first.loaded.model.param_unc_num() == 1
+    assert first.loaded.inverse.lib_path.endswith("program.so")  # unconstrains faster
     assert load(None)[:3] == first[:3]  # without another measurement
 
 
+def test_the_compiled_code_unconstrains_the_draws(monkeypatch):
+    code = "parameters { real<lower=0> x; } model { x ~ normal(0, 2); }"
+    first = backends.load_first(CHOICES, read(code), None, False, lambda _: None)
+    loaded = first.loaded._replace(inverse=stanli.bound(read(code.replace("0>", "1>")), "{}"))
+    monkeypatch.setattr(backends, "load_first", lambda *_: first._replace(loaded=loaded))
+    assert sa.Target(code).unconstrain_rows(np.array([[3.0]])) == pytest.approx(np.log(2.0))
+
+
 def test_compiled_code_is_kept_if_it_is_faster_or_there_is_no_file(load, tmp_path):
-    assert load(SLOW).backend.name == "first"
-    assert load(None).backend.name == "first"
+    first = load(SLOW)
+    assert first.backend.name == "first"
+    assert first.reason.startswith("it is usable; stanli's gradient takes 0.50 and its value 1.50")
+    assert "of its time, and it is used below 0.7 and 1.2" in first.reason
+    assert load(None)[1] == first.reason
     assert load(FAST, folder=tmp_path / "missing").backend.name == "first"
 
 
