@@ -162,6 +162,15 @@ def test_an_evaluation_changes_the_workspace_alone(straightening, y):
     assert not other.work.any()
 
 
+def test_each_chain_has_a_workspace_of_its_own(straightening, y):
+    """Chains take turns, and one must not continue with the mean and factor of another."""
+    own = with_memory(straightening, DIM)
+    before = [part.copy() for part in own]
+    value_and_gradient(mapped(TARGET.density(), straightening), 2.0 * y, np.empty(DIM))
+    for part, former in zip(own, before, strict=True):
+        np.testing.assert_array_equal(part, former)
+
+
 @pytest.mark.parametrize("side", [-1.0, 1.0])
 def test_an_exponent_beyond_the_largest_is_constant(side, y):
     """The map stays invertible, and the gradient is that of the constant scale."""

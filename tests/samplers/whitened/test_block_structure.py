@@ -5,7 +5,7 @@ import pytest
 from scipy import linalg
 
 from stanadapt.engine.block_map import INVERSE, PRECISION, RATIO
-from stanadapt.samplers.whitened.block_structure import apply_block, find_block
+from stanadapt.samplers.whitened.block_structure import _symmetric, apply_block, find_block
 from stanadapt.samplers.whitened.block_terms import Rows, search_functions
 from stanadapt.targets.declared_bounds import CORRELATION
 from tests.helpers.gaussian_blocks import LEVELS, STEP, LocalLevel, anywhere
@@ -191,6 +191,13 @@ def test_members_without_hubs_and_shared_hubs():
     assert block.map.hubs.tolist() == [0, 1]
     y, slopes, _ = apply_block(block.map, x, g)
     np.testing.assert_allclose(slopes[:, 2:], -y[:, 2:], atol=1e-9)
+
+
+def test_rounding_leaves_no_term_indefinite():
+    """Far in the neck, where this term is much larger than the others, Q would not be definite."""
+    matrix = 0.3 * STEP.T @ STEP - 1e-8 * np.eye(LEVELS)
+    (found,) = _symmetric(matrix[None], [((LEVELS, True, -2),)])
+    assert np.linalg.eigvalsh(found)[0] > -1e-13
 
 
 @pytest.mark.parametrize("count", [0, 1, 20, 60])
