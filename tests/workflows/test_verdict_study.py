@@ -5,16 +5,16 @@ import pandas as pd
 import pytest
 
 import stanadapt as sa
+from stanadapt import results
 from workflows.benchmarks import hierarchies
 from workflows.benchmarks import verdict_study as study
-from workflows.benchmarks.known_posteriors import KNOWN
 
 COUNT = 2000
-SMOOTH = [name for name, known in KNOWN.items() if known.kind != "edges"]
+EDGES = {name for name, known in study.POSTERIORS.items() if known.kind == "edges"}
 
 
 def positions(name):
-    known = KNOWN[name]
+    known = study.POSTERIORS[name]
     target = sa.Target(known.program, known.data)
     draws = known.draw(np.random.default_rng(1), COUNT)
     rows = [target.unconstrain({k: v[i] for k, v in draws.items()}) for i in range(COUNT)]
@@ -27,7 +27,7 @@ def positions(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SMOOTH)
+@pytest.mark.parametrize("name", [name for name in study.POSTERIORS if name not in EDGES])
 def test_gradients_at_the_draws_are_those_of_their_density(name):
     """E g_i = 0 and E g_i (x_i - c) = -1 for draws of the density (integrate by parts)."""
     x, _, g = positions(name)
@@ -37,7 +37,7 @@ def test_gradients_at_the_draws_are_those_of_their_density(name):
         assert np.abs(terms.mean(axis=0) / (terms.std(axis=0) / np.sqrt(COUNT))).max() < 5.0
 
 
-@pytest.mark.parametrize("name", sorted(set(KNOWN) - set(SMOOTH)))
+@pytest.mark.parametrize("name", sorted(EDGES))
 def test_draws_lie_within_the_edges(name):
     _, log_density, _ = positions(name)
     assert np.isfinite(log_density).all()
@@ -83,6 +83,34 @@ def test_tables_count_false_alarms_and_misses():
     (rates,) = study.rates(rows).to_dict("records")
     assert (rates["false alarms"], rates["misses"]) == ("50.0%", "50.0%")
     assert rates["wrong among fine"] == "33.33%"
+
+
+def test_fits_that_lack_a_tail_are_counted_apart_from_right_ones():
+    rows = pd.DataFrame({
+        "sampler": "auto", "tail": [np.nan, -9.0, -9.0, -9.0, -1.0, -1.0, -1.0, -1.0],
+        "verdict": ["fine", "fine", "suspect", "suspect", "fine", "suspect", "suspect", "suspect"],
+        "codes": ["", "", "tail_missing", "low_ess", np.nan, "tail_missing", "low_ess tail_missing",
+                  "tail_missing"],
+        "wrong": [False] * 7 + [True],
+    })  # fmt: skip
+    (row,) = study.by_tails(rows).drop(columns="sampler").to_dict("split")["data"]
+    assert row == [7, 3, 1, 1, 3, 2, 1]
+
+
+def test_a_tail_is_missing_by_the_true_points_of_hubs(monkeypatch):
+    monkeypatch.setattr(study, "TRUE_DRAWS", 4000)
+    known = study.POSTERIORS["slopes"]
+    target = sa.Target(known.program, known.data, backend="stanli")
+    points, small = study.points_of(known)
+    assert {"tau[1]", "tau[2]", "L[2,1]", "s", "mu[2]", "b[12,2]"} <= set(points)
+    assert "L[1,2]" not in points
+    fit = sa.sample(target, seed=2)
+    columns = {name: x for name, x in results.columns(fit).items() if name in points}
+    assert set(columns) == set(points)
+    found = study.tails_of(target, fit, columns, small, 300)
+    assert -4.0 < found["ramp"] < 4.0
+    shifted = {name: x + 3.0 * x.std() for name, x in columns.items()}
+    assert study.tails_of(target, fit, shifted, small, 300)["tail"] < found["tail"] < 4.0
 
 
 def test_ranks_count_draws_of_every_chain_below_the_truth():
