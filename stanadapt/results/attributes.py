@@ -49,7 +49,7 @@ def origin(target: Any, plan: Any) -> dict[str, Any]:
     }
     if target.program.integers:
         attributes["integers"] = json.dumps(target.program.integers)
-    if len(target.data) <= LARGEST_DATA:
+    if target.checked.size <= LARGEST_DATA:
         attributes["data"] = target.data
     if target.random_data:
         attributes["random_data"] = target.random_data

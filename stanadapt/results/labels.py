@@ -26,6 +26,7 @@ REPLICATED, LOG_LIKELIHOOD = "_rep", "log_lik"
 OBSERVED = "_obs"  # of data beside missing ones, which are parameters
 RESERVED = ("chain", "draw", "pseudo")
 Shapes = Mapping[str, tuple[int, ...]]
+Arrays = Mapping[str, np.ndarray]
 
 
 class Labels(NamedTuple):
@@ -62,15 +63,17 @@ class Labels(NamedTuple):
     log_likelihood: Mapping[str, str] = {}
 
 
-def make_labels(labels: Any, shapes: Shapes, data: str, parameters: Collection[str] = ()) -> Labels:
+def make_labels(
+    labels: Any, shapes: Shapes, observed: Arrays, parameters: Collection[str] = ()
+) -> Labels:
     """Complete labels, and check them against a program's variables and its data.
 
     `labels` is a `Labels`, a mapping with some of its fields, or the path of a JSON file with them.
-    `shapes` has the shapes of the variables in each draw, by name, and `data` is JSON text.
+    `shapes` has the shapes of the variables in each draw, by name, and `observed` the data.
     Variables in `parameters` stay in the posterior. Errors have the stage "settings" if names are
     unknown or do not match, "files" if a file cannot be read.
     """
-    labels, observed = _as_labels(labels), arrays(data)
+    labels = _as_labels(labels)
     _check_reserved(shapes)
     computed = {name: shape for name, shape in shapes.items() if name not in parameters}
     every = {**{name: x.shape for name, x in observed.items()}, **shapes}
@@ -93,10 +96,10 @@ def make_labels(labels: Any, shapes: Shapes, data: str, parameters: Collection[s
 
 
 def labels_of_parameters(
-    labels: Labels, shapes: Shapes, data: str, parameters: Collection[str]
+    labels: Labels, shapes: Shapes, observed: Arrays, parameters: Collection[str]
 ) -> Labels:
     """Return the labels of a target for other data, in which rows are others, and may be more."""
-    every = {**{name: x.shape for name, x in arrays(data).items()}, **shapes}
+    every = {**{name: x.shape for name, x in observed.items()}, **shapes}
     dims = {name: names for name, names in labels.dims.items() if name in every}
     lengths = {
         dim: size
@@ -107,7 +110,7 @@ def labels_of_parameters(
     given = {k: v for k, v in labels.posterior_predictive.items() if v in shapes and k != v}
     given = {k: v for k, v in given.items() if v != f"{k}{REPLICATED}"}  # the others are found
     likelihood = {k: v for k, v in labels.log_likelihood.items() if v in shapes}
-    return make_labels(Labels(dims, coords, given, likelihood), shapes, data, parameters)
+    return make_labels(Labels(dims, coords, given, likelihood), shapes, observed, parameters)
 
 
 def _dims_of(name: str, dims: Mapping[str, list[str]], variables: Shapes) -> list[str]:
@@ -240,7 +243,7 @@ def _require(condition: bool, problem: str, available: str) -> None:
 
 
 def arrays(data: str) -> dict[str, np.ndarray]:
-    """Return data as arrays of numbers; tuples, which are not arrays, are left out."""
+    """Return data, JSON text, as arrays of numbers; tuples, which are not arrays, are left out."""
     numbers = {}
     for name, value in orjson.loads(data or "{}").items():
         try:
@@ -276,9 +279,9 @@ def phase_groups(
     return groups
 
 
-def data_groups(labels: Labels, data: str) -> results.Groups:
+def data_groups(labels: Labels, values: Arrays) -> results.Groups:
     """Return the groups of the data: variables with replications or a likelihood, and others."""
-    values, groups = arrays(data), results.Groups()
+    groups = results.Groups()
     observed = {*labels.posterior_predictive, *labels.log_likelihood} & values.keys()
     for group, names in (("observed_data", observed), ("constant_data", values.keys() - observed)):
         variables = {name: values[name] for name in sorted(names)}

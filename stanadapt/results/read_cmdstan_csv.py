@@ -161,7 +161,7 @@ def _phase(prefix: str, chains: Sequence[Chain], parameters: Sequence[str]) -> G
         for i, name in enumerate(first.names)
         if name.endswith("__") and name not in unknown
     }
-    labels = make_labels(None, shapes(names), "{}", parameters)
+    labels = make_labels(None, shapes(names), {}, parameters)
     integers = _from_json(first, "integers", [])
     return phase_groups(labels, prefix, variables(names, rows[..., own], integers), stats)
 

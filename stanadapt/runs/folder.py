@@ -17,7 +17,7 @@ import itertools
 import json
 import os
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -140,7 +140,11 @@ class RunFolder:
 
     def write_text(self, name: str, text: str) -> None:
         """Write a text file completely or not at all."""
-        self._write(name, lambda file: file.write(text.encode()))
+        self.write_parts(name, [text.encode()])
+
+    def write_parts(self, name: str, parts: Iterable[bytes]) -> None:
+        """Write the parts of a text file one after the other, completely or not at all."""
+        self._write(name, lambda file: file.writelines(parts))
 
     def write_arrays(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Write an .npz file completely or not at all."""

@@ -14,7 +14,6 @@ from stanadapt.engine.plan import LARGEST_SEED, usable_cores
 from stanadapt.errors import Message, StanadaptError, answers_other_words, require_whole, warn
 from stanadapt.results import Fit
 from stanadapt.results.datasets import draws_dataset
-from stanadapt.results.labels import arrays
 from stanadapt.runs.quantities import compute, streams
 from stanadapt.runs.stopping_rule import require_limits
 from stanadapt.targets.stan.backends import BACKENDS
@@ -131,7 +130,7 @@ def generate(
         posterior = results.dataset(fit, "posterior")
         labels = {"chain": posterior["chain"], "draw": posterior["draw"][:draws]}
         group = group.assign_coords(labels).assign_attrs(origin=origin)
-        of_data = draws_dataset(arrays(target.data), dims, coords, leading=())
+        of_data = draws_dataset(target.checked.arrays, dims, coords, leading=())
         results.add_groups(fit, {GROUP: group, OF_DATA: of_data})
         for note in _notes(found, draws, values.shape):
             warn(note)

@@ -20,6 +20,7 @@ from stanadapt.errors import ConvergenceWarning, StanadaptError, answers_other_w
 from stanadapt.results import Fit
 from stanadapt.results.attributes import LENGTHS
 from stanadapt.results.join import join
+from stanadapt.results.labels import arrays as arrays_of
 from stanadapt.results.labels import data_groups, phase_groups, read_labels
 from stanadapt.results.read_cmdstan_csv import chains_in, load_csv
 from stanadapt.results.zarr_store import is_store, load_store
@@ -127,7 +128,7 @@ def _load_run(path: Path) -> Fit:
     draws = results.variables(manifest["columns"], drawn, integers)
     stats = statistics_by_name(manifest["statistics"], arrays["sampling_stats"][kept, :length])
     groups = phase_groups(labels, "", draws, stats)
-    groups |= data_groups(labels, folder.read_text(TEXTS["data"]))
+    groups |= data_groups(labels, arrays_of(folder.read_text(TEXTS["data"])))
     attributes = {
         **manifest["attributes"],
         **{name: manifest["plan"][name] for name in LENGTHS},  # the run may have been extended

@@ -30,6 +30,7 @@ from stanadapt.runs.result import SavedGroups, attributes_at_start, stat_labels
 from stanadapt.runs.tree import packed, unpacked
 from stanadapt.samplers import find
 from stanadapt.targets.stan import data as stan_data
+from stanadapt.targets.stan.checked_data import CheckedData
 from stanadapt.targets.stan.program import Program, read
 from stanadapt.targets.standardized import Standardized
 from stanadapt.targets.target import Samplable, StandardCoordinates, Target
@@ -48,10 +49,10 @@ class RunSpec(NamedTuple):
     # versions of the package and of the libraries that draws depend on
     stanadapt: str
     versions: dict[str, str]
-    # the Stan program: name, text, data as JSON, and options of `Target`
+    # the Stan program: name, text, data (as JSON in a folder), and options of `Target`
     name: str
     code: str
-    data: str
+    data: CheckedData | str
     options: dict[str, Any]
     backend_reason: str  # why its backend was chosen
     remake: Callable[[Target], Samplable] | None  # `Samplable.remake` of the target
@@ -144,7 +145,8 @@ class RunSpec(NamedTuple):
         """Write texts and arrays into a run folder, and what else the run began with."""
         for field, name in TEXTS.items():
             if (text := getattr(self, field)) is not None:
-                folder.write_text(name, text)
+                parts = text.parts() if isinstance(text, CheckedData) else [text.encode()]
+                folder.write_parts(name, parts)
         begun = {"positions": list(positions), "attributes": attributes, "notes": list(notes)}
         folder.write_arrays(START, packed({"coordinates": self.coordinates, **begun}))
 
@@ -159,7 +161,7 @@ def spec_of(
         versions=library_versions(),
         name=program.name,
         code=program.program.code,
-        data=program.data,
+        data=program.checked,
         options=program.options,
         backend_reason=program.backend_reason,
         remake=base.remake,
@@ -257,8 +259,7 @@ def _hash_of_file(kind: str, path: Path, old: Program) -> str:
     try:
         if kind == "program":
             return read(path, old.include_paths).hash
-        text = stan_data.to_json(path, old, compiled=True)
-        return stan_data.digest(text, old.data_names)
+        return stan_data.check(path, old, compiled=True).digest(old.data_names)
     except StanadaptError:
         return ""
 

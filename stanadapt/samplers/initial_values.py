@@ -205,7 +205,7 @@ def _find_start(
         value, slope, message = target.evaluate(position)
         if np.isfinite(value) and (not gradient or np.all(np.isfinite(slope))):
             return position
-    if (wrong := index_error(program.program, program.data, message)) is not None:
+    if (wrong := index_error(program.program, program.checked, message)) is not None:
         raise wrong
     fault = (
         f"the log density is {value}" if not np.isfinite(value) else "the gradient is not finite"

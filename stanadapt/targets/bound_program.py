@@ -18,6 +18,7 @@ from stanadapt.targets.constrainer import AFTER_PARAMETERS, address_of
 from stanadapt.targets.coordinates import Coordinate, coordinates, element_name
 from stanadapt.targets.projection import Violation, project, shapes_of, wrong_shape
 from stanadapt.targets.stan import backends
+from stanadapt.targets.stan.checked_data import CheckedData
 from stanadapt.targets.stan.declarations import Declaration
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.stan.syntax import without_blocks
@@ -26,7 +27,7 @@ from stanadapt.targets.stan.syntax import without_blocks
 SHARED_ABOVE = 200_000
 # seconds for which the embedded backend binds a program; then its unrolled loops are as large
 LONG = 3.0
-Data = Mapping[str, Any] | str | PathLike | None
+Data = Mapping[str, Any] | str | PathLike | CheckedData | None
 
 
 class BoundProgram:
@@ -46,7 +47,7 @@ class BoundProgram:
         self._chain_models: list[Any] = []
         with status(show_progress) as report:
             first = backends.load_first(backends.choose(backend), program, data, unsafe, report)
-            loaded, self._backend, self.data = first.loaded, first.backend, first.data
+            loaded, self._backend, self.checked = first.loaded, first.backend, first.data
             self.backend, self.backend_reason = first.backend.name, first.reason
             self._binding_seconds, self._native = first.seconds, first.backend.native
         self.model, self.backend_version = loaded.model, loaded.version
@@ -57,6 +58,11 @@ class BoundProgram:
         self.dim = self.model.param_unc_num()
         self.names = self.model.param_names() if self.dim else []
         self.parameters = stanio.parse_header(",".join(self.names)) if self.names else {}
+
+    @property
+    def data(self) -> str:
+        """The checked data as JSON text, which is written at each call if it is large."""
+        return self.checked.text
 
     @property
     def is_native(self) -> bool:
@@ -72,7 +78,7 @@ class BoundProgram:
         unrolled loops; if these are large, the density is slow anyway and chains share one model.
         Native models are always shared.
         """
-        large = len(self.data) > SHARED_ABOVE or self._binding_seconds > LONG
+        large = self.checked.size > SHARED_ABOVE or self._binding_seconds > LONG
         which = 0 if self._native or large else chain % usable_cores()
         if which == 0:
             return self.model
@@ -83,7 +89,7 @@ class BoundProgram:
 
     def _load_again(self, program: Program) -> Any:
         """Load a program that has already passed the backend's checks a second time."""
-        return self._backend.load(program, self.data, True, silent).model
+        return self._backend.load(program, self.checked, True, silent).model
 
     def dropped_constant(self, position: np.ndarray) -> float:
         """Return the constants that `~` drops from the log density; zero for stanli."""

@@ -25,7 +25,7 @@ def failing_statement(bound: BoundProgram, position: np.ndarray, gradient: bool)
     """
     program, values = bound.program, bound.constrain(position)
     found = statements(program.code, "model")
-    large = len(bound.data) > SHARED_ABOVE  # the program is bound log2(statements) times
+    large = bound.checked.size > SHARED_ABOVE  # the program is bound log2(statements) times
     if large or not found or _fails(bound, -1, values, gradient):
         return ""
     low, high = -1, len(found) - 1
@@ -51,7 +51,7 @@ def _fails(bound: BoundProgram, last: int, values: Mapping[str, Any], gradient: 
         kept = code[start : statement.end] + "}" * statement.depth
     cut = bound.program._replace(code=code[:start] + kept + code[end:])
     try:
-        ends = BoundProgram(cut, bound.data, "stanli", True, False)
+        ends = BoundProgram(cut, bound.checked, "stanli", True, False)
         value, slope, _ = ends.evaluate(ends.unconstrain(values))
     except StanadaptError:
         return False

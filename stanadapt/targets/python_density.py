@@ -34,6 +34,7 @@ from stanadapt.errors import (
 from stanadapt.results.attributes import IN_PYTHON
 from stanadapt.results.labels import make_labels, merge_labels
 from stanadapt.targets.density_faults import Fault, described, is_outside, real_array
+from stanadapt.targets.stan.checked_data import CheckedData
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.target import Target
 
@@ -112,7 +113,8 @@ class Density(Target):
         self.program = Program(self.name, code, None, ())
         self.names = [f"x.{i + 1}" for i in range(self.dim)] if names is None else names
         self._fault = ""
-        self.data, self.unsafe, self.noise, self.rho, self.noise_size = "{}", False, (), 0.0, 0
+        self.checked, self.unsafe, self.noise_size = CheckedData({}), False, 0
+        self.noise, self.rho = (), 0.0
         self.exclude, self.left_out, self.remarks, self.data_file = (), set(), (), None
         self._lock, self._reduced, self._chain_models = Lock(), {}, []
         self._native, self._binding_seconds, self._value_propto = True, 0.0, 0
@@ -122,7 +124,7 @@ class Density(Target):
         self.column_names, self.kept_columns = self.names, np.ones(self.dim, bool)
         shapes = {name: variable.dimensions for name, variable in self.parameters.items()}
         named = merge_labels(labels, dims, coords)
-        self.labels = make_labels(named, shapes, self.data, self.parameters)
+        self.labels = make_labels(named, shapes, {}, self.parameters)
         began = time.perf_counter()
         self.model, self.backend = self._make_model()
         self.backend_version = f"{self.backend} {sys.modules[self.backend].__version__}"

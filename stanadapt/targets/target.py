@@ -38,7 +38,6 @@ from stanadapt.targets.bound_program import BoundProgram, Data
 from stanadapt.targets.constrainer import Constrainer, address_of
 from stanadapt.targets.coordinates import element_name
 from stanadapt.targets.noise import noise_size, require_correlation
-from stanadapt.targets.stan import data as stan_data
 from stanadapt.targets.stan.backends.agreement import UNSOLVED
 from stanadapt.targets.stan.backends.faster import REASON as FASTER
 from stanadapt.targets.stan.given_data import file_of
@@ -301,12 +300,12 @@ class Target(BoundProgram, Samplable):
         ]
         self.is_unconstrained = self._is_identity()
         shapes = results.shapes(self.column_names)
-        self.labels = make_labels(named, shapes, self.data, self.parameters)
+        self.labels = make_labels(named, shapes, self.checked.arrays, self.parameters)
 
     @cached_property
     def data_hash(self) -> str:
         """The first 16 hexadecimal digits of a hash of the numbers in the data."""
-        return stan_data.digest(self.data, self.program.data_names)
+        return self.checked.digest(self.program.data_names)
 
     @classmethod
     def of_fit(cls, fit: Any, program: Any = None, data: Data = None, **options: Any) -> "Target":
@@ -349,7 +348,7 @@ class Target(BoundProgram, Samplable):
 
     def __reduce__(self) -> tuple:
         """Pickle and copy the arguments, because the model is an address in this process."""
-        return partial(Target, show_progress=False, **self.options), (self.program, self.data)
+        return partial(Target, show_progress=False, **self.options), (self.program, self.checked)
 
     def __repr__(self) -> str:
         return f"Target({self.name!r}, {self.dim} unconstrained parameters, {self.backend})"
@@ -376,7 +375,7 @@ class Target(BoundProgram, Samplable):
     @cached_property
     def data_groups(self) -> results.Groups:
         """The data as groups of a result. Callers copy them before they change them."""
-        return data_groups(self.labels, self.data)
+        return data_groups(self.labels, self.checked.arrays)
 
     def with_data(self, data: Data) -> "Target":
         """Return a target with the same program and backend, and other data.
@@ -397,7 +396,9 @@ class Target(BoundProgram, Samplable):
         exclude = [name for name in self.exclude if name in shapes]
         other = bind(exclude=exclude) if exclude else other
         shapes = results.shapes(other.column_names)
-        other.labels = labels_of_parameters(self.labels, shapes, other.data, self.parameters)
+        other.labels = labels_of_parameters(
+            self.labels, shapes, other.checked.arrays, self.parameters
+        )
         return other
 
     def with_prior_data(self, data: Data) -> "Target":

@@ -23,7 +23,7 @@ import xarray as xr
 
 import stanadapt as sa
 from stanadapt import results
-from stanadapt.results.labels import data_groups, make_labels, phase_groups
+from stanadapt.results.labels import arrays, data_groups, make_labels, phase_groups
 from stanadapt.results.rehearsal import rehearse
 from stanadapt.results.storable import as_text
 
@@ -132,12 +132,12 @@ ATTRIBUTES: tuple[Any, ...] = (
 
 
 class Case(NamedTuple):
-    """A program's variables with their shapes, labels, data as JSON, and further attributes."""
+    """A program's variables with their shapes, labels, data, and further attributes."""
 
     shapes: dict[str, tuple[int, ...]]
     parameters: list[str]
     labels: dict[str, dict]
-    data: str
+    data: dict[str, np.ndarray]
     attributes: dict[Any, Any]
 
 
@@ -178,7 +178,7 @@ def case(seed: int) -> Case:
     moved = {name for field in labels for name in labels[field].values() if isinstance(name, str)}
     shapes["mu"] = shape()  # a program has parameters
     parameters = ["mu", *(name for name in shapes if name not in moved and rng.random() < 0.5)]
-    return Case(shapes, parameters, labels, json.dumps(data), attributes)
+    return Case(shapes, parameters, labels, arrays(json.dumps(data)), attributes)
 
 
 def faults(seed: int) -> tuple[list[str], str]:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from stanadapt import results
-from stanadapt.results.labels import make_labels, phase_groups
+from stanadapt.results.labels import arrays, make_labels, phase_groups
 
 COLUMNS = [
     "mu", "theta.1", "theta.2", "theta.3", "L.1.1", "L.2.1", "L.1.2", "L.2.2", "t:1", "t:2.1",
@@ -50,7 +50,7 @@ def fit(chains=3, length=50, stats=NUTS, warmup=0, labels=None, extremes=True, *
     """Build a fit; with `warmup`, also so many draws of warm-up per chain."""
     by_name = results.variables(COLUMNS, draws(chains, length, extremes=extremes))
     shapes = {name: x.shape[2:] for name, x in by_name.items()}
-    made = make_labels(labels, shapes, DATA, PARAMETERS)
+    made = make_labels(labels, shapes, arrays(DATA), PARAMETERS)
     groups = phase_groups(made, "", by_name, statistics(stats, (chains, length)))
     if warmup:
         early = results.variables(COLUMNS, draws(chains, warmup, seed=3))

@@ -13,7 +13,7 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.results.datasets import draws_dataset
-from stanadapt.results.labels import Labels, make_labels
+from stanadapt.results.labels import Labels, arrays, make_labels
 from tests.fuzz import random_labels
 from tests.helpers.codes import raises
 
@@ -110,21 +110,21 @@ def test_labels_come_from_files_that_can_be_read(tmp_path):
     path = tmp_path / "labels.json"
     path.write_text(json.dumps(SCHOOLS))
     assert dims(fitted(labels=path), "posterior", "theta")[-1] == "school"
-    made = make_labels(Labels(posterior_predictive={"z": "y_rep"}), SHAPES, TEXT)
+    made = make_labels(Labels(posterior_predictive={"z": "y_rep"}), SHAPES, OBSERVED)
     assert made.posterior_predictive == {"z": "y_rep"}
-    assert make_labels(None, SHAPES, TEXT).posterior_predictive == {"y": "y_rep"}
+    assert make_labels(None, SHAPES, OBSERVED).posterior_predictive == {"y": "y_rep"}
     assert str(random_labels.case(7)) == str(random_labels.case(7))
     assert random_labels.case(7).shapes != random_labels.case(8).shapes
     with raises("file_missing", "none.json"):
-        make_labels("none.json", SHAPES, TEXT)
+        make_labels("none.json", SHAPES, OBSERVED)
     path = tmp_path / "labels.json"
     path.write_text("{'dims': 1}")
     with raises("not_json", path):
-        make_labels(path, SHAPES, TEXT)
+        make_labels(path, SHAPES, OBSERVED)
 
 
 SHAPES = {"theta": (3,), "y_rep": (12,), "s": (), "phi": (2,), "S": (3, 3)}
-TEXT = json.dumps({"y": [0.0] * 12, "J": 3})
+OBSERVED = arrays(json.dumps({"y": [0.0] * 12, "J": 3}))
 WRONG = {
     "unknown field": ({"dim": {}}, ["dims, coords"]),
     "no mapping": ({"dims": ["school"]}, ["dims", "['school']"]),
@@ -163,22 +163,22 @@ WRONG = {
 @pytest.mark.parametrize(("labels", "facts"), WRONG.values(), ids=list(WRONG))
 def test_wrong_labels_are_refused_when_the_target_is_made(labels, facts):
     with raises("wrong_labels", *facts):
-        make_labels(labels, SHAPES, TEXT)
+        make_labels(labels, SHAPES, OBSERVED)
 
 
 @pytest.mark.parametrize("name", ["chain", "draw"])
 def test_names_of_arviz_are_reserved(name):
     with raises("reserved_name", f"'{name}'"):
-        make_labels(None, {name: ()}, TEXT)
+        make_labels(None, {name: ()}, OBSERVED)
 
 
 def test_a_replication_belongs_to_the_observed_part_of_data_with_missing_values():
     data = json.dumps({"y_obs": [0.0] * 12, "y": [0.0] * 15})
-    assert make_labels(None, SHAPES, data).posterior_predictive == {"y_obs": "y_rep"}
+    assert make_labels(None, SHAPES, arrays(data)).posterior_predictive == {"y_obs": "y_rep"}
     data = json.dumps({"y_obs": [0.0] * 12, "y": [0.0] * 12})
-    assert make_labels(None, SHAPES, data).posterior_predictive == {"y": "y_rep"}
+    assert make_labels(None, SHAPES, arrays(data)).posterior_predictive == {"y": "y_rep"}
     data = json.dumps({"y_obs": [0.0] * 11})
-    assert make_labels(None, SHAPES, data).posterior_predictive == {"y_rep": "y_rep"}
+    assert make_labels(None, SHAPES, arrays(data)).posterior_predictive == {"y_rep": "y_rep"}
 
 
 @pytest.mark.parametrize("names", [["a"], ["a", "a"], ["a", "w"], ["a", "b", "c"], ["n", "b"]])

@@ -15,6 +15,7 @@ from stanadapt.engine.plan import make_plan
 from stanadapt.engine.registry import find
 from stanadapt.results.labels import (
     Labels,
+    arrays,
     data_groups,
     make_labels,
     phase_groups,
@@ -36,9 +37,10 @@ def draws_of(shapes):
 
 
 def built(shapes, labels=None, data="{}", stats=("lp",)):
-    labels = make_labels(labels, shapes, data)
+    observed = arrays(data)
+    labels = make_labels(labels, shapes, observed)
     stats = {name: np.zeros((2, 5)) for name in stats}
-    groups = phase_groups(labels, "", draws_of(shapes), stats) | data_groups(labels, data)
+    groups = phase_groups(labels, "", draws_of(shapes), stats) | data_groups(labels, observed)
     return results.build(groups, {})
 
 

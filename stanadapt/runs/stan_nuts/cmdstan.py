@@ -94,7 +94,7 @@ def run(
     folder = Path(tempfile.mkdtemp(prefix="stanadapt-nuts-"))
     try:
         data = folder / "data.json"
-        data.write_text(target.data, encoding="utf-8")
+        target.checked.write(data)
         with _quiet(), kill_children_on_ctrl_c():
             model = CmdStanModel(exe_file=str(program))
             fit, remarks = _sample(

@@ -44,7 +44,7 @@ def run(
 
     status(f"Sampling {target.name} with the NUTS of stanli {backend.installed()}")
     if target.backend != "stanli":
-        backend.construct(target.program, target.data)  # raises if its checks fail
+        backend.construct(target.program, target.checked)  # raises if its checks fail
     printed = io.StringIO()
     with backend.guarded(), contextlib.redirect_stdout(printed):
         model = stanli.Model(stan_code=target.program.code, data=target.data, seed=plan.seed)

@@ -5,7 +5,6 @@ batch; `read_rows` finds out which data are rows. Draws, columns and initial val
 program with all rows.
 """
 
-import json
 import re
 from collections.abc import Sequence
 from functools import partial
@@ -35,7 +34,7 @@ class Rows(NamedTuple):
 
     def select(self, indices: np.ndarray) -> dict[str, Any]:
         """Return the data with the rows of these indices, from 0 on, and their number as length."""
-        part = {name: [self.data[name][i] for i in indices] for name in self.names}
+        part = {name: np.asarray(self.data[name])[indices] for name in self.names}
         return {**self.data, **part, **dict.fromkeys(self.sizes, len(indices))}
 
 
@@ -46,7 +45,7 @@ def read_rows(target: Target, names: Sequence[str]) -> Rows:
     declared by a variable that no other data depend on.
     """
     declared = {d.name: d for d in target.program.declared("data")}
-    data = json.loads(target.data)
+    data = target.checked.values
     if not names:
         raise _wrong_rows("name at least one variable with a row for each observation.")
     lengths, sizes = {}, {}
@@ -225,7 +224,7 @@ class Minibatches(Samplable):
 
     def _with(self, rows: Rows, indices: np.ndarray) -> Target:
         """Return the program with some rows."""
-        part = self._base.with_data(json.dumps(rows.select(indices)))
+        part = self._base.with_data(rows.select(indices))
         if part.dim != self.dim or _sizes(part) != _sizes(self._base):
             raise _wrong(
                 f"the parameters of {self.name} have other sizes with other rows "

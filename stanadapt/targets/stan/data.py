@@ -5,20 +5,18 @@ transposed or flattened matrix, and computes with the wrong one.
 """
 
 import difflib
-import json
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
-from json import dumps
+from collections.abc import Mapping, Sequence
+from json import dumps, loads
 from os import PathLike
 from typing import Any, NamedTuple
 
 import numpy as np
-import orjson
 from stanio.json import process_value
 
 from stanadapt.errors import Message, StanadaptError, warn
+from stanadapt.targets.stan.checked_data import CheckedData
 from stanadapt.targets.stan.declarations import DataVariable, Declaration, evaluate
 from stanadapt.targets.stan.given_data import GivenData, describe, load, not_a_list
 from stanadapt.targets.stan.program import Program
@@ -55,15 +53,20 @@ class _Variable(NamedTuple):
         return StanadaptError(code, f"{message} {hint}")
 
 
-def to_json(
-    data: Mapping[str, Any] | str | PathLike | None,
+def to_json(data: Any, program: Program, *, compiled: bool = False) -> str:
+    """Return the text of `check`."""
+    return check(data, program, compiled=compiled).text
+
+
+def check(
+    data: Mapping[str, Any] | str | PathLike | CheckedData | None,
     program: Program,
     *,
     compiled: bool = False,
-) -> str:
-    """Return the data as JSON text that every backend reads as the user meant it.
+) -> CheckedData:
+    """Return the data, with JSON text that every backend reads as the user meant it.
 
-    Valid JSON text is returned unchanged, unless some reader of Stan data would misread it. Then
+    Valid JSON text is kept, unless it is large, or some reader of Stan data would misread it. Then
     undeclared entries that Stan cannot read are omitted, integers beyond 32 bits get a decimal
     point if the variable is real, and NaN is put in quotes. For the forms of data see `Target` and
     `given_data`. `compiled` accepts what only compiled programs can always read: NaN and infinity
@@ -94,24 +97,8 @@ def to_json(
         _check_bounds(array, variable, variables)
         variables[declaration.name] = DataVariable(declaration, array)
     if text is not None and not _is_misread(values, variables, declarations, booleans):
-        return text
-    return _write(values, variables, declarations)
-
-
-def digest(json_text: str, names: Iterable[str]) -> str:
-    """Return the first 16 hexadecimal digits of a SHA-256 hash of these entries of the data.
-
-    It is that of their numbers, however they are written: 1 or 1.0, with spaces, in any order.
-    """
-    values, hashed = json.loads(json_text), sha256()
-    for name in sorted(names):
-        try:
-            numbers = np.asarray(values[name], float) + 0.0  # -0.0 is 0.0
-            content = str(numbers.shape).encode() + numbers.tobytes()
-        except (TypeError, ValueError):  # tuples
-            content = json.dumps(json.loads(json.dumps(values[name]), parse_int=float)).encode()
-        hashed.update(f"{name}:{len(content)}:".encode() + content)
-    return hashed.hexdigest()[:16]
+        return CheckedData.of_values(values, text)
+    return _written(values, variables, declarations)
 
 
 def _require_all(given: GivenData, declarations: Sequence[Declaration]) -> None:
@@ -365,29 +352,18 @@ def _is_numeric(value: Any) -> bool:
     return array.dtype.kind in "iuf" and bool(np.isfinite(array).all())
 
 
-def _write(values: Mapping, variables: Mapping, declarations: Sequence) -> str:
-    names = [declaration.name for declaration in declarations]
+def _written(values: Mapping, variables: Mapping, declarations: Sequence) -> CheckedData:
+    names, entries = [declaration.name for declaration in declarations], {}
     try:
-        texts = [
-            _numbers_text(variables[n].value) if n in variables else dumps(process_value(values[n]))
-            for n in names
-        ]
+        for n in names:
+            checked = n in variables
+            entries[n] = variables[n].value if checked else loads(dumps(process_value(values[n])))
     except (TypeError, ValueError) as error:
         message = f"The data cannot be written as JSON: {error}."
         raise StanadaptError("data_not_json", message) from None
-    return "{" + ", ".join(map('"{}": {}'.format, names, texts)) + "}"
-
-
-def _numbers_text(array: np.ndarray) -> str:
-    """Write numbers; NaN and infinity as the strings that all readers of Stan's JSON accept."""
-    if np.isfinite(array).all():
-        option, whole = orjson.OPT_SERIALIZE_NUMPY, np.asarray(array, order="C")
-        return orjson.dumps(whole, default=np.ndarray.tolist, option=option).decode()
-    objects = array.astype(object)
-    objects[np.isnan(array)] = "NaN"
-    objects[array == math.inf] = "Inf"
-    objects[array == -math.inf] = "-Inf"
-    return dumps(objects.tolist())
+    arrays = {n: values[n] for n in variables if isinstance(values[n], np.ndarray)}
+    shared = [n for n, given in arrays.items() if np.may_share_memory(entries[n], given)]
+    return CheckedData(entries, shared=shared)
 
 
 def _first(wrong: np.ndarray) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from stanadapt.errors import StanadaptError
 from stanadapt.results.files import read_text
+from stanadapt.targets.stan.checked_data import CheckedData
 from stanadapt.targets.stan.program import user_path
 from stanadapt.targets.stan.r_dump import looks_like_r_dump, read_r_dump
 from stanadapt.targets.stan.tables import is_table_file, read_table
@@ -48,6 +49,8 @@ def load(data: Any) -> GivenData:
         return GivenData({})
     if isinstance(data, str | PathLike):
         return _read(data)
+    if isinstance(data, CheckedData):
+        return GivenData(dict(data.entries), None if data.is_large else data.text)
     if hasattr(data, "data_vars") and hasattr(data, "coords"):  # an xarray.Dataset
         sizes = 'Give {**data, "N": data.sizes[...]}: a size is the length of a dimension.'
         return _converted({**data.coords, **data.data_vars}, sizes)

@@ -6,7 +6,6 @@ variables and arguments of functions determine them; any other loop counts as on
 size among the data. The estimate takes milliseconds and is meant to err upward.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt.targets.stan import syntax
+from stanadapt.targets.stan.checked_data import CheckedData
 from stanadapt.targets.stan.expressions import Tree, Values, evaluate, names, parse
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.stan.syntax import Token, at, block, closing, split
@@ -227,13 +227,13 @@ def _elements(loop: Loop, values: Values) -> Sequence[Any] | None:
     return None
 
 
-def unrolled_size(program: Program, data: str) -> Size:
-    """Return the size of a program with its loops unrolled under data (JSON text)."""
+def unrolled_size(program: Program, data: CheckedData) -> Size:
+    """Return the size of a program with its loops unrolled under data."""
     blocks = [block(program.code, name) for name in UNROLLED]
     text = block(program.code, "functions")
     if not any(map(_LOOP.search, [*blocks, text])):
         return NO_LOOPS
-    values = json.loads(data)
+    values = data.values
     # a function may call one that is defined after it
     called = re.findall(r"(\w+)\s*\(", text)
     functions = _Reader(text, called).functions_of_block()
@@ -272,6 +272,8 @@ def _longest(values: Any) -> int:
         if isinstance(value, list):
             inner = value[:1] if value and isinstance(value[0], list) else ()
             longest = max(longest, len(value), _longest(inner))
+        elif isinstance(value, np.ndarray):
+            longest = max(longest, *value.shape)
         elif isinstance(value, int):
             longest = max(longest, value)
     return longest

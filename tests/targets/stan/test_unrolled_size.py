@@ -1,9 +1,8 @@
 """The size of programs whose loops are unrolled, counted by hand."""
 
-import json
-
 import pytest
 
+from stanadapt.targets.stan.checked_data import CheckedData
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.stan.unrolled_size import MOST_COUNTED, unrolled_size
 
@@ -16,7 +15,7 @@ DECLARED = "data { int N; }"
 
 def size(model, before=DECLARED, data=DATA):
     code = f"{before} parameters {{ real a; }} model {{ {model} }}"
-    return unrolled_size(Program("p", code, None, ()), json.dumps(data))
+    return unrolled_size(Program("p", code, None, ()), CheckedData.of_values(data, "{}"))
 
 
 # "a ~ normal(0, 1);" has four words
@@ -109,7 +108,7 @@ def test_every_block_that_is_unrolled_counts():
         "parameters { real a; } transformed parameters { real q; for (i in 1:7) q += 1; } "
         "model { a ~ normal(0, 1); } generated quantities { real q; " + loop + " }"
     )
-    found = unrolled_size(Program("p", program, None, ()), json.dumps({"N": 9}))
+    found = unrolled_size(Program("p", program, None, ()), CheckedData({"N": 9}))
     # "real q" and "q += 1" have two words each
     assert found == ((2 + 7 * 2) + 4 + (2 + 9 * 2), 9)
 

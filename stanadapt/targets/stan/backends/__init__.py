@@ -20,6 +20,7 @@ from stanadapt.targets.stan.backends import (
     stanli,
     stanli_faults,
 )
+from stanadapt.targets.stan.checked_data import CheckedData
 from stanadapt.targets.stan.missing_functions import QUANTITIES, without_function
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.stan.syntax import block, prints, without_blocks
@@ -45,8 +46,8 @@ class Backend(NamedTuple):
     """A way to evaluate the density of a program."""
 
     name: str  # name of the backend
-    # (program, data as JSON text, unsafe, report) -> Loaded
-    load: Callable[[Program, str, bool, Report], Loaded]
+    # (program, data, unsafe, report) -> Loaded
+    load: Callable[[Program, CheckedData, bool, Report], Loaded]
     # Whether it compiles. Compiled code reads NaN, infinity and empty integer arrays. Threads share
     # one model without waiting for each other, generated quantities run only on request, and a
     # value is cheaper with propto=0 (with 1, Stan builds autodiff types).
@@ -57,9 +58,9 @@ class Backend(NamedTuple):
 
 def _load_native(
     compilation: Callable[[Program, Report], native.Compilation], name: str
-) -> Callable[[Program, str, bool, Report], Loaded]:
+) -> Callable[[Program, CheckedData, bool, Report], Loaded]:
 
-    def load(program: Program, data: str, unsafe: bool, report: Report) -> Loaded:
+    def load(program: Program, data: CheckedData, unsafe: bool, report: Report) -> Loaded:
         model, stan, seconds = native.load(program, data, compilation(program, report))
         version = name.format(stan=stan, package=toolchain.versions()["bridgestan"])
         loaded = Loaded(model, version, seconds, _fault_remarks(program, stan))
@@ -85,7 +86,7 @@ def _fault_remarks(program: Program, version: str) -> tuple[Message, ...]:
     return (Message("known_fault", text),)
 
 
-def _load_stanli(program: Program, data: str, unsafe: bool, report: Report) -> Loaded:
+def _load_stanli(program: Program, data: CheckedData, unsafe: bool, report: Report) -> Loaded:
     loaded = None
     with report_if_slow(report, lambda: refusals.slow_to_bind(program)):
         try:
@@ -99,7 +100,7 @@ def _load_stanli(program: Program, data: str, unsafe: bool, report: Report) -> L
 
 
 def _reduced(
-    program: Program, data: str, unsafe: bool, refusal: StanadaptError
+    program: Program, data: CheckedData, unsafe: bool, refusal: StanadaptError
 ) -> tuple[Program, Any, tuple[Message, ...]]:
     """Load without generated quantities: the posterior may be drawn all the same.
 
@@ -228,7 +229,7 @@ class First(NamedTuple):
     # backend, reason: the backend, and why it was taken
     backend: Backend
     reason: str
-    data: str  # the data as JSON text, as this backend reads them
+    data: CheckedData  # the data as this backend reads them
     # loaded, seconds: the model with its origin, and how long it took to load
     loaded: Loaded
     seconds: float
@@ -248,8 +249,8 @@ def load_first(
     for backend, reason in choices:
         began = time.perf_counter()
         try:
-            text = stan_data.to_json(data, program, compiled=backend.native)
-            loaded = backend.load(program, text, unsafe, report)
+            checked = stan_data.check(data, program, compiled=backend.native)
+            loaded = backend.load(program, checked, unsafe, report)
         except StanadaptError as error:
             is_last = backend is choices[-1][0]
             if error.code != "syntax_error" and (is_last or backend.name != "stanli"):
@@ -262,7 +263,7 @@ def load_first(
             why = "is too old for" if refusal.code == "syntax_error" else "cannot run"
             line = (refusal.stan or refusal.message).splitlines()[0]
             reason = f"a preferred one {why} the program: {line}"
-        first = First(backend, reason, text, loaded, seconds)
+        first = First(backend, reason, checked.kept(), loaded, seconds)
         others = [other for other, _ in choices if other.name == "stanli" and backend.native]
         if others and agreement.UNSOLVED in loaded.density_check:
             return _solving(first, others[0], program, report)
@@ -314,8 +315,8 @@ def _in_place_of(first: First, embedded: Backend, program: Program, report: Repo
     """
     began = time.perf_counter()
     try:
-        text = stan_data.to_json(first.data, program)
-        loaded = embedded.load(program, text, False, report)
+        checked = stan_data.check(first.data, program)
+        loaded = embedded.load(program, checked, False, report)
     except StanadaptError:
         return None
     if loaded.program is not None:
@@ -324,4 +325,4 @@ def _in_place_of(first: First, embedded: Backend, program: Program, report: Repo
     check = compiled.density_check.replace(f"stanli {stanli.installed()}", compiled.version)
     # the embedded backend takes 50 times as long to unconstrain 1,000 parameters
     loaded = loaded._replace(density_check=check, seconds=compiled.seconds, inverse=compiled.model)
-    return First(embedded, "", text, loaded, time.perf_counter() - began)
+    return First(embedded, "", checked.kept(), loaded, time.perf_counter() - began)

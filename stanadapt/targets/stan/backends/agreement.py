@@ -16,6 +16,7 @@ import numpy as np
 
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan.backends import known_faults, stanli
+from stanadapt.targets.stan.checked_data import CheckedData
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.stan.syntax import has_random_data, without_blocks
 from stanadapt.targets.stan.unrolled_size import unrolled_size
@@ -45,15 +46,15 @@ Answer = tuple[float, np.ndarray]
 @np.errstate(all="ignore")  # differences that are not finite are disagreements
 def check(
     program: Program,
-    data: str,
+    data: CheckedData,
     native: Any,
     name: str,
     version: str,
-    bind: Callable[[Program, str], Any] = stanli.bound,
+    bind: Callable[[Program, CheckedData], Any] = stanli.bound,
 ) -> str:
     """Compare the density of a native model with that of the embedded backend.
 
-    `native` is bound to the data (JSON text); `name` is that of its backend, with its version, and
+    `native` is bound to the data; `name` is that of its backend, with its version, and
     `version` that of its Stan. The outcome begins with "agrees with" or "not compared". If the
     densities disagree, StanadaptError is raised. Nothing can be compared where the native density
     fails to solve an equation.
@@ -62,7 +63,7 @@ def check(
     proportional = not _STEEP.search(known_faults.density_text(program.code))
     if not dim:
         reason = "no parameters"
-    elif len(data) > MOST_CHARACTERS[proportional] or dim > MOST_PARAMETERS[proportional]:
+    elif data.size > MOST_CHARACTERS[proportional] or dim > MOST_PARAMETERS[proportional]:
         reason = "the program is large"  # and would take long to bind a second time
     elif unrolled_size(program, data).iterations > MOST_ITERATIONS:
         reason = "the program's loops are large"

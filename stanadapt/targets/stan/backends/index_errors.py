@@ -9,7 +9,7 @@ import numpy as np
 
 from stanadapt import results
 from stanadapt.errors import StanadaptError
-from stanadapt.results.labels import arrays
+from stanadapt.targets.stan.checked_data import CheckedData
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.stan.syntax import strip
 
@@ -18,11 +18,11 @@ _STAN = re.compile(r"index (-?\d+) out of range; (?:expecting .* and (\d+)|but c
 _PLACE = re.compile(r"line (\d+), column")
 
 
-def index_error(program: Program, data: str, text: str) -> StanadaptError | None:
+def index_error(program: Program, data: CheckedData, text: str) -> StanadaptError | None:
     """Return the error for a message about an index out of range; None for other messages.
 
     Stan names the line. The embedded backend does not: a line is one that has this number as an
-    index, or indices from data (JSON text) that contain it.
+    index, or indices from data that contain it.
     """
     if found := _STANLI.search(text):
         one, low, high, size = found.groups()
@@ -31,7 +31,7 @@ def index_error(program: Program, data: str, text: str) -> StanadaptError | None
         index, length = int(found[1]), int(found[2] or 0)
     else:
         return None
-    values = {n: x for n, x in arrays(data).items() if x.dtype.kind in "iu" and (x == index).any()}
+    values = {n: x for n, x in data.arrays.items() if x.dtype.kind in "iu" and (x == index).any()}
     lines = strip(program.code).split("\n")
     place = _PLACE.search(text)
     where = int(place[1]) if place else _line(lines, [str(index), *values])

@@ -4,6 +4,8 @@ All backends use BridgeStan's Python package through this file, which imports it
 suppresses its warnings about versions.
 """
 
+import contextlib
+import ctypes
 import re
 import warnings
 from collections.abc import Callable
@@ -13,13 +15,14 @@ from typing import Any, NamedTuple
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import build_cache, toolchain
 from stanadapt.targets.stan.backends.index_errors import index_error
+from stanadapt.targets.stan.checked_data import CheckedData
 from stanadapt.targets.stan.program import Program
 
 VERSIONS_DIFFER = "The version of the compiled model does not match"
 
 
-def bind(library: str | Path, data: str) -> Any:
-    """Make a bridgestan.StanModel without a copy of the data.
+def bind(library: str | Path, data: CheckedData, more: str = "") -> Any:
+    """Make a bridgestan.StanModel without a copy of the data; `more` is one more entry of them.
 
     BridgeStan's warning about a library of another version names no cure, so it is suppressed:
     `toolchain.outdated_bridgestan` names one, and a missing function is an error.
@@ -28,7 +31,11 @@ def bind(library: str | Path, data: str) -> Any:
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", VERSIONS_DIFFER, RuntimeWarning)
-        model = bridgestan.StanModel(library, data, warn=False)
+        with data.argument(more) as argument:
+            model = bridgestan.StanModel(library, argument, warn=False)
+    if data.is_large:  # the reader's memory is free, but glibc would keep hundreds of megabytes
+        with contextlib.suppress(AttributeError, OSError, TypeError):
+            ctypes.CDLL(None).malloc_trim(0)
     model.data = None  # would be a second copy of the data, as text
     return model
 
@@ -53,8 +60,8 @@ class Compilation(NamedTuple):
         return Library(found.folder / self.file, self.key, found.seconds)
 
 
-def load(program: Program, data: str, compilation: Compilation) -> tuple[Any, str, float]:
-    """Compile a program, unless it is cached, and bind it to the data (JSON text).
+def load(program: Program, data: CheckedData, compilation: Compilation) -> tuple[Any, str, float]:
+    """Compile a program, unless it is cached, and bind it to the data.
 
     Returns the bridgestan.StanModel, Stan's version and the compilation time in seconds. A library
     that does not load (built on another machine, or its TBB was removed) is recompiled. Errors are
@@ -98,7 +105,7 @@ def _unusable(program: Program, error: Exception) -> StanadaptError:
     )
 
 
-def _construct(file: Path, program: Program, data: str) -> Any:
+def _construct(file: Path, program: Program, data: CheckedData) -> Any:
     try:
         return bind(file, data)
     except RuntimeError as error:

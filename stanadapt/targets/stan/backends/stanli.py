@@ -29,6 +29,7 @@ from stanadapt.targets.stan.backends.stanli_faults import (
     refusal_of_binding,
 )
 from stanadapt.targets.stan.backends.trial import in_thread, may_be_large, require_bindable
+from stanadapt.targets.stan.checked_data import CheckedData
 from stanadapt.targets.stan.control_flow import branches
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.stan.toolchain import numbers
@@ -83,8 +84,8 @@ def _standard_error() -> Iterator[list[str]]:
 Remarks = tuple[Message, ...]
 
 
-def construct(program: Program, data: str, unsafe: bool = False) -> tuple[Any, Remarks]:
-    """Bind a program to its data (JSON text); unsafe=True omits the guards 3 and 4.
+def construct(program: Program, data: CheckedData, unsafe: bool = False) -> tuple[Any, Remarks]:
+    """Bind a program to its data; unsafe=True omits the guards 3 and 4.
 
     Returns the bridgestan.StanModel, and warnings for the user.
     """
@@ -95,7 +96,7 @@ def construct(program: Program, data: str, unsafe: bool = False) -> tuple[Any, R
     return model, _check(program, model) if model.param_unc_num() else ()
 
 
-def bound(program: Program, data: str, unsafe: bool = False) -> Any:
+def bound(program: Program, data: CheckedData, unsafe: bool = False) -> Any:
     """Bind without guard 4, which a comparison with another backend replaces."""
     _require_version()
     self_test()
@@ -141,14 +142,13 @@ def _translate(program: Program) -> str:
         raise StanadaptError("syntax_error", message, text) from None
 
 
-def _bound(program: Program, data: str, unsafe: bool = False) -> Any:
+def _bound(program: Program, data: CheckedData, unsafe: bool = False) -> Any:
     """Bind within limits of time and memory, and apply guard 3."""
     import stanli
 
     # spliced here, because stanli's function for it parses and writes the data three times
     manifest = {"build_id": stanli.build_id(), "mir": _translate(program), "name": program.name}
-    body = data.strip()[:-1].rstrip()
-    text = f'{body}{"," if body != "{" else ""}"__stanli":{json.dumps(manifest)}}}'
+    entry = f'"__stanli":{json.dumps(manifest)}'
     library, branching = stanli._runtime_lib_path(), branches(program.code)
     # the report of a program of 100,000 terms is as large as its model, and takes longer
     report = bool(branching)
@@ -158,11 +158,11 @@ def _bound(program: Program, data: str, unsafe: bool = False) -> Any:
 
     def bind_guarded(report: bool) -> Any:
         with guarded(report):
-            return bind(library, text)
+            return bind(library, data, entry)
 
     size, regions = may_be_large(program, data), ""
     if size is not None:
-        regions = require_bindable(program, size, library, text, _switches(report), summary)
+        regions = require_bindable(program, size, library, data, entry, _switches(report), summary)
     try:
         if regions:
             model = in_thread(lambda: bind_guarded(report=False))
@@ -305,7 +305,7 @@ def self_test(force: bool = False) -> None:
     )
     for code, data, expected in cases:
         program = Program("self-test", code, None, ())
-        value, _ = evaluate(_bound(program, json.dumps(data)), theta)
+        value, _ = evaluate(_bound(program, CheckedData(data)), theta)
         if not abs(value - expected) < 1e-10 * abs(expected):
             raise StanadaptError(
                 "stanli_unusable",

@@ -24,6 +24,7 @@ from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import syntax
 from stanadapt.targets.stan.backends.index_errors import index_error
 from stanadapt.targets.stan.backends.refusals import elsewhere, reason_of_stanli
+from stanadapt.targets.stan.checked_data import CheckedData
 from stanadapt.targets.stan.declarations import typed_names
 from stanadapt.targets.stan.program import Program
 
@@ -91,7 +92,7 @@ _LACKING = re.compile(r"unsupported function (\w+)|\b(\w+_rng)\b")
 _FOREACH = re.compile(r"\bfor\s*\(\s*\w+\s+in\s[^:;{}]*\)")
 
 
-def refusal_of_binding(program: Program, text: str, data: str) -> StanadaptError:
+def refusal_of_binding(program: Program, text: str, data: CheckedData) -> StanadaptError:
     """Return the error for a message of stanli."""
     reason = reason_of_stanli(text)
     # of arrays of arrays or vectors, stanli visits as many elements as these have numbers

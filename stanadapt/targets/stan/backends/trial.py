@@ -25,6 +25,7 @@ from stanadapt.engine.compiled.cache_folder import cache_root
 from stanadapt.engine.interrupts import released, uninterrupted
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan.backends.stanli_faults import refusal
+from stanadapt.targets.stan.checked_data import CheckedData
 from stanadapt.targets.stan.program import Program
 from stanadapt.targets.stan.unrolled_size import Size, unrolled_size
 
@@ -82,7 +83,7 @@ def _positive(variable: str, default: float) -> float:
     )
 
 
-def may_be_large(program: Program, data: str) -> Size | None:
+def may_be_large(program: Program, data: CheckedData) -> Size | None:
     """Return the size of a program that a trial has to precede; None if it is small."""
     size = unrolled_size(program, data)
     return size if size.words > SMALL else None
@@ -92,24 +93,28 @@ def require_bindable(
     program: Program,
     size: Size,
     library: str | Path,
-    text: str,
+    data: CheckedData,
+    more: str,
     environment: Mapping[str, str],
     summary: Callable[[Iterable[str]], str],
 ) -> str:
     """Bind in another process, and raise "binding_limit" if that exceeds a limit.
 
-    The library is given the text, and these variables of the environment. `summary` is called with
-    the lines that the library wrote to standard error, and its value is returned, made now or at an
-    earlier trial; "" if the library refuses the program, which it will do again, or if no process
-    can be started. A crash is an "unsupported_construct".
+    The library is given the data with one `more` entry, and these variables of the environment.
+    `summary` is called with the lines that the library wrote to standard error, and its value is
+    returned, made now or at an earlier trial; "" if the library refuses the program, which it will
+    do again, or if no process can be started. A crash is an "unsupported_construct".
     """
-    key = sha256(f"{library}\n{text}".encode()).hexdigest()[:24]
-    marker = cache_root() / "backends" / f"bound-{key}"
+    key = sha256(f"{library}\n".encode())
+    for part in data.parts(more):
+        key.update(part)
+    marker = cache_root() / "backends" / f"bound-{key.hexdigest()[:24]}"
     with contextlib.suppress(OSError):
         return marker.read_text()
     allowed = limits()
     try:
-        ended = _try(library, text, environment, allowed)
+        with data.argument(more) as argument:
+            ended = _try(library, argument, environment, allowed)
     except OSError:
         return ""
     if ended.exceeded:

@@ -14,6 +14,7 @@ import stanadapt as sa
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan.backends import agreement, known_faults, stanli
+from stanadapt.targets.stan.checked_data import CheckedData
 from stanadapt.targets.stan.program import Program
 from tests.helpers.codes import raises, warns
 
@@ -36,8 +37,12 @@ def program(code):
     return Program("schools", code, None, ())
 
 
+def checked(text):
+    return CheckedData.of_values(json.loads(text), text)
+
+
 def bound(code, data="{}"):
-    return stanli.construct(program(code), data, unsafe=True)[0]
+    return stanli.construct(program(code), checked(data), unsafe=True)[0]
 
 
 class Native:
@@ -58,7 +63,7 @@ def quiet(recwarn):
 
 def compared(code, native_code=None, data="{}", version="2.99.0", **replaced):
     native = Native(bound(native_code or code, data), **replaced)
-    return agreement.check(program(code), data, native, "Compiled 1", version)
+    return agreement.check(program(code), checked(data), native, "Compiled 1", version)
 
 
 @pytest.mark.parametrize("constant", ["", "target += 37.5;"])
@@ -213,7 +218,7 @@ def test_programs_with_large_loops_are_not_bound_a_second_time(loops, n, large):
         return bound(NORMAL)
 
     data = json.dumps({"N": n})
-    outcome = agreement.check(program(code), data, bound(NORMAL), "", "2.99.0", bind)
+    outcome = agreement.check(program(code), checked(data), bound(NORMAL), "", "2.99.0", bind)
     assert ("large" in outcome) == bool(large) == (not times)
 
 
@@ -233,7 +238,7 @@ def test_large_data_are_not_bound_a_second_time(code, characters, large):
         times.append(arguments)
         return bound(code)
 
-    outcome = agreement.check(program(code), data, bound(code), "", "2.99.0", bind)
+    outcome = agreement.check(program(code), checked(data), bound(code), "", "2.99.0", bind)
     assert ("large" in outcome) == bool(large) == (not times)
 
 
@@ -247,7 +252,7 @@ def test_of_many_parameters_fewer_where_the_work_may_be_their_square(code, most)
             times.append(arguments)
             raise StanadaptError("unsupported_construct", "it is not bound.")
 
-        outcome = agreement.check(program(code), "{}", native, "", "2.99.0", bind)
+        outcome = agreement.check(program(code), checked("{}"), native, "", "2.99.0", bind)
         assert ("large" in outcome) == (dim > most) == (not times)
 
 

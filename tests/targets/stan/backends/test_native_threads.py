@@ -118,7 +118,7 @@ def test_deleted_models_free_their_memory():
 
     def construct(times):
         for _ in range(times):
-            model = native._construct(Path(target.model.lib_path), target.program, target.data)
+            model = native._construct(Path(target.model.lib_path), target.program, target.checked)
             assert model.log_density_gradient(position)[0] == expected
             model.param_constrain(position, include_gq=True, rng=model.new_rng(1))
             del model
