@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import (
     BarColumn,
     Progress,
+    ProgressColumn,
     Task,
     TaskProgressColumn,
     TextColumn,
@@ -23,6 +24,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from stanadapt.engine.compiled.compilations import UNDER_WAY
 from stanadapt.engine.notebook import CellBars, CellCount, cell_output
 
 Report = Callable[[str], None]
@@ -165,7 +167,8 @@ def task_bar(show: bool, label: str, total: int, *columns: Any) -> Iterator[Call
 def _line(chain: Any, task: str = "") -> str:
     phase = "warm-up " if chain.warming_up else "sampling"
     if chain.warming_up and chain.progress is not None:
-        phase = f"{task or 'warm-up'}, {chain.progress.label}"
+        label = "compiling (once)" if UNDER_WAY else chain.progress.label
+        phase = f"{task or 'warm-up'}, {label}"
     if chain.finished:
         phase = "stopped " if chain.stopped else f"{task}, done" if task else "done    "
     text = f"{phase} {chain.n_done:>6}/{chain.n_total}"
@@ -230,6 +233,14 @@ class TimeLeft(TimeRemainingColumn):
         return Text("<", left.style) + left if task.fields.get("limit") else left
 
 
+class Line(ProgressColumn):
+    """The line of a chain, as it is when it is drawn: that may be while the caller compiles."""
+
+    def render(self, task: Task) -> Text:
+        """Return the line."""
+        return Text(_line(task.fields["chain"], task.description))
+
+
 class Bars(Silent):
     """Draws one bar per chain in a terminal."""
 
@@ -239,7 +250,7 @@ class Bars(Silent):
             TextColumn("chain {task.fields[number]}"),
             BarColumn(bar_width=24),
             TaskProgressColumn(),
-            TextColumn("{task.fields[line]}"),
+            Line(),
             TimeLeft(),
             console=console,
         )
@@ -256,12 +267,12 @@ class Bars(Silent):
         """Move every bar to its chain's iteration."""
         if not self.tasks:
             self.tasks = [
-                self.progress.add_task("", total=chain.n_total, number=number, line="")
+                self.progress.add_task(self.task, total=chain.n_total, number=number, chain=chain)
                 for number, chain in enumerate(chains, 1)
             ]
         for task, chain in zip(self.tasks, chains, strict=True):
             self.progress.update(
-                task, completed=chain.n_done, total=chain.n_total, line=_line(chain, self.task),
+                task, completed=chain.n_done, total=chain.n_total, chain=chain,
                 limit=_may_end_early(chain),
             )  # fmt: skip
 

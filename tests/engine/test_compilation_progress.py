@@ -4,14 +4,16 @@ import re
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from numba import njit
+from numba import njit, types
+from numba.extending import overload
 
 from stanadapt.engine.compilation_progress import Compilation, Pace, compiling
 from stanadapt.engine.compiled.callees import Entry
-from stanadapt.engine.compiled.compilations import HISTORY, reachable
+from stanadapt.engine.compiled.compilations import HISTORY, UNDER_WAY, reachable
 from stanadapt.engine.compiled.jit import CFunction
 from stanadapt.engine.console import slow_step
 from stanadapt.engine.numerics import vectors
@@ -55,6 +57,36 @@ def fresh():
         return called(x)
 
     return calling, called
+
+
+def marked():
+    """For compiled code, whose compiler asks for its types."""
+
+
+SEEN = []
+
+
+@overload(marked)
+def _marked():
+    SEEN.append([*UNDER_WAY])
+    return lambda: 1.0
+
+
+def test_what_is_compiled_at_this_moment_is_known(monkeypatch):
+    @njit(pipeline_class=Entry)
+    def calling():
+        return marked()
+
+    compiled = SimpleNamespace(
+        compile=lambda: SEEN.append([*UNDER_WAY]), cache_hits=1, address=5, _cache=None
+    )
+    monkeypatch.setattr("stanadapt.engine.compiled.jit.CFunc", lambda *_, **__: compiled)
+    SEEN.clear()
+    assert calling() == 1.0
+    assert CFunction(types.float64(types.float64), plain).address == 5
+    assert SEEN[0] == [calling.py_func]
+    assert SEEN[-1] == [plain]
+    assert not UNDER_WAY
 
 
 def shown(capsys, body, functions=(), clock=(100.0,), **pace):

@@ -63,6 +63,18 @@ def test_a_bar_marks_the_time_left_as_a_limit(stages):
     assert ("<" in file.getvalue()) is (stages is not None)
 
 
+def test_a_bar_says_that_functions_are_compiled_while_the_chains_wait(monkeypatch):
+    file, stages = io.StringIO(), SimpleNamespace(label="learning the metric")
+    bars = console.Bars(Console(file=file, width=150, force_terminal=True))
+    with bars:
+        bars.update([chain(1, stages=stages)])
+        bars.progress.refresh()
+        assert "compiling" not in file.getvalue()
+        monkeypatch.setattr(console, "UNDER_WAY", [sum])
+        bars.progress.refresh()  # as Rich does, ten times a second
+        assert "warm-up, compiling (once)" in file.getvalue()
+
+
 def test_finished_chains_are_reported_once(lines):
     assert len(lines(1.0, chain(1000, finished=True))) == 1
     assert lines(50.0, chain(1000, finished=True)) == []

@@ -28,7 +28,7 @@ from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
 from numba.extending import overload
 
-from stanadapt.engine.compiled.compilations import HISTORY
+from stanadapt.engine.compiled.compilations import HISTORY, UNDER_WAY
 from stanadapt.engine.compiled.garbage import not_collected
 from stanadapt.engine.compiled.machine_code import MachineCode
 from stanadapt.engine.compiled.own_way import own_way_works
@@ -273,9 +273,12 @@ class _Events(event.Listener):
         self.depth += _is_ours(event)
         if self.depth:
             HISTORY.append(function)
+            UNDER_WAY.append(function)
 
     def on_end(self, event: Any) -> None:
         """Leave one level."""
+        if self.depth:
+            UNDER_WAY.remove(event.data["dispatcher"].py_func)
         self.depth -= _is_ours(event)
 
 

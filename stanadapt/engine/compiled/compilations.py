@@ -12,6 +12,7 @@ from stanadapt.engine.compiled.dependencies import named_values
 
 # in order; a function may be compiled for several types
 HISTORY: list[Callable] = []
+UNDER_WAY: list[Callable] = []  # those that are compiled at this moment
 
 
 def reachable(functions: Iterable[Callable]) -> set[Callable]:

@@ -9,7 +9,7 @@ from numba.core.ccallback import CFunc
 from numba.core.sigutils import normalize_signature
 from numba.extending import intrinsic
 
-from stanadapt.engine.compiled.compilations import HISTORY
+from stanadapt.engine.compiled.compilations import HISTORY, UNDER_WAY
 from stanadapt.engine.compiled.machine_code import MachineCode
 from stanadapt.engine.compiled.own_way import give_up
 from stanadapt.errors import Message, warn
@@ -105,7 +105,11 @@ class CFunction:
                 kinds = normalize_signature(self._signature)
                 compiled = CFunc(self._function, kinds, locals={}, options={}, **FOR_C)
                 compiled._cache = MachineCode(self._function, "for C")
-                compiled.compile()
+                UNDER_WAY.append(self._function)
+                try:
+                    compiled.compile()
+                finally:
+                    UNDER_WAY.remove(self._function)
                 if not compiled.cache_hits:  # Numba reports no event
                     HISTORY.append(self._function)
                 self._compiled = compiled
