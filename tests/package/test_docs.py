@@ -170,6 +170,7 @@ def test_every_sampler_is_in_the_reference_with_its_settings():
         assert list(shown) == list(defaults._fields)
         written = {n: getattr(v, "name", v) for n, v in defaults._asdict().items()}
         assert shown == {n: str(v) for n, v in written.items()}
+        assert all(f"`{name}`" in PAGES[page] for page in ("which_sampler", "sources")), name
 
 
 def test_every_code_is_on_the_page_of_messages_with_meaning_and_cure(reference_text):

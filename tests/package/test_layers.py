@@ -50,7 +50,7 @@ MODULES = {module_name(source) for source in SOURCES}
 def test_a_room_keeps_its_budget(room):
     folder = ROOT / "tests" if room == "tests" else PACKAGE / room
     lines = sum(path.read_text().count("\n") for path in folder.rglob("*.py"))
-    assert lines <= LINES[room], f"{room} has {lines:,} lines"
+    assert lines <= LINES[room], f"{room} has {lines:,} lines: cut, or raise LINES, and say why"
 
 
 @functools.cache
