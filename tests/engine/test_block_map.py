@@ -87,7 +87,10 @@ def test_a_gradient_goes_there_and_back_in_a_packed_map(definite, scaled):
 @pytest.mark.parametrize("is_stationary", [0, 1])
 def test_innovations_stand_for_states(is_stationary):
     rng = np.random.default_rng(is_stationary)
-    walk = Walk(np.array([3, 0, 7]), 6, 2, np.array([1.0, -1.0, 2.0]), is_stationary)
+    walk = Walk(
+        np.array([3, 0, 7]), *(np.array([k]) for k in (3, 6, 2)), np.array([[1.0, -1.0, 2.0]]),
+        np.array([is_stationary]),
+    )  # fmt: skip
     made = made_up(rng)
     block = pack(made._replace(walk=walk))
     y = 0.5 * rng.standard_normal(DIM)

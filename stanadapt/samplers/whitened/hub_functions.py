@@ -20,7 +20,7 @@ import numpy as np
 from stanadapt.samplers.whitened.block_terms import Function, Hints, Rows, factors, times
 
 # number of hubs from which this is done
-MANY_HUBS = 5
+MANY_HUBS = 4
 # moves of one hub, that of two, and the size and number of moves of all
 ALONE, BOTH, TOGETHER, ALL = (-1.6, -1.2, -0.8, -0.4, 0.4, 0.8, 1.2, 1.6), 0.8, 0.8, 96
 # products up to which these are enough
@@ -95,12 +95,19 @@ def _there(
     design = np.stack([rows.function(function)[usable] for function in functions], axis=1)
     size = np.sqrt(np.mean(design**2, axis=0))
     kept = np.arange(len(functions))
+
+    def regress(on: np.ndarray) -> tuple[np.ndarray, float]:
+        slopes = np.linalg.lstsq(design[:, on] / size[on], y[usable], rcond=1e-13)[0]
+        return slopes, np.abs(y[usable] - design[:, on] / size[on] @ slopes).max()
+
     for _ in range(3):
         if len(usable) <= len(kept):
             return None
-        slopes = np.linalg.lstsq(design[:, kept] / size[kept], y[usable], rcond=1e-13)[0]
-        left = y[usable] - design[:, kept] / size[kept] @ slopes
-        if not np.abs(left).max() < EXACT:
+        slopes, left = regress(kept)
+        if not left < EXACT:
             return None
         kept = kept[np.abs(slopes).max(axis=1) > NEGLIGIBLE]
+    for k in kept[::-1]:  # powers of a coefficient near 1 are much alike
+        rest = kept[kept != k]
+        kept = rest if regress(rest)[1] < NEGLIGIBLE else kept
     return [functions[k] for k in kept]

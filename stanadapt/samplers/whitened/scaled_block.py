@@ -55,13 +55,14 @@ PRECISE, RAISED = 1e-7, 8.0
 def places_without(x: np.ndarray, bounded: np.ndarray) -> np.ndarray:
     """Return two places for each bounded coordinate, whose gradients are due, (row, 2, dim).
 
-    In both, a scale is nearly zero; other coordinates have a distance from zero, and twice this.
+    In both, a scale is nearly zero; those without bounds have a distance from zero, and twice this.
     Then follow KNOTS for each, around the median, where all but bounded coordinates are zero.
     """
     rng, dim = np.random.default_rng(len(x)), x.shape[1]
     away = np.sqrt(np.mean(np.square(x), axis=0)) * rng.choice((-1.0, 1.0), dim)
     rows = np.full((len(bounded), 2, 2, dim), np.nan)
     rows[:, 0, 0], rows[:, 1, 0] = away, 2.0 * away
+    rows[:, :, 0, bounded] = np.median(x[:, bounded], axis=0)
     for pair, scale, middle in zip(rows, bounded, np.median(x[:, bounded], axis=0), strict=True):
         pair[:, 0, scale] = middle + NEARLY_ZERO
     knots = np.full((len(bounded), KNOTS, 2, dim), np.nan)
@@ -91,7 +92,7 @@ class Scales(NamedTuple):
     splines: Splines
     by: np.ndarray  # whether each bounded coordinate does so as a factor, shape (bounded, dim)
     others: np.ndarray  # bounded coordinates on which it depends in another way
-    walk: Walk = NO_WALK  # innovations, in place of which it knows the states of their process
+    walk: Walk = NO_WALK  # innovations, in place of which it knows the states of processes
 
     @property
     def main(self) -> int:
@@ -166,34 +167,64 @@ def _scales_of(rows: np.ndarray, bounds: np.ndarray, by: np.ndarray, walk: Walk)
 
 
 def find_walk(rows: np.ndarray, bounds: np.ndarray) -> Walk:
-    """Return the process with the innovations that these places show, if any.
+    """Return the processes with the innovations that these places show, if any.
 
     Where all of them are zero, so are the states, so that the gradients g_t by these are constant.
     By an innovation, it is u_t = s g_t + v u_(t+1), whatever the coefficient v is.
     """
     by, bounded = multiplied(rows, bounds), bounds[:, 0].astype(int)
     knots = rows[2 * len(by) :].reshape(len(by), KNOTS, 2, rows.shape[2])
+    powers = np.exp(STEP * (np.arange(KNOTS) - MIDDLE))[:, None]
+    coefficients = np.flatnonzero((bounds[:, 1 + WIDTH] > 0.0) & (bounds[:, 1 + LOWER] >= -1.0))
+    found = []
     for scale, members in ((i, np.flatnonzero(row)) for i, row in enumerate(by) if row.sum() > 2):
-        powers = np.exp(STEP * (np.arange(KNOTS) - MIDDLE))[:, None]
-        if not _is_constant(knots[scale, :, 1][:, members] / powers):
+        slopes = knots[scale, :, 1][:, members] / powers
+        if not _is_constant(slopes, np.abs(slopes).max()).all():
             continue
-        for hub in np.flatnonzero((bounds[:, 1 + WIDTH] > 0.0) & (bounds[:, 1 + LOWER] >= -1.0)):
+        for hub in coefficients:
             rate, lower, width = numbers = bounds[hub, 1:]
             v = lower + width / (1.0 + np.exp(-rate * knots[hub, :, 0, bounded[hub]]))[:, None]
-            slopes = knots[hub, :, 1][:, members]
-            after = np.column_stack([slopes[:, 1:], np.zeros(KNOTS)])
-            for stationary in (1, 0) if np.abs(v).max() < 1.0 else ():
-                share = np.where(np.arange(len(members)) > 0, 1.0, np.sqrt(1.0 - stationary * v**2))
-                if _is_constant(share * slopes - v * after, np.abs(slopes).max()):
-                    found = bounded[scale], bounded[hub]
-                    return Walk(members, int(found[0]), int(found[1]), numbers.copy(), stationary)
-    return NO_WALK
+            for own, stationary in _processes(knots[hub, :, 1][:, members], v):
+                found.append((members[own], bounded[scale], bounded[hub], numbers, stationary))
+    if not found:
+        return NO_WALK
+    members, *others = zip(*found, strict=True)
+    ends = np.cumsum([len(own) for own in members])
+    return Walk(np.concatenate(members), ends, *(np.array(part) for part in others))
 
 
-def _is_constant(values: np.ndarray, size: float = 0.0) -> bool:
-    """Whether rows are the same up to rounding, relative to a size or to the largest value."""
-    least = NO_CHANGE * max(size, np.abs(values).max())
-    return bool((np.abs(values - values[MIDDLE]) <= least).all())
+def _processes(slopes: np.ndarray, v: np.ndarray) -> list[tuple[np.ndarray, int]]:
+    """Return which innovations each process has, in order, and whether it is stationary.
+
+    `slopes` are those by innovations, shape (knot, innovation), at values of a coefficient. Several
+    processes may follow one another, or their innovations of the same time.
+    """
+    size, (_, n) = np.abs(slopes).max(), slopes.shape
+    varies = np.flatnonzero(~_is_constant(slopes, size))
+    if not len(varies) or not np.abs(v).max() < 1.0:
+        return []
+    root, first = np.sqrt(1.0 - v**2), varies[0]
+
+    def goes_on(own: np.ndarray, after: np.ndarray) -> np.ndarray:
+        return np.stack([_is_constant(r * own - v * after, size) for r in (1.0, root)])
+
+    next_one = np.flatnonzero(goes_on(slopes[:, [first]], slopes[:, first + 1 :]).any(axis=0)) + 1
+    if not len(next_one):
+        return []
+    apart = int(next_one[0])
+    plain, stationary = goes_on(slopes, np.pad(slopes[:, apart:], ((0, 0), (0, apart))))
+    found = []
+    for order in (np.arange(k, n, apart) for k in range(apart)):
+        for own in np.split(order, np.flatnonzero(~(plain | stationary)[order]) + 1):
+            is_whole = len(own) > 2 and plain[own[1:-1]].all() and own[-1] not in varies
+            if is_whole and np.isin(own, varies).any():
+                found.append((own, int(not plain[own[0]])))
+    return found
+
+
+def _is_constant(values: np.ndarray, size: float) -> np.ndarray:
+    """Whether each column is the same in all rows up to rounding, relative to a size."""
+    return np.asarray(np.abs(values - values[MIDDLE]).max(axis=0) <= NO_CHANGE * size)
 
 
 def pairs_with_scales(x: np.ndarray, bounded: np.ndarray, scales: Scales) -> np.ndarray:

@@ -70,7 +70,8 @@ def test_the_precision_of_states_is_read_where_that_of_innovations_is_full(is_st
     far = computed(scaled_block.places_without(draws(), bounded), is_stationary, 1)
     scales = scaled_block.find_scales(far, BOUNDS)
     walk = scales.walk
-    assert (walk.scale, walk.coefficient, walk.is_stationary) == (2, 1, is_stationary)
+    assert [part.tolist() for part in walk[1:4]] == [[N], [2], [1]]
+    assert walk.is_stationary.tolist() == [is_stationary]
     assert walk.members.tolist() == list(range(3, N + 3))
     assert scales.are_factors
     assert not scales.by.any()
@@ -108,7 +109,8 @@ def test_a_parameter_that_multiplies_the_whole_likelihood_does_not_hide_a_proces
     assert scales.others.tolist() == [N + 3]
 
 
-WALK = walk_map.Walk(np.arange(3, N + 3), 2, 1, BOUNDS[0, 1:], 1)
+ONE = np.array([1])
+WALK = walk_map.Walk(np.arange(3, N + 3), N * ONE, 2 * ONE, ONE, BOUNDS[:1, 1:], ONE)
 
 
 def pairs_of_states(x, score):
