@@ -28,13 +28,14 @@ class Walk(NamedTuple):
     is_stationary: Integers  # shape (P,)
 
 
-NO_WALK = Walk(*[np.empty(0, np.int64)] * 4, np.empty((0, 3)), np.empty(0, np.int64))
+NOTHING = np.empty(0, np.int64)
+NO_WALK = Walk(NOTHING, NOTHING, NOTHING, NOTHING, np.empty((0, 3)), NOTHING)
 SMALLEST_RATIO = 1e-14  # of r^2, where v is 1 to rounding
 
 
 @inline
 def _numbers(walk, k, x):
-    """Return the coordinates of the k-th process, s, v, its derivative by its coordinate, and r^2."""
+    """Return the innovations of a process, s, v, its derivative by its coordinate, and r^2."""
     members = walk.members[walk.ends[k - 1] if k > 0 else 0 : walk.ends[k]]
     rate, lower, width = walk.bounds[k, 0], walk.bounds[k, 1], walk.bounds[k, 2]
     share = 1.0 / (1.0 + np.exp(-rate * x[walk.coefficient[k]]))

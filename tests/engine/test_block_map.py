@@ -87,9 +87,10 @@ def test_a_gradient_goes_there_and_back_in_a_packed_map(definite, scaled):
 @pytest.mark.parametrize("is_stationary", [0, 1])
 def test_innovations_stand_for_states(is_stationary):
     rng = np.random.default_rng(is_stationary)
+    kinds = np.array([is_stationary, 1 - is_stationary])
     walk = Walk(
-        np.array([3, 0, 7]), *(np.array([k]) for k in (3, 6, 2)), np.array([[1.0, -1.0, 2.0]]),
-        np.array([is_stationary]),
+        np.array([3, 0, 7, 1]), np.array([2, 4]), np.array([6, 4]), np.array([2, 2]),
+        np.tile([1.0, -1.0, 2.0], (2, 1)), kinds,
     )  # fmt: skip
     made = made_up(rng)
     block = pack(made._replace(walk=walk))
@@ -109,6 +110,7 @@ def test_innovations_stand_for_states(is_stationary):
     block_map.push_forward(block, x, found)
     np.testing.assert_allclose(found, slope(x), rtol=1e-11)
     block_map.place(pack(made._replace(walk=NO_WALK)), y, z)
-    v, s = np.tanh(z[2] / 2.0), np.exp(z[6])
-    first = z[3] / s * (np.sqrt(1.0 - v**2) if is_stationary else 1.0)
-    np.testing.assert_allclose(x[[3, 0, 7]], [first, (z[0] - v * z[3]) / s, (z[7] - v * z[0]) / s])
+    v, root = np.tanh(z[2] / 2.0), 1.0 / np.cosh(z[2] / 2.0)
+    for (i, j), s, stationary in zip(([3, 0], [7, 1]), np.exp(z[[6, 4]]), kinds, strict=True):
+        first = z[i] / s * (root if stationary else 1.0)
+        np.testing.assert_allclose(x[[i, j]], [first, (z[j] - v * z[i]) / s])

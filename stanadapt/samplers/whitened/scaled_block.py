@@ -188,9 +188,9 @@ def find_walk(rows: np.ndarray, bounds: np.ndarray) -> Walk:
                 found.append((members[own], bounded[scale], bounded[hub], numbers, stationary))
     if not found:
         return NO_WALK
-    members, *others = zip(*found, strict=True)
-    ends = np.cumsum([len(own) for own in members])
-    return Walk(np.concatenate(members), ends, *(np.array(part) for part in others))
+    ends = np.cumsum([len(own) for own, *_ in found])
+    innovations, *others = zip(*found, strict=True)
+    return Walk(np.concatenate(innovations), ends, *(np.array(part) for part in others))
 
 
 def _processes(slopes: np.ndarray, v: np.ndarray) -> list[tuple[np.ndarray, int]]:

@@ -92,6 +92,44 @@ def test_the_precision_of_states_is_read_where_that_of_innovations_is_full(is_st
     assert len(block.map.block) == N + 1
 
 
+@pytest.mark.parametrize("apart", [1, 2])
+@pytest.mark.parametrize("hubs", [[1, 2], [3, 2], [1, 4], [3, 4]])
+def test_several_processes_may_share_hubs(apart, hubs):
+    """They follow one another, or their innovations of the same time do."""
+    order = np.arange(2 * N).reshape(2, N) if apart == 1 else np.arange(2 * N).reshape(N, 2).T
+    coordinates = [[0, 1, 2, *order[0] + 5], [0, *hubs, *order[1] + 5]]
+
+    def of_both(row):
+        out = np.zeros(len(row))
+        for k, own in enumerate(coordinates):  # one is stationary
+            out[own] += gradient(row[own], k, 1)
+        return out
+
+    x = 0.3 * np.random.default_rng(4).standard_normal((40, 2 * N + 5))
+    x[:, 1:5] += 2.0, -3.0, 1.0, -3.0  # scales of exp(3) would be too large for counts
+    bounds = np.array([[k, *BOUNDS[(k + 1) % 2, 1:]] for k in range(1, 5)])
+    far = scaled_block.places_without(x, bounds[:, 0].astype(int))
+    far[:, 1] = [of_both(row) for row in far[:, 0]]
+    walk = scaled_block.find_walk(far, bounds)
+    found = [own.tolist() for own in np.split(walk.members, walk.ends[:-1])]
+    assert sorted(found) == sorted((order + 5).tolist())
+    first = found.index(coordinates[0][3:])
+    both = zip(walk.coefficient, walk.scale, walk.is_stationary, strict=True)
+    assert list(both)[:: 1 - 2 * first] == [(1, 2, 0), (*hubs, 1)]
+    if hubs == [3, 4]:
+        rows = sparse_block.pairs_of_places(x, bounds[:, 0].astype(int), np.zeros((4, 2 * N + 5)))
+        positions = np.ascontiguousarray(rows[:, 0])
+        walk_map.leave_rows(walk, positions)
+        gradients = np.array([of_both(row) for row in positions])
+        walk_map.enter_rows(walk, positions, gradients)
+        rows = np.stack([positions, gradients], axis=1)
+        block = sparse_block.find_nearly_block(rows, hints_of(bounds))
+        powers = [[], [(1, False, 1)], [(1, False, 2)], [(3, False, 1)], [(3, False, 2)]]
+        scales = [(2, True, -2), (2, True, -2), (2, True, -2), (4, True, -2), (4, True, -2)]
+        products = {tuple(sorted([*f, s])) for f, s in zip(powers, scales, strict=True)}
+        assert set(block.functions) == {(), ((4, True, -2),), *products}
+
+
 def test_a_parameter_that_multiplies_the_whole_likelihood_does_not_hide_a_process():
     """As the shape of negative binomial counts does, where it is nearly zero."""
 
