@@ -5,6 +5,7 @@ its samplers is looked up, or all are listed. A setting that a user chose holds 
 preset, and this one before a default.
 """
 
+import itertools
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -33,6 +34,7 @@ SAMPLERS = "stanadapt.samplers"
 SEVERAL = " A fit has one sampler: draw a fit with each, and `compare` them."
 NO_PRESET = Preset({})
 SOME = 100  # the dimension of an example
+NUMBERS = itertools.count()  # of classes of settings
 
 # --- samplers -------------------------------------------------------------------------------------
 
@@ -68,6 +70,10 @@ def register(sampler: Sampler | str, **options: Any) -> None:
         if problems:
             code = problems[0].code if len(problems) == 1 else "invalid_sampler"
             raise StanadaptError(code, "\n".join(problems))
+        if sampler.settings not in REGISTRY:
+            # Numba takes named tuples with equal names and fields for one type when Python calls
+            # compiled code: that of a file's copy, or of a file before it was edited, would run
+            sampler.settings.__name__ += f"_{next(NUMBERS)}"
     REGISTRY[sampler.settings] = sampler
 
 

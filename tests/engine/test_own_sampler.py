@@ -247,3 +247,26 @@ def test_samplers_are_reloaded_and_functions_of_a_prompt_compiled(import_sampler
     typed = {"jit": jit, "__name__": "__main__"}
     exec(compile("@jit\ndef twice(x): return 2 * x", "<string>", "exec"), typed)
     assert typed["twice"](1.5) == 3.0
+
+
+@pytest.mark.slow
+def test_the_code_of_an_edited_sampler_or_a_copy_runs_in_the_same_process(import_sampler, tmp_path):
+    """Numba tells named tuples apart by names and fields: the code of the first one ran."""
+
+    def version(name):
+        (chain,) = finish(make_chains((name, {}), Awkward(), 1, 1, 4))
+        return chain.sampling.stats[-1, chain.stat_names.index("version")]
+
+    import_sampler()
+    assert version("changing") == 1
+    edited = SAMPLER.replace("version()", "version() + 300")
+    (tmp_path / "changing.py").write_text(edited)
+    new = importlib.reload(sys.modules["changing"]).Settings
+    (tmp_path / "copied.py").write_text(SAMPLER.replace("version()", "version() + 4"))
+    copy = importlib.import_module("copied").Settings
+    try:
+        assert (version("changing"), version("copied")) == (301, 5)
+    finally:
+        for settings in (new, copy):
+            protocol.REGISTRY.pop(settings)
+        sys.modules.pop("copied")
