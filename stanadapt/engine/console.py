@@ -36,9 +36,11 @@ PLAIN_SECONDS = 10.0  # between lines, if standard error is not a terminal
 def line_console(file: IO[str] | None = None, quiet: bool = False) -> Console:
     """Return a console for lines, by default on standard error, also in a notebook.
 
-    Rich itself would need widgets there.
+    Rich itself would need widgets there. Lines in a log are as long as they are.
     """
-    return Console(file=file or sys.stderr, quiet=quiet, force_jupyter=False)
+    console = Console(file=file or sys.stderr, quiet=quiet, force_jupyter=False)
+    console.soft_wrap = not console.is_terminal
+    return console
 
 
 # --- slow steps -----------------------------------------------------------------------------------

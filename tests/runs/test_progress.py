@@ -21,7 +21,7 @@ def lines(monkeypatch):
     """A function that updates with chains at a time in seconds and returns the new lines."""
     clock, file = [0.0], io.StringIO()
     monkeypatch.setattr(console.time, "monotonic", lambda: clock[0])
-    plain = console.Plain(Console(file=file, width=100))
+    plain = console.Plain(console.line_console(file))
 
     def at(seconds, *chains):
         clock[0] = seconds
@@ -46,7 +46,8 @@ def test_time_left_counts_from_when_a_chain_began(lines):
 
 
 def test_the_time_left_in_a_warm_up_of_stages_is_a_limit(lines):
-    stages = SimpleNamespace(label="learning the metric")
+    """Also where a line is longer than Rich supposes that a log is wide."""
+    stages = SimpleNamespace(label="learning the metric for NUTS")
     (line,) = lines(10.0, chain(250, stages=stages))
     assert line.endswith("at most 30 s left")
     (line,) = lines(30.0, chain(750, stages=stages))
