@@ -7,7 +7,7 @@ import re
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.results.cmdstan_header import STATISTICS
-from stanadapt.runs.stan_nuts.engine import NutsRun, NutsSettings, dotted
+from stanadapt.runs.stan_nuts.engine import NutsRun, NutsSettings, counted, dotted
 from stanadapt.targets.stan import build_cache, toolchain
 from stanadapt.targets.stan.backends.refusals import too_old
 from stanadapt.targets.stan.build_cache import kill_children_on_ctrl_c
@@ -90,12 +90,14 @@ def run(
     # CmdStanPy refuses adapt_delta if there is no warm-up
     accepts: dict[str, Any] = {"adapt_delta": settings.adapt_delta}
     adaptation = accepts if plan.iter_warmup else {"adapt_engaged": False}
-    status(f"Sampling {target.name} with CmdStan's NUTS")
     folder = Path(tempfile.mkdtemp(prefix="stanadapt-nuts-"))
     try:
         data = folder / "data.json"
         target.checked.write(data)
-        with _quiet(), kill_children_on_ctrl_c():
+        text = f"Sampling {target.name} with CmdStan's NUTS"
+        rows = _rows_written(folder)
+        progress = counted(status, text, plan, lambda: plan.thin * rows())
+        with _quiet(), kill_children_on_ctrl_c(), progress:
             model = CmdStanModel(exe_file=str(program))
             fit, remarks = _sample(
                 model, target, folder, data=str(data), chains=plan.chains,
@@ -114,6 +116,27 @@ def run(
         return outcome
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _rows_written(folder: Path) -> Callable[[], int]:
+    """Return a function that counts the draws in growing CSV files, of which it reads what is new.
+
+    A line is a draw, unless it is a comment or the line of titles.
+    """
+    read: dict[Path, int] = {}
+    rows = 0
+
+    def count() -> int:
+        nonlocal rows
+        for path in folder.glob("*.csv"):
+            with path.open("rb") as file:
+                file.seek(read.get(path, 0))
+                new = file.read()
+            rows += new.count(b"\n") - new.count(b"#") - new.count(b"lp__")
+            read[path] = read.get(path, 0) + len(new)
+        return rows
+
+    return count
 
 
 def _sample(model: Any, target: Target, folder: Path, **arguments: Any) -> tuple[Any, tuple]:

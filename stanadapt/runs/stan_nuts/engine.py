@@ -1,10 +1,14 @@
 """Data types shared by the engines of Stan's NUTS: each engine is a file with a function `run`."""
 
-from collections.abc import Iterable
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from stanadapt.engine.console import PLAIN_SECONDS, Report, meanwhile, silent
+from stanadapt.engine.plan import Plan
 from stanadapt.errors import Message
 
 # forms of the Euclidean metric, with CmdStan's names: a diagonal that is learned, or the identity
@@ -39,3 +43,17 @@ class NutsRun(NamedTuple):
 def dotted(names: Iterable[str]) -> list[str]:
     """Return names with indices as Stan's column names: "x[1,2]" becomes "x.1.2"."""
     return [name.replace("[", ".").replace(",", ".").rstrip("]") for name in names]
+
+
+@contextlib.contextmanager
+def counted(report: Report, text: str, plan: Plan, done: Callable[[], int]) -> Iterator[None]:
+    """Report a text, and every ten seconds how many iterations of all chains are `done()`."""
+    total = plan.chains * (plan.iter_warmup + plan.iter_sampling)
+
+    def count(over: threading.Event) -> None:
+        while not over.wait(PLAIN_SECONDS):
+            report(f"{text}: {min(max(done(), 0), total):,} of {total:,} iterations")
+
+    report(text)
+    with contextlib.nullcontext() if report is silent else meanwhile(count):
+        yield

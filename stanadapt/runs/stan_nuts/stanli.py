@@ -13,7 +13,7 @@ import numpy as np
 from stanadapt.engine.plan import Plan
 from stanadapt.errors import Message, StanadaptError
 from stanadapt.results.cmdstan_header import STATISTICS
-from stanadapt.runs.stan_nuts.engine import NutsRun, NutsSettings, dotted
+from stanadapt.runs.stan_nuts.engine import NutsRun, NutsSettings, counted, dotted
 from stanadapt.targets.stan import toolchain
 from stanadapt.targets.stan.backends import stanli as backend
 from stanadapt.targets.stan.backends.refusals import refused_by
@@ -42,18 +42,20 @@ def run(
     """Sample from the given unconstrained positions; see `NutsRun`."""
     import stanli  # a library of 41 MB, loaded only if this engine is used
 
-    status(f"Sampling {target.name} with the NUTS of stanli {backend.installed()}")
     if target.backend != "stanli":
         backend.construct(target.program, target.checked)  # raises if its checks fail
-    printed = io.StringIO()
-    with backend.guarded(), contextlib.redirect_stdout(printed):
+    printed, length = io.StringIO(), plan.iter_warmup + plan.iter_sampling
+    each = max(length // 50, 1)
+    text = f"Sampling {target.name} with the NUTS of stanli {backend.installed()}"
+    progress = counted(status, text, plan, lambda: each * printed.getvalue().count("Iteration:"))
+    with backend.guarded(), contextlib.redirect_stdout(printed), progress:
         model = stanli.Model(stan_code=target.program.code, data=target.data, seed=plan.seed)
         try:
             fit = model.sample(
                 chains=plan.chains, parallel_chains=plan.parallel_chains, seed=plan.seed,
                 warmup=plan.iter_warmup, samples=plan.iter_sampling, thin=plan.thin,
                 delta=settings.adapt_delta, max_depth=settings.max_treedepth, save_warmup=True,
-                inits=np.stack(positions), refresh=plan.iter_warmup + plan.iter_sampling,
+                inits=np.stack(positions), refresh=each,
                 metric=settings.metric,
             )  # fmt: skip
         except RuntimeError as error:

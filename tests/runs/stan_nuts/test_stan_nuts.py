@@ -2,6 +2,8 @@
 
 import io
 import json
+import re
+import warnings
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.mixing import efficiency
 from stanadapt.errors import StanadaptWarning, codes_of
-from stanadapt.runs.stan_nuts import stanli
+from stanadapt.runs.stan_nuts import engine, stanli
 from stanadapt.targets.stan import bundled, toolchain
 from tests.helpers.codes import raises, warns
 from tests.helpers.short_runs import values
@@ -231,6 +233,19 @@ def test_progress_goes_to_standard_error(target, capfd, shown):
 
 
 cmdstan_engine = pytest.mark.cmdstan
+
+
+@pytest.mark.parametrize("backend", ["stanli", pytest.param("cmdstan", marks=cmdstan_engine)])
+def test_iterations_are_counted_while_stan_samples(schools, backend, capfd, monkeypatch):
+    monkeypatch.setattr(engine, "PLAIN_SECONDS", 0.02)
+    lengths = {"iter_warmup": 200, "iter_sampling": 4000, "thin": 2}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sa.stan_nuts(schools, backend=backend, seed=1, **lengths)
+    found = re.findall(r"NUTS.*: ([0-9,]+) of 16,800 iterations", capfd.readouterr().err)
+    counts = [int(count.replace(",", "")) for count in found]
+    assert counts == sorted(counts)
+    assert 0 < counts[len(counts) // 2] < 16_800
 
 
 @pytest.fixture(scope="module")
