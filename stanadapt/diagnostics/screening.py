@@ -32,6 +32,9 @@ HALVES, QUARTERS = 2, 4
 # small share of a trend, but estimate poorly. The smallest effective sample size counts.
 LONG_BATCHES = (64, 8)
 
+# differences of draws, relative to the first, that are errors of rounding
+ROUNDING = 4.0 * float(np.finfo(float).eps)
+
 
 class Screened(NamedTuple):
     """What a screening found, by column."""
@@ -64,9 +67,16 @@ class Screened(NamedTuple):
 
 
 def is_constant(x: np.ndarray) -> bool:
-    """Whether all draws of a column, shape (chain, draw), are equal."""
+    """Whether all draws of a column, shape (chain, draw), are equal, but for rounding.
+
+    A correlation matrix that a program computes has diagonal elements such as 1 - 1e-16.
+    """
     first = x.flat[0]  # and mostly, one of the next draws differs
-    return bool(np.all(x[..., :8] == first) and np.all(x == first))
+    error = ROUNDING * abs(first) if np.isfinite(first) else 0.0
+    return all(
+        np.all((some == first) | ((some >= first - error) & (some <= first + error)))
+        for some in (x[..., :8], x)
+    )
 
 
 def worst_columns(columns: dict[str, np.ndarray]) -> list[str]:

@@ -224,6 +224,11 @@ def test_infinite_draws_and_late_variation_are_found():
     x[1, 99] = 1e-300
     assert not is_constant(x)
     assert is_constant(np.zeros((2, 100)))
+    steps = np.random.default_rng(1).integers(-2, 3, size=(4, 100)) * np.finfo(float).eps
+    assert is_constant(1.0 + steps)  # such as the diagonal of a correlation matrix
+    assert not is_constant(steps)
+    assert not is_constant(1.0 + 8.0 * steps)
+    assert is_constant(np.full((4, 100), -np.inf))
 
 
 @pytest.mark.parametrize("draws", range(1, 12))
