@@ -119,7 +119,7 @@ def run(
 
 
 def _rows_written(folder: Path) -> Callable[[], int]:
-    """Return a function that counts the draws in growing CSV files, of which it reads what is new.
+    """Return a function that counts the draws in growing CSV files, and reads only what is new.
 
     A line is a draw, unless it is a comment or the line of titles.
     """

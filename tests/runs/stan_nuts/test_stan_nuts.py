@@ -14,6 +14,7 @@ from stanadapt.diagnostics.mixing import efficiency
 from stanadapt.errors import StanadaptWarning, codes_of
 from stanadapt.runs.stan_nuts import engine, stanli
 from stanadapt.targets.stan import bundled, toolchain
+from stanadapt.targets.stan.checked_data import CheckedData
 from tests.helpers.codes import raises, warns
 from tests.helpers.short_runs import values
 from tests.helpers.stan_target import shared_target
@@ -345,9 +346,8 @@ def test_a_failed_chain_is_left_out_and_reported(schools, independent, monkeypat
 @cmdstan_engine
 def test_all_chains_fail(schools, independent, monkeypatch):
     target = sa.Target(*bundled.find("eight_schools_noncentered"))
-    broken = json.loads(target.data)
-    broken["sigma"] = [-1.0] * len(broken["sigma"])
-    target.data = json.dumps(broken)
+    entries = target.checked.entries
+    target.checked = CheckedData({**entries, "sigma": -np.ones(len(entries["sigma"]))})
     with raises("nuts_failed", 2, target.name) as caught:
         sa.stan_nuts(target, backend="cmdstan", **SHORT)
     assert caught.value.stage == "sampling"
