@@ -1,7 +1,7 @@
 """A run folder: the arguments of a run, its draws, and the states of its chains.
 
     run.json            the manifest: arguments, sampler, versions of the libraries
-    program.stan, data.json, prior_data.json
+    program.stan, data.json (data.npz if large), prior_data.json
     start.npz           coordinates and attributes computed before the first iteration
     <phase>_<kind>.npy  draws and statistics, shape (chain, draw, number)
     chains.npz          all chains at the last pooling, or at their start
@@ -17,7 +17,7 @@ import itertools
 import json
 import os
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -140,11 +140,7 @@ class RunFolder:
 
     def write_text(self, name: str, text: str) -> None:
         """Write a text file completely or not at all."""
-        self.write_parts(name, [text.encode()])
-
-    def write_parts(self, name: str, parts: Iterable[bytes]) -> None:
-        """Write the parts of a text file one after the other, completely or not at all."""
-        self._write(name, lambda file: file.writelines(parts))
+        self._write(name, lambda file: file.write(text.encode()))
 
     def write_arrays(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Write an .npz file completely or not at all."""

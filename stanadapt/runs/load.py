@@ -28,7 +28,7 @@ from stanadapt.runs.checkpoint import newest, summary_of
 from stanadapt.runs.failures import short_chains
 from stanadapt.runs.folder import MANIFEST, RunFolder
 from stanadapt.runs.result import common_length, statistics_by_name
-from stanadapt.runs.spec import START, TEXTS
+from stanadapt.runs.spec import START, TEXTS, read_data
 from stanadapt.runs.tree import unpacked
 from stanadapt.targets.stan.program import Program
 
@@ -128,7 +128,8 @@ def _load_run(path: Path) -> Fit:
     draws = results.variables(manifest["columns"], drawn, integers)
     stats = statistics_by_name(manifest["statistics"], arrays["sampling_stats"][kept, :length])
     groups = phase_groups(labels, "", draws, stats)
-    groups |= data_groups(labels, arrays_of(folder.read_text(TEXTS["data"])))
+    data = read_data(folder)
+    groups |= data_groups(labels, arrays_of(data) if isinstance(data, str) else data.arrays)
     attributes = {
         **manifest["attributes"],
         **{name: manifest["plan"][name] for name in LENGTHS},  # the run may have been extended

@@ -37,6 +37,8 @@ from stanadapt.targets.target import Samplable, StandardCoordinates, Target
 
 # files of a run folder with the texts of a description
 TEXTS = {"code": "program.stan", "data": "data.json", "prior_data": "prior_data.json"}
+# in place of the data as text; its names begin with data/
+LARGE_DATA = "data.npz"
 START = "start.npz"  # learned before the first iteration
 # parts of a sampler that `find` returns as they hold under its settings
 BY_SETTINGS = ("uses_gradient", "adapts_forever", "standardize", "exact")
@@ -144,9 +146,11 @@ class RunSpec(NamedTuple):
     ) -> None:
         """Write texts and arrays into a run folder, and what else the run began with."""
         for field, name in TEXTS.items():
-            if (text := getattr(self, field)) is not None:
-                parts = text.parts() if isinstance(text, CheckedData) else [text.encode()]
-                folder.write_parts(name, parts)
+            text = getattr(self, field)
+            if isinstance(text, CheckedData) and text.is_numeric:
+                folder.write_arrays(LARGE_DATA, {f"data/{n}": x for n, x in text.entries.items()})
+            elif text is not None:
+                folder.write_text(name, text.text if isinstance(text, CheckedData) else text)
         begun = {"positions": list(positions), "attributes": attributes, "notes": list(notes)}
         folder.write_arrays(START, packed({"coordinates": self.coordinates, **begun}))
 
@@ -185,13 +189,21 @@ def read_spec(folder: RunFolder) -> tuple[RunSpec, dict[str, Any]]:
     manifest, begun = folder.manifest, unpacked(folder.read_arrays(START))
     held = {name: manifest[name] for name in RunSpec._fields if name in manifest}
     texts = {
-        field: folder.read_text(name)
+        field: read_data(folder) if field == "data" else folder.read_text(name)
         for field, name in TEXTS.items()
         if field != "prior_data" or (folder.path / name).exists()
     }
     held |= {"plan": Plan(**manifest["plan"]), "save": SavedGroups(**manifest["save"])}
     held |= {"remake": None, "prior_data": None, "coordinates": begun.pop("coordinates")}
     return RunSpec(**{**held, **texts}), begun
+
+
+def read_data(folder: RunFolder) -> CheckedData | str:
+    """Read the data of a run: JSON text, or arrays if they are large."""
+    if not (folder.path / LARGE_DATA).exists():
+        return folder.read_text(TEXTS["data"])
+    held = folder.read_arrays(LARGE_DATA)
+    return CheckedData({name.removeprefix("data/"): array for name, array in held.items()})
 
 
 def target_for(spec: RunSpec, folder: RunFolder, given: Any, show_progress: bool) -> Samplable:

@@ -26,6 +26,7 @@ from stanadapt.runs.chains import Start, randomness
 from stanadapt.runs.checkpoint import checkpoint_of, move_to, resumed
 from stanadapt.runs.folder import PHASES
 from stanadapt.runs.spec import RunSpec, require_sendable
+from stanadapt.targets.stan.checked_data import CheckedData
 from stanadapt.targets.target import Samplable, Target
 
 
@@ -84,14 +85,18 @@ _made: OrderedDict[str, Made] = OrderedDict()
 _lock = threading.Lock()
 
 
-def made_for(key: str, spec: RunSpec) -> Made:
+def made_for(key: str, spec: RunSpec | None) -> Made | None:
     """Return the target and the design of a run; made once in each process.
+
+    None if they are not made yet, and `spec` is not given.
 
     Raises StanadaptError if this worker has another version of the package or of the sampler, or
     cannot make the target.
     """
     with _lock:
         if key not in _made:
+            if spec is None:
+                return None
             _made[key] = _make(spec)
             while len(_made) > KEPT:
                 _made.popitem(last=False)
@@ -114,15 +119,18 @@ def _make(spec: RunSpec) -> Made:
 
 
 def advance_slice(
-    key: str, spec: RunSpec, number: int, held: dict[str, np.ndarray], seconds: float
-) -> Slice:
+    key: str, spec: RunSpec | None, number: int, held: dict[str, np.ndarray], seconds: float
+) -> Slice | None:
     """Advance a chain for some seconds, or until it is done or waits for the others.
 
     Runs on a worker. It depends on its arguments alone: name and description of the run, number of
-    the chain and its checkpoint. If a worker is lost, another can be given the same. Compilation is
-    not counted, neither here nor as time of the chain.
+    the chain and its checkpoint. If a worker is lost, another can be given the same; one that lacks
+    a description that was left out answers None. Compilation is not counted, neither here nor as
+    time of the chain.
     """
-    start, design, reference, compiled = made_for(key, spec)
+    if (made := made_for(key, spec)) is None:
+        return None
+    start, design, reference, compiled = made
     resume = partial(resumed, held, start, design, number=number, prior_handle=reference.handle)
     if not compiled.is_set():
         # on a chain for this alone: compiling may draw random numbers and change arrays in place
@@ -223,6 +231,7 @@ class RunOnWorkers:
         self._running: dict[Future, int] = {}
         self._seconds: list[float] = []
         self._tries: list[int] = []
+        self._sent: set[int] = set()  # chains whose workers have been sent the description
         self.trouble: StanadaptError | None = None  # why the run ended early: the error of a worker
 
     def run(
@@ -270,7 +279,10 @@ class RunOnWorkers:
 
     def _submit(self, number: int) -> None:
         held, seconds = checkpoint_of(self._chains[number], 0), self._seconds[number]
-        work = advance_slice, self._key, self._spec, number, held, seconds
+        data, known = self._spec.data, number in self._sent
+        omitted = known and isinstance(data, CheckedData) and data.is_large
+        self._sent.add(number)
+        work = advance_slice, self._key, None if omitted else self._spec, number, held, seconds
         self._running[submit(self._executor, *work)] = number
 
     def _taken(self, number: int, future: Future) -> bool:
@@ -288,6 +300,9 @@ class RunOnWorkers:
                 return True
             self.trouble = workers_failed(error)
         else:
+            if done is None:
+                self._sent.discard(number)
+                return True
             follow(self._chains[number], done, self._reference.handle)
             self._tries[number] = 0
             self._seconds[number] = min(2.0 * self._seconds[number], self._slices[1])

@@ -52,6 +52,11 @@ class CheckedData:
         return cls({n: values[n] if x is None else x for n, x in arrays.items()}, text)
 
     @property
+    def is_numeric(self) -> bool:
+        """Whether they are large, and arrays alone, so that files of arrays can hold them."""
+        return self.is_large and all(isinstance(x, np.ndarray) for x in self.entries.values())
+
+    @property
     def text(self) -> str:
         """The data as JSON; that of large data is written at each call."""
         return b"".join(self.parts()).decode()

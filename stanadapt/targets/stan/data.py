@@ -98,7 +98,8 @@ def check(
         variables[declaration.name] = DataVariable(declaration, array)
     if text is not None and not _is_misread(values, variables, declarations, booleans):
         return CheckedData.of_values(values, text)
-    return _written(values, variables, declarations)
+    own = isinstance(data, CheckedData)
+    return _written(values, variables, declarations, own)
 
 
 def _require_all(given: GivenData, declarations: Sequence[Declaration]) -> None:
@@ -352,7 +353,8 @@ def _is_numeric(value: Any) -> bool:
     return array.dtype.kind in "iuf" and bool(np.isfinite(array).all())
 
 
-def _written(values: Mapping, variables: Mapping, declarations: Sequence) -> CheckedData:
+def _written(values: Mapping, variables: Mapping, declarations: Sequence, own: bool) -> CheckedData:
+    """Return the values that are declared; unless they are our `own`, some are the user's."""
     names, entries = [declaration.name for declaration in declarations], {}
     try:
         for n in names:
@@ -361,7 +363,7 @@ def _written(values: Mapping, variables: Mapping, declarations: Sequence) -> Che
     except (TypeError, ValueError) as error:
         message = f"The data cannot be written as JSON: {error}."
         raise StanadaptError("data_not_json", message) from None
-    arrays = {n: values[n] for n in variables if isinstance(values[n], np.ndarray)}
+    arrays = {n: x for n in variables if isinstance(x := values[n], np.ndarray) and not own}
     shared = [n for n, given in arrays.items() if np.may_share_memory(entries[n], given)]
     return CheckedData(entries, shared=shared)
 

@@ -21,6 +21,7 @@ from stanadapt.runs import checkpoint
 from stanadapt.runs import folder as folder_module
 from stanadapt.samplers import registered
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution
+from stanadapt.targets.stan import checked_data
 from tests.helpers.codes import raises, raises_in, warns
 from tests.helpers.driven_runs import SMALL_CHUNKS, Crash, Crashing, crash, resume_with, sample_with
 from tests.helpers.sampler_settings import FASTER, VARIANTS
@@ -427,6 +428,31 @@ def test_an_interrupted_run_names_resume(target, phase, number, tmp_path, monkey
 
 
 MEAN = "data { real m; } parameters { real x; } model { x ~ normal(m, 1); }"
+
+
+DATA_OF_EVERY_RANK = """
+data { int n; vector[2] file; matrix[0, 2] none; } parameters { real x; }
+model { x ~ normal(mean(file), n); }
+"""
+
+
+def test_large_data_are_kept_as_arrays(monkeypatch, tmp_path):
+    data, options = {"n": 2, "file": [1.5, 2.5], "none": np.zeros((0, 2))}, {**LENGTH, "chains": 1}
+    small, large = tmp_path / "small", tmp_path / "large"
+    sa.sample(sa.Target(DATA_OF_EVERY_RANK, data), "nuts", **options, run=small)
+    monkeypatch.setattr(checked_data, "LARGE", 2)
+    with ThreadPoolExecutor(1) as executor:
+        sa.sample(
+            sa.Target(DATA_OF_EVERY_RANK, data), "nuts", **options, run=large, executor=executor
+        )
+    assert (small / "data.json").exists()
+    assert (large / "data.npz").exists()
+    assert not (large / "data.json").exists()
+    for read in (sa.load, partial(sa.resume, iter_sampling=70)):
+        here, there = read(small), read(large)
+        assert_same_draws(here, there)
+        assert here["constant_data"].equals(there["constant_data"])
+        assert here.attrs["data_hash"] == there.attrs["data_hash"]
 
 
 def test_files_that_have_changed_since_a_run_began(tmp_path):

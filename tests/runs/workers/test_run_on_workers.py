@@ -21,6 +21,7 @@ from stanadapt.runs.spec import require_sendable
 from stanadapt.runs.workers import unguarded_script
 from stanadapt.samplers import registered
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution
+from stanadapt.targets.stan import checked_data
 from tests.helpers.codes import raises, warns
 from tests.helpers.driven_runs import sample_with
 from tests.helpers.repository import ROOT
@@ -71,6 +72,33 @@ class Post:
 def draw(target, name, settings, parts=(), **changes):
     chosen = {**LENGTH, **FASTER.get(name, {}), **settings, **changes}
     return sample_with({**SHORT_SLICES, **dict(parts)}, target, name, **chosen)
+
+
+class Moody(Post):
+    """An executor with a new worker for every tenth task."""
+
+    def __init__(self):
+        super().__init__()
+        self.described = []
+
+    def call(self, function, arguments):
+        self.described.append(arguments[1] is not None)
+        if self.sent % 10 == 0:
+            workers._made.clear()
+        return function(*arguments)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_large_data_are_sent_to_each_worker_once(monkeypatch, large):
+    monkeypatch.setattr(checked_data, "LARGE", 0 if large else 5)
+    bound, executor = sa.Target(PROGRAM, {"prior": 0}), Moody()
+    there = draw(bound, "nuts", {}, executor=executor)
+    assert_same_draws(there, draw(bound, "nuts", {}))
+    workers_made = 1 + executor.sent // 10
+    assert executor.sent > 20
+    described = sum(executor.described)
+    # each of the three chains may be the first that a worker sees
+    assert described <= 3 * workers_made if large else described == executor.sent
 
 
 @pytest.mark.slow
