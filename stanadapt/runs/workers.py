@@ -231,7 +231,7 @@ class RunOnWorkers:
         self._running: dict[Future, int] = {}
         self._seconds: list[float] = []
         self._tries: list[int] = []
-        self._sent: set[int] = set()  # chains whose workers have been sent the description
+        self._sent: set[int] = set()  # chains with which the description was sent
         self.trouble: StanadaptError | None = None  # why the run ended early: the error of a worker
 
     def run(

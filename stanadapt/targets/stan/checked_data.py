@@ -47,7 +47,7 @@ class CheckedData:
 
     @classmethod
     def of_values(cls, values: Mapping[str, Any], text: str) -> "CheckedData":
-        """Return data whose JSON text has these values."""
+        """Return data that have these values in their JSON text."""
         arrays = {name: _as_array(value) for name, value in values.items()}
         return cls({n: values[n] if x is None else x for n, x in arrays.items()}, text)
 
