@@ -17,7 +17,8 @@ moving. Each chain climbs from its own point, in separate coordinates. In the fi
 these are scales alone; on a regression with collinear columns or powers of years, climbs in such
 coordinates end far below the typical set. The differences at the end of a climb then give the chain
 the coordinates of its next one: those in which its own Newton step has length 1. Chains near the
-typical set wait for the others with NUTS.
+typical set wait for the others with NUTS. With many parameters there are no differences, and those
+on the highest level wait that do not rise.
 
 A chain far below those near pursues them: it climbs to their level in the coordinates of their mean
 curvature, or, in every second round, in the scales of these. In its own coordinates it would follow
@@ -149,7 +150,7 @@ def learn_travel(settings: Any, progress: Progress, states: States) -> Result:
     if span and not (moving or far_below.any()):
         return progress.to(parts.SPAN), states
     if moving and travel.rounds < MOST_ROUNDS and not restarted.any():
-        return to_climb(settings, progress, states), states
+        return to_climb(settings, progress, states, stay=_stay(window, former)), states
     if settings.straighten and quiet == SURVEY_AFTER and not far_below.any():
         return progress.to(parts.SURVEY), states
     progress = progress.to(parts.TRAVEL)
@@ -168,6 +169,16 @@ def learn_travel(settings: Any, progress: Progress, states: States) -> Result:
         plans = (parts.Alone(own[k]) if alone[k] else None for k in range(len(states)))
         progress = progress.learning(alone=tuple(plans))
     return progress, states
+
+
+def _stay(window: Window, former: np.ndarray) -> np.ndarray:
+    """Return which chains do not climb again: with many parameters, a high one that does not rise.
+
+    It may have climbed into a neck, where the log density has no upper bound. Each further climb
+    would take it deeper, and here no curvature is computed that would show it.
+    """
+    high = ~(window.rising(former) | window.far_below())
+    return high & (window.dim > MANY)
 
 
 def _restart(progress: Progress, stuck: np.ndarray) -> Progress:
@@ -227,8 +238,14 @@ def to_climb(
     states: States,
     known: Sequence[Newton | None] = (),
     arrival: Arrival | None = None,
+    stay: np.ndarray | None = None,
 ) -> Progress:
-    """Let chains climb, each in the coordinates known for it, if any; all but those near."""
+    """Let chains climb, each in the coordinates known for it, if any; all but those near.
+
+    `stay` are these if there is no `arrival`: by default, none.
+    """
+    near = np.zeros(len(states), bool) if stay is None else stay
+    near = near if arrival is None else arrival.near
     travel, metric = progress.learned.travel, progress.learned.metric
     travel = travel._replace(rounds=travel.rounds + 1)
     known = known or [None] * len(states)
@@ -248,7 +265,7 @@ def to_climb(
         else:
             factor = None if own is None else metric_factor.twofold(own.root)
             plan = parts.Alone(factor)
-            if arrival is None or not arrival.near[k]:
+            if not near[k]:
                 newton = metric.kind in ("dense", "sparse") or own is not None
                 plan = _climb(state, factor, newton=newton, dense=dense)
             plans.append(plan)

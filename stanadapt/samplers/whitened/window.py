@@ -188,10 +188,12 @@ class Window(NamedTuple):
 
     def still_moving(self, former: np.ndarray) -> bool:
         """Whether a chain is far below another, or still rises fast: ten times the bounds above."""
-        means = self.log_density.mean(axis=1)
-        rises, sd = means - former, sd_of_level(self.dim)
-        apart = np.ptp(means) > 10.0 * unit_of_levels(self.dim)
-        return bool(rises.max() > 10.0 * (sd + 1.0) or apart)
+        return bool(self.rising(former).any() or self.far_below().any())
+
+    def rising(self, former: np.ndarray) -> np.ndarray:
+        """Which chains still rise fast."""
+        rises = self.log_density.mean(axis=1) - former
+        return rises > 10.0 * (sd_of_level(self.dim) + 1.0)
 
     def far_below(self) -> np.ndarray:
         """Which chains are far below the highest, by the bound of `still_moving`."""

@@ -1,11 +1,13 @@
 """Ends of climbs are judged by curvature, by log density, and by the mass around them."""
 
 import numpy as np
+import pytest
 
+from stanadapt.samplers.whitened import stage_parts as parts
 from stanadapt.samplers.whitened.arrival import FAR, LEAST_MASS, Newton, highest_allowed, judge
 from stanadapt.samplers.whitened.climb import no_climb
 from stanadapt.samplers.whitened.travel_stages import MOST_RISING, learn_climb, to_climb
-from tests.helpers.made_up_blocks import begun, filled
+from tests.helpers.made_up_blocks import after, at, begun, filled
 
 DIM = 8
 BOUND = 3.0 * np.sqrt(DIM / 2) + 2.0
@@ -56,6 +58,23 @@ def test_a_lost_chain_returns_to_its_own_start_and_no_other_moves():
     assert [plan.level for plan in plans[1:]] == [0.0, 0.0]
     assert progress.learned.travel.returned == 1
     np.testing.assert_array_equal([state.current.position for state in states], begin)
+
+
+@pytest.mark.parametrize(("dim", "again"), [(300, [1, 1, 1, 1]), (301, [1, 0, 1, 0])])
+def test_with_many_parameters_a_high_chain_that_does_not_rise_climbs_no_more(dim, again):
+    """No curvature tells it from one in a neck: chain 1 stays, 2 rises fast, and 3 falls."""
+    before = np.array([-1e6, -1e3, -1e4, 0.0])
+    settings, progress, states = begun(np.random.default_rng(3).uniform(-2, 2, (4, dim)), 1000)
+    progress = progress._replace(chains=progress.chains._replace(level=before))
+    rows = np.random.default_rng(4).standard_normal((4, 10, dim))
+    levels = [-1e6, -1e3, -1e3, -1e3]
+    states = [
+        filled(*given, row, -row)
+        for *given, row in zip(states, [10] * 4, levels, rows, strict=True)
+    ]
+    progress, states = after(settings, at(progress, parts.TRAVEL, 10), states)
+    assert progress.stage == parts.CLIMB
+    assert [int(state.climb.gradients > 0) for state in states] == again
 
 
 def test_a_chain_that_ends_with_even_less_mass_goes_back_to_where_it_had_been():
