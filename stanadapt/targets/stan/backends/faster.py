@@ -75,9 +75,8 @@ def why_not(ratios: dict[str, float]) -> str:
     """Return a clause that says why compiled code is kept."""
     if np.isinf(ratios["gradient"]):
         return "stanli's transformed parameters differ"
-    times = " and its value ".join(f"{ratios[name]:.2f}" for name in LARGEST)
-    limits = " and ".join(f"{most}" for most in LARGEST.values())
-    return f"stanli's gradient takes {times} of its time, and it is used below {limits}"
+    times = (f"{ratios[n]:.2f} of its time for a {n} (limit {LARGEST[n]})" for n in LARGEST)
+    return f"stanli takes {' and '.join(times)}"
 
 
 def clock_of(model: Any, name: str, propto: int, rows: np.ndarray) -> Callable[[], float]:

@@ -175,8 +175,10 @@ def test_the_compiled_code_unconstrains_the_draws(monkeypatch):
 def test_compiled_code_is_kept_if_it_is_faster_or_there_is_no_file(load, tmp_path):
     first = load(SLOW)
     assert first.backend.name == "first"
-    assert first.reason.startswith("it is usable; stanli's gradient takes 0.50 and its value 1.50")
-    assert "of its time, and it is used below 0.7 and 1.2" in first.reason
+    assert first.reason == (
+        "it is usable; stanli takes 0.50 of its time for a gradient (limit 0.7) and 1.50 of its "
+        "time for a value (limit 1.2)"
+    )
     assert load(None)[1] == first.reason
     assert load(FAST, folder=tmp_path / "missing").backend.name == "first"
 
