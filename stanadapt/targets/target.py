@@ -289,18 +289,22 @@ class Target(BoundProgram, Samplable):
         super().__init__(program, data, backend, require_flag("unsafe", unsafe), show_progress)
         for remark in self.remarks:  # first, since it may explain an error of a name
             warn(remark)
+        self.noise_size = noise_size(self, self.noise) if self.noise else 0
+        self._leave_out(excluded)
+        shapes = results.shapes(self.column_names)
+        self.labels = make_labels(named, shapes, self.checked.arrays, self.parameters)
+
+    def _leave_out(self, exclude: Sequence[str]) -> None:
+        """Choose the columns of draws."""
         # of a program that computes nothing, one empty name
         names = [name for name in self.model.param_names(include_tp=True, include_gq=True) if name]
-        self.noise_size = noise_size(self, self.noise) if self.noise else 0
-        self.exclude = require_computed(excluded, names, self.parameters)
+        self.exclude = require_computed(exclude, names, self.parameters)
         self.left_out = {*self.noise, *self.exclude}
         self.kept_columns = np.array([variable_name(name) not in self.left_out for name in names])
         self.column_names = [
             name for name, kept in zip(names, self.kept_columns, strict=True) if kept
         ]
         self.is_unconstrained = self._is_identity()
-        shapes = results.shapes(self.column_names)
-        self.labels = make_labels(named, shapes, self.checked.arrays, self.parameters)
 
     @cached_property
     def data_hash(self) -> str:
@@ -387,14 +391,12 @@ class Target(BoundProgram, Samplable):
         """
         # the reason is kept by run folders and sent to workers
         chosen = self.backend_reason.startswith(FASTER) or UNSOLVED in self.backend_reason
-        backend = "auto" if chosen else self.backend
-        options: Any = {"backend": backend, "unsafe": self.unsafe, "show_progress": False}
-        bind = partial(Target, self.program, data, **options)
-        other = bind()
+        backend: Any = "auto" if chosen else self.backend
+        unsafe = self.unsafe
+        other = Target(self.program, data, backend=backend, unsafe=unsafe, show_progress=False)
         # under these data some excluded quantities may have no elements
         shapes = results.shapes(other.column_names)
-        exclude = [name for name in self.exclude if name in shapes]
-        other = bind(exclude=exclude) if exclude else other
+        other._leave_out([name for name in self.exclude if name in shapes])
         shapes = results.shapes(other.column_names)
         other.labels = labels_of_parameters(
             self.labels, shapes, other.checked.arrays, self.parameters

@@ -122,6 +122,7 @@ def test_a_target_reads_no_text_and_keeps_its_numbers(monkeypatch, sizes, backen
     data, point = {"N": 9, "x": MATRIX / 1e30}, np.array([0.1, -0.2, 0.3])
     expected = sa.Target(CODE, json.dumps({"N": 9, "x": data["x"].tolist()}), backend=backend)
     monkeypatch.setattr(labels.orjson, "loads", read)
+    monkeypatch.setattr("bridgestan.model.open", read, raising=False)
     target = sa.Target(CODE, data, backend=backend)
     value, gradient, _ = expected.evaluate(point)
     for made in (target, target.with_data(data), pickle.loads(pickle.dumps(target))):
