@@ -53,11 +53,6 @@ class _Variable(NamedTuple):
         return StanadaptError(code, f"{message} {hint}")
 
 
-def to_json(data: Any, program: Program, *, compiled: bool = False) -> str:
-    """Return the text of `check`."""
-    return check(data, program, compiled=compiled).text
-
-
 def check(
     data: Mapping[str, Any] | str | PathLike | CheckedData | None,
     program: Program,

@@ -13,6 +13,7 @@ from stanadapt.results import labels
 from stanadapt.targets.stan import checked_data, program
 from stanadapt.targets.stan.checked_data import CheckedData
 from stanadapt.targets.stan.data import check
+from tests.helpers.checked import checked
 
 RNG = np.random.default_rng(1)
 MATRIX = RNG.normal(size=(9, 3)) * 10.0 ** RNG.integers(-30, 30, (9, 3))
@@ -66,7 +67,7 @@ def test_arrays_are_those_of_the_text(sizes, declared, given):
     found = check(given, stan(declared), compiled=True)
     assert found.is_large == sizes
     assert described(found.arrays) == described(labels.arrays(found.text))
-    reread = CheckedData.of_values(json.loads(found.text), found.text)
+    reread = checked(found.text)
     names = stan(declared).data_names
     assert reread.digest(names) == found.digest(names)
     again = check(found, stan(declared), compiled=True)

@@ -10,8 +10,8 @@ import pytest
 import stanli
 
 from stanadapt.errors import StanadaptError
-from stanadapt.targets.stan import data, program
-from stanadapt.targets.stan.checked_data import CheckedData
+from stanadapt.targets.stan import program
+from tests.helpers.checked import checked, to_json
 from tests.helpers.codes import raises, raises_in
 
 REGRESSION = (
@@ -38,13 +38,13 @@ def stan(declared):
 
 def accept(declared, given, **options):
     """Return the values as Stan would read them."""
-    return json.loads(data.to_json(given, stan(declared), **options))
+    return json.loads(to_json(given, stan(declared), **options))
 
 
 def refuse(code, declared, given, *facts, **options):
     """Expect an error with this code and these facts; return its message."""
     with raises(code, *facts) as caught:
-        data.to_json(given, stan(declared), **options)
+        to_json(given, stan(declared), **options)
     return caught.value.message
 
 
@@ -73,24 +73,20 @@ def test_all_forms_of_data_agree(tmp_path):
     for form in forms:
         assert accept(REGRESSION, form) == GOOD
     for form in (text, str(path), path, "\ufeff" + text):
-        assert data.to_json(form, stan(REGRESSION)) == text
-    assert data.to_json(arrays, stan(REGRESSION)) == data.to_json(GOOD, stan(REGRESSION))
+        assert to_json(form, stan(REGRESSION)) == text
+    assert to_json(arrays, stan(REGRESSION)) == to_json(GOOD, stan(REGRESSION))
 
 
 def test_programs_without_data_and_undeclared_entries():
-    assert data.to_json(None, program.read("model { }")) == "{}"
-    assert data.to_json({}, program.read("model { }")) == "{}"
+    assert to_json(None, program.read("model { }")) == "{}"
+    assert to_json({}, program.read("model { }")) == "{}"
     refuse("data_missing", "int N;", None, "N", "`int N`")
     labels = {"names": ["a", "b"], "note": None, "ragged": [[1], [2, 3]], "flag": True, 7: 1}
     assert accept("int N;", {"N": 1, **labels}) == {"N": 1}
     numeric = '{"N": 1, "other": [1.5, 2], "none": []}'
-    assert data.to_json(numeric, stan("int N;")) == numeric
+    assert to_json(numeric, stan("int N;")) == numeric
     for extra in ('"a"', "null", "true", "[true, 1]", "[[1], [2, 3]]", '{"a": 1}', "NaN", "1e999"):
-        assert data.to_json(f'{{"N": 1, "other": {extra}}}', stan("int N;")) == '{"N": 1}'
-
-
-def digest(text, names):
-    return CheckedData.of_values(json.loads(text), text).digest(names)
+        assert to_json(f'{{"N": 1, "other": {extra}}}', stan("int N;")) == '{"N": 1}'
 
 
 def test_the_hash_of_data_is_that_of_their_numbers():
@@ -100,7 +96,7 @@ def test_the_hash_of_data_is_that_of_their_numbers():
         '{"N": 2, "y": [1, 2], "m": [[1, -0.0], [2, 3]]}',
         '{"m":[[1.0,0],[2,3.00]],"extra":"a", "y":[1.0,2e0],\n"N":2}',
     ]
-    assert len({digest(text, names) for text in same}) == 1
+    assert len({checked(text).digest(names) for text in same}) == 1
     others = [
         '{"N": 2, "y": [1, 3], "m": [[1, 0], [2, 3]]}',
         '{"N": 2, "y": [1, 2], "m": [1, 0, 2, 3]}',
@@ -108,7 +104,7 @@ def test_the_hash_of_data_is_that_of_their_numbers():
         '{"N": 2, "y": [1, "NaN"], "m": [[1, 0], [2, 3]]}',
         '{"N": 2, "y": {"1": 1, "2": 2}, "m": [[1, 0], [2, 3]]}',
     ]
-    assert len({digest(text, names) for text in [*same, *others]}) == 1 + len(others)
+    assert len({checked(text).digest(names) for text in [*same, *others]}) == 1 + len(others)
 
 
 def test_numbers_of_every_kind_are_written_as_what_is_declared():
@@ -116,29 +112,29 @@ def test_numbers_of_every_kind_are_written_as_what_is_declared():
     arrays = [np.array([1, 0, 1], dtype=kind) for kind in ("?", "u1", "i8", "u8", "O")]
     tables = [pd.Series([1, 0, 1], dtype=kind) for kind in ("bool", "int64", "Int64", "object")]
     for y in (*one_by_one, *arrays, *tables, np.ma.array([1, 0, 1], mask=False)):
-        assert '"y": [1,0,1]' in data.to_json(changed(y=y), stan(REGRESSION))
+        assert '"y": [1,0,1]' in to_json(changed(y=y), stan(REGRESSION))
     assert accept("array[4] int x;", {"x": range(4)}) == {"x": [0, 1, 2, 3]}
     table = pd.DataFrame({"a": [1, 3, 5], "b": [2.0, 4.0, 6.0]})
     arrays = [np.array(table, dtype=kind) for kind in ("f4", "f8", "g", "i2", "O")]
     transposed = np.array([[1, 3, 5], [2, 4, 6]]).T
     for matrix in (table, *arrays, transposed, [np.array([1, 2]), (3, 4), pd.Series([5, 6])]):
-        text = data.to_json(changed(X=matrix), stan(REGRESSION))
+        text = to_json(changed(X=matrix), stan(REGRESSION))
         assert '"X": [[1.0,2.0],[3.0,4.0],[5.0,6.0]]' in text
     values = np.random.default_rng(1).normal(size=50) * 10.0 ** np.arange(-25, 25)
     assert np.array_equal(accept("vector[50] x;", {"x": values})["x"], values)
     for text in ('{"x": [3000000000, 1]}', '{"x": [-3000000000, 1.5]}'):
-        assert "3000000000.0" in data.to_json(text, stan("vector[2] x;"))
-    assert data.to_json({"x": 3000000000}, stan("real x;")) == '{"x": 3000000000.0}'
+        assert "3000000000.0" in to_json(text, stan("vector[2] x;"))
+    assert to_json({"x": 3000000000}, stan("real x;")) == '{"x": 3000000000.0}'
     assert accept("real x;", f'{{"x": {10**30}}}') == {"x": 1e30}
     for text in ('{"x": 3e9}', '{"x": 3000000000.0}', '{"x": 2147483647}'):
-        assert data.to_json(text, stan("real x;")) == text
+        assert to_json(text, stan("real x;")) == text
 
 
 def test_files_and_texts_that_are_not_data(tmp_path):
     (tmp_path / "latin.json").write_bytes(b'{"a": "\xe9"}')
     for path in (tmp_path / "gone.json", tmp_path, str(tmp_path / "latin.json")):
         with raises_in("files", path):
-            data.to_json(path, stan(""))
+            to_json(path, stan(""))
     (tmp_path / "words").write_text("N is 3\n")
     refuse("data_not_json", "", tmp_path / "words", tmp_path / "words", "line 1 column 1", ".csv")
     refuse("data_not_json", "", '{"a": 1\n"b": 2}', "line 2 column 1")
@@ -251,7 +247,7 @@ def test_right_shapes_are_accepted_and_wrong_ones_refused(base, seed):
     for form in declared:
         assert accept(form, given)["x"] == x.tolist()
         text = json.dumps({**given, "x": x.tolist()})
-        assert data.to_json(text, stan(form)) == text
+        assert to_json(text, stan(form)) == text
         for wrong in wrong_shapes(x):
             for bad in ({**given, "x": wrong}, json.dumps({**given, "x": wrong.tolist()})):
                 message = refuse(SHAPE, form, bad, *x.shape)
@@ -291,7 +287,7 @@ def test_missing_values_and_other_objects_are_reported():
     masked = np.ma.array([0, 7, 1], mask=[False, True, False])
     for y in (pd.Series([0, None, 1]), pd.array([0, None, 1], dtype="Int64"), masked):
         with pytest.raises(StanadaptError) as caught:
-            data.to_json(changed(y=y), stan(REGRESSION))
+            to_json(changed(y=y), stan(REGRESSION))
         assert caught.value.code in (KIND, FINITE)
         assert caught.value.message.startswith("y[2] is N")
         assert "missing" in caught.value.message
@@ -375,6 +371,6 @@ I2, I3 = np.eye(2), np.eye(3)
 def test_stanli_reads_what_is_accepted(declared, given, monkeypatch):
     for switch in ("STANLI_NO_REROLL", "STANLI_NO_PARTITION", "STANLI_NO_INTERPRETER"):
         monkeypatch.setenv(switch, "1")
-    text = data.to_json(given, stan(declared), compiled=True)
+    text = to_json(given, stan(declared), compiled=True)
     model = stanli.bridgestan_model(stan_code=stan(declared).code, data=text)
     assert model.param_unc_num() == 1

@@ -13,8 +13,9 @@ from scipy import sparse
 
 import stanadapt as sa
 from stanadapt.errors import StanadaptError
-from stanadapt.targets.stan import data, program
+from stanadapt.targets.stan import program
 from stanadapt.targets.stan.r_dump import read_r_dump
+from tests.helpers.checked import to_json
 from tests.helpers.codes import raises
 
 
@@ -23,7 +24,7 @@ def stan(declared):
 
 
 def read(declared, given):
-    return json.loads(data.to_json(given, stan(declared)))
+    return json.loads(to_json(given, stan(declared)))
 
 
 DUMP = """
@@ -84,16 +85,16 @@ def test_other_text_of_r_is_refused_at_its_line(tmp_path, text, facts):
     path = tmp_path / "data.R"
     path.write_text(text)
     with raises("data_not_r_dump", str(path), "write_stan_json", *facts):
-        data.to_json(path, stan("int N; vector[2] y;"))
+        to_json(path, stan("int N; vector[2] y;"))
 
 
 def test_a_dump_is_checked_like_other_data():
     with raises("data_repeated", "N"):
-        data.to_json("N <- 3\nN <- 4\n", stan("int N;"))
+        to_json("N <- 3\nN <- 4\n", stan("int N;"))
     with raises("data_wrong_shape", "y", "vector[3] y"):
-        data.to_json("y <- c(1, 2)", stan("vector[3] y;"))
+        to_json("y <- c(1, 2)", stan("vector[3] y;"))
     with raises("data_not_numeric", "y"):
-        data.to_json("y <- c('a', 'b')", stan("vector[2] y;"))
+        to_json("y <- c('a', 'b')", stan("vector[2] y;"))
 
 
 @pytest.mark.parametrize("module", [gzip, bz2, lzma])
@@ -114,7 +115,7 @@ def test_broken_and_binary_files_are_refused(tmp_path, content, fact):
     path = tmp_path / "data.gz"
     path.write_bytes(content)
     with raises("file_unreadable", str(path), fact):
-        data.to_json(path, stan("vector[2] y;"))
+        to_json(path, stan("vector[2] y;"))
 
 
 TABLE = pd.DataFrame({"y": [1.5, 2.5], "k": [1, 2], "group": ["a", "b"], 7: [0, 0]})
@@ -142,10 +143,10 @@ def test_tables_have_sizes_and_are_data_of_targets():
     declared = "int N; int K; vector[N] y;"
     for table, how in ((TABLE, '{**data, "N": len(data)}'), (Polars(), "**data.to_dict()")):
         with raises("data_missing", how, 'stan_data(data, groups={"group": "J"})'):
-            data.to_json(table, stan(declared))
+            to_json(table, stan(declared))
     assert read(declared, {**TABLE, "N": 2, "K": 1}) == {"N": 2, "K": 1, "y": [1.5, 2.5]}
     with pytest.raises(StanadaptError) as caught:
-        data.to_json(TABLE, stan("int N; vector[N] z;"))
+        to_json(TABLE, stan("int N; vector[N] z;"))
     assert "len(data)" not in caught.value.message
     code = "data { vector[2] y; } parameters { real a; } model { y ~ normal(a, 1); }"
     target = sa.Target(code, TABLE)
@@ -160,9 +161,9 @@ def test_variables_and_coordinates_of_a_dataset_are_arrays():
     declared = "int k; array[2] int row; matrix[2, 3] m;"
     assert read(declared, dataset) == {"k": 3, "row": [10, 20], "m": [[1, 2, 3], [4, 5, 6]]}
     with raises("data_missing", '"n": data.sizes[...]'):
-        data.to_json(dataset, stan("int n; " + declared))
+        to_json(dataset, stan("int n; " + declared))
     with raises("data_wrong_type", '{"m": data}'):
-        data.to_json(dataset["m"], stan("matrix[2, 3] m;"))
+        to_json(dataset["m"], stan("matrix[2, 3] m;"))
 
 
 class Tensor:
@@ -182,7 +183,7 @@ class Tensor:
 ])  # fmt: skip
 def test_values_in_other_forms_get_the_sentence_that_helps(value, fact):
     with raises("data_not_numeric", "y is a", fact):
-        data.to_json({"y": value}, stan("vector[2] y;"))
+        to_json({"y": value}, stan("vector[2] y;"))
     # an entry that is not declared is no matter
     assert read("int N;", {"y": value, "N": 3}) == {"N": 3}
 
@@ -192,11 +193,11 @@ def test_masked_elements_within_lists_are_missing(container):
     """NumPy makes an array of the lists without the masks."""
     pair = container([np.ma.array([1.0, 2.0], mask=[0, 1]), np.ma.array([3, 4])])
     with raises("data_not_finite", "y[1, 2] is NaN"):
-        data.to_json({"y": pair}, stan("matrix[2, 2] y;"))
+        to_json({"y": pair}, stan("matrix[2, 2] y;"))
     with raises("data_not_finite", "y[1, 1, 2] is NaN"):
-        data.to_json({"y": [pair]}, stan("array[1] matrix[2, 2] y;"))
+        to_json({"y": [pair]}, stan("array[1] matrix[2, 2] y;"))
     with raises("data_not_finite", "y[2] is NaN"):
-        data.to_json({"y": container([1, np.ma.masked])}, stan("array[2] int y;"))
+        to_json({"y": container([1, np.ma.masked])}, stan("array[2] int y;"))
     none_masked = container([[1, 2], np.ma.array([3, 4])])
     assert read("matrix[2, 2] y;", {"y": none_masked}) == {"y": [[1, 2], [3, 4]]}
 
@@ -204,9 +205,9 @@ def test_masked_elements_within_lists_are_missing(container):
 def test_masked_text_and_categories_are_refused():
     masked = np.ma.array(["a", "b"], mask=[0, 1])
     with raises("data_not_numeric", "y[1]"):
-        data.to_json({"y": masked}, stan("vector[2] y;"))
+        to_json({"y": masked}, stan("vector[2] y;"))
     assert read("int N;", {"y": masked, "N": 3}) == {"N": 3}
     with raises("data_not_numeric", "group[1]", "pandas.factorize(group)[0] + 1"):
-        data.to_json(TABLE, stan("array[2] int group;"))
+        to_json(TABLE, stan("array[2] int group;"))
     with raises("data_not_numeric", "y[1]"):
-        data.to_json({"y": pd.Categorical(["a", "b"])}, stan("array[2] int y;"))
+        to_json({"y": pd.Categorical(["a", "b"])}, stan("array[2] int y;"))

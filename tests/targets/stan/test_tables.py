@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 
 import stanadapt as sa
-from stanadapt.targets.stan.data import to_json
 from stanadapt.targets.stan.program import Program
+from tests.helpers.checked import to_json
 from tests.helpers.codes import raises, warns
 
 CODE = "data { int<lower=0> N; vector[N] y; array[N] int<lower=1> g; } model { }"

@@ -14,8 +14,8 @@ import stanadapt as sa
 from stanadapt.errors import StanadaptError
 from stanadapt.targets.stan import backends
 from stanadapt.targets.stan.backends import agreement, known_faults, stanli
-from stanadapt.targets.stan.checked_data import CheckedData
 from stanadapt.targets.stan.program import Program
+from tests.helpers.checked import checked
 from tests.helpers.codes import raises, warns
 
 NORMAL = "parameters { vector[2] x; } model { x ~ normal(1, 2); }"
@@ -35,10 +35,6 @@ SPARSE_DATA = {
 
 def program(code):
     return Program("schools", code, None, ())
-
-
-def checked(text):
-    return CheckedData.of_values(json.loads(text), text)
 
 
 def bound(code, data="{}"):
