@@ -259,16 +259,17 @@ def assemble(
 
 
 def times_scale(block: BlockMap, hub: int, at: float) -> BlockMap | None:
-    """Let the constant precision fall with the square of a scale exp(p), and be the same at one p.
+    """Let the constant precision fall with a scale exp(p), and be the same at one p.
 
-    None if there is none that is constant.
+    That of a Student-t error falls with the square of a scale which is large, and hardly with one
+    that is small beside the error. None if there is none that is constant.
     """
     constant = ~(block.exponents.any(axis=1) | block.powers.any(axis=1))
     if not constant.any():
         return None
-    factor, place = np.where(constant, np.exp(2.0 * at), 1.0), np.searchsorted(block.hubs, hub)
+    factor, place = np.where(constant, np.exp(at), 1.0), np.searchsorted(block.hubs, hub)
     exponents, powers = (np.insert(m, place, 0.0, axis=1) for m in (block.exponents, block.powers))
-    exponents[constant, place] = -2.0
+    exponents[constant, place] = -1.0
     n, size = len(block.block), block.precisions.shape[1]
     return block._replace(
         hubs=np.insert(block.hubs, place, hub), exponents=exponents, powers=powers,

@@ -198,7 +198,7 @@ def _judge(settings: Any, progress: Progress, states: States, probes: list[np.nd
         if 0 < len(loadings) <= MOST_BOUNDED - len(_scales(progress)):
             return _ask_for_pairs(progress.learning(loadings=loadings), states, last, False)
     found = in_block(settings, progress, rows, before, part, scales)
-    if found is not None and scales is not None and len(scales.walk.members):
+    if found is not None and scales is not None and scales.has_process:
         found = _with_scale_if_closer(found, rows, states)
     if found is not None and is_exact(_block_of(found), *_finite(*make_window(states).pooled)):
         known = found.learned.straightened._replace(normal=True)
@@ -215,7 +215,7 @@ def _judge(settings: Any, progress: Progress, states: States, probes: list[np.nd
     sure = exact or former.block_is_used
     if found is None or not (sure or is_closer(progress, found, states)):
         early = not progress.learned.settled or len(make_window(states).pooled[0]) < JUDGED
-        again = scales is not None and len(scales.walk.members) and early
+        again = scales is not None and scales.has_process and early
         return progress.learning(process=last if again else NO_PROBES.rows), states
     window = parts.window_of(found, states)
     progress = parts.learn_metric(settings, found, window, WHILE_TRAVELING)
@@ -280,10 +280,10 @@ def _ask_for_pairs(
     loadings = progress.learned.loadings
     still = scales.others[: 0 if first or len(loadings) else None]
     x = _of_states(scales.walk, np.stack([x, x], axis=1))[:, 0]
-    rows = pairs_of_places(x, bounded, scales.by, still, loadings)
+    rows = pairs_of_places(x, bounded, scales.by, still, loadings, scales.has_process)
     if len(still) and seeks_loadings and x.shape[1] <= MOST_COORDINATES and not scales.by.any():
         rows = np.concatenate([rows, pairs_to_find_loadings(x, bounded)])
-    if len(scales.walk.members):
+    if scales.has_process:
         innovations = np.ascontiguousarray(rows[:, 0])
         walk_map.leave_rows(scales.walk, innovations)
         rows[:, 0] = innovations
@@ -323,7 +323,7 @@ def _with_products_apart(
     if scales is None or not scales.are_factors or len(progress.learned.loadings):
         return rows, rows[:0]
     bounded = _scales(progress)
-    many_hubs = has_many_hubs(bounded, scales.by)
+    many_hubs = has_many_hubs(bounded, scales.by, scales.has_process)
     count = 2 * sum(pairs_needed(rows.shape[2], bounded, many_hubs))
     return rows[:count], rows[count:]
 
@@ -350,6 +350,7 @@ def is_closer(progress: Progress, found: Progress, states: States) -> bool:
         y, slopes = (each[:, others] for each in mapped[:2])
         after[others] = parts_with(fisher_metric(y, slopes, np.ones(len(others))), y, slopes)
         closer |= after.mean() < rival and after.max() < LARGEST_REST * farthest
+        closer &= not process or after.mean() < PART
     return bool(len(x) >= JUDGED and closer)
 
 
@@ -400,8 +401,7 @@ def in_block(
     try:
         hints = {**hints_of(progress.bounds), **dict.fromkeys(loadings, UNBOUNDED)}
         if scales is not None and scales.are_factors:
-            process = len(scales.walk.members) > 0
-            block = find_nearly_block(rows, hints, scales.by, without_negative=process)
+            block = find_nearly_block(rows, hints, scales.by, scales.has_process)
             block = _with_walk(block, scales.walk)
         elif scales is not None:
             block = find_scaled_block(rows, hints, scales)

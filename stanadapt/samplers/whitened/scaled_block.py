@@ -95,6 +95,11 @@ class Scales(NamedTuple):
     walk: Walk = NO_WALK  # innovations, in place of which it knows the states of processes
 
     @property
+    def has_process(self) -> bool:
+        """Whether states take the place of innovations."""
+        return len(self.walk.members) > 0
+
+    @property
     def main(self) -> int:
         """Which bounded coordinate multiplies most members."""
         return int(np.argmax(self.by.sum(axis=1)))

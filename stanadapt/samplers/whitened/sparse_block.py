@@ -98,15 +98,17 @@ def pairs_of_places(
     by: np.ndarray,
     still: np.ndarray = NOTHING,
     loadings: np.ndarray = NOTHING,
+    process: bool = False,
 ) -> np.ndarray:
     """Return pairs of places, whose gradients are due, for `find_nearly_block`, (row, 2, dim).
 
     Bounded coordinates move as in `places`; others move by little, forth and back, from the mean of
     the draws `x`. Those that bounded ones multiply, `by`, are divided by the moves of these. Those
-    that are `still` do not move, and `loadings` move as bounded ones, in standard deviations.
+    that are `still` do not move, and `loadings` move as bounded ones, in standard deviations. With
+    states of a `process`, bounded coordinates move alone, as where there are many.
     """
     dim, bounded = x.shape[1], np.union1d(bounded, loadings)
-    many_hubs = len(loadings) > 0 or has_many_hubs(bounded, by)
+    many_hubs = len(loadings) > 0 or has_many_hubs(bounded, by, process)
     first, second, third = pairs_needed(dim, bounded, many_hubs)
     middle, moves, rng = moves_of_sets(x, bounded, (first, second, third))
     others = np.setdiff1d(np.arange(dim), bounded)
@@ -128,9 +130,9 @@ def pairs_of_places(
     return rows
 
 
-def has_many_hubs(bounded: np.ndarray, by: np.ndarray | None) -> bool:
+def has_many_hubs(bounded: np.ndarray, by: np.ndarray | None, process: bool = False) -> bool:
     """Whether functions are read from moves of hubs alone, in place of a slice."""
-    return len(bounded) >= MANY_HUBS and (by is None or not by.any())
+    return (process or len(bounded) >= MANY_HUBS) and (by is None or not by.any())
 
 
 def pairs_needed(dim: int, bounded: np.ndarray, many_hubs: bool) -> tuple[int, int, int]:
@@ -169,7 +171,7 @@ def find_nearly_block(
     pairs: np.ndarray,
     hints: Hints,
     by: np.ndarray | None = None,
-    without_negative: bool = False,
+    process: bool = False,
 ) -> GaussianBlock | None:
     """Return the block of a posterior that is Gaussian but for functions of the other coordinates.
 
@@ -185,14 +187,15 @@ def find_nearly_block(
         Coordinates that are declared with bounds; see `block_terms`.
     by
         Which others these multiply, if any, as for `pairs_of_places`.
-    without_negative
-        Whether negative precisions of the likelihood may be left out, if the whole is not definite.
+    process
+        Whether there are states of a process. Negative precisions of the likelihood may then be
+        left out, if the whole is not definite.
 
     """
     rows, bounded = ends(pairs), np.array(sorted(hints))
-    many_hubs = UNBOUNDED in hints.values() or has_many_hubs(bounded, by)
+    many_hubs = UNBOUNDED in hints.values() or has_many_hubs(bounded, by, process)
     counts = pairs_needed(rows.shape[2], bounded, many_hubs)
-    return find_sparse_block(rows, hints, counts, many_hubs, without_negative)
+    return find_sparse_block(rows, hints, counts, many_hubs, without_negative=process)
 
 
 def ends(pairs: np.ndarray) -> np.ndarray:

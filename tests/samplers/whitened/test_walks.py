@@ -76,16 +76,17 @@ def test_the_precision_of_states_is_read_where_that_of_innovations_is_full(is_st
     assert scales.are_factors
     assert not scales.by.any()
     assert not len(scales.others)
-    rows = sparse_block.pairs_of_places(draws(), bounded, scales.by)
+    rows = sparse_block.pairs_of_places(draws(), bounded, scales.by, process=True)
     positions = np.ascontiguousarray(rows[:, 0])
     walk_map.leave_rows(walk, positions)
     rows[:, 0] = positions
     rows = computed(rows, is_stationary, 1)
     gradients = np.ascontiguousarray(rows[:, 1])
-    assert sparse_block.find_nearly_block(rows, hints_of(BOUNDS), scales.by) is None
+    hints = hints_of(BOUNDS)
+    assert sparse_block.find_nearly_block(rows, hints, scales.by, process=True) is None
     walk_map.enter_rows(walk, positions, gradients)
     rows = np.stack([positions, gradients], axis=1)
-    block = sparse_block.find_nearly_block(rows, hints_of(BOUNDS), scales.by)
+    block = sparse_block.find_nearly_block(rows, hints, scales.by, process=True)
     assert set(block.functions) == {
         (), ((2, True, -2),), ((1, False, 1), (2, True, -2)), ((1, False, 2), (2, True, -2))
     }  # fmt: skip
@@ -117,13 +118,14 @@ def test_several_processes_may_share_hubs(apart, hubs):
     both = zip(walk.coefficient, walk.scale, walk.is_stationary, strict=True)
     assert list(both)[:: 1 - 2 * first] == [(1, 2, 0), (*hubs, 1)]
     if hubs == [3, 4]:
-        rows = sparse_block.pairs_of_places(x, bounds[:, 0].astype(int), np.zeros((4, 2 * N + 5)))
+        no = np.zeros((4, 2 * N + 5), bool)
+        rows = sparse_block.pairs_of_places(x, bounds[:, 0].astype(int), no, process=True)
         positions = np.ascontiguousarray(rows[:, 0])
         walk_map.leave_rows(walk, positions)
         gradients = np.array([of_both(row) for row in positions])
         walk_map.enter_rows(walk, positions, gradients)
         rows = np.stack([positions, gradients], axis=1)
-        block = sparse_block.find_nearly_block(rows, hints_of(bounds))
+        block = sparse_block.find_nearly_block(rows, hints_of(bounds), process=True)
         powers = [[], [(1, False, 1)], [(1, False, 2)], [(3, False, 1)], [(3, False, 2)]]
         scales = [(2, True, -2), (2, True, -2), (2, True, -2), (4, True, -2), (4, True, -2)]
         products = {tuple(sorted([*f, s])) for f, s in zip(powers, scales, strict=True)}
@@ -153,7 +155,8 @@ WALK = walk_map.Walk(np.arange(3, N + 3), N * ONE, 2 * ONE, ONE, BOUNDS[:1, 1:],
 
 def pairs_of_states(x, score):
     """Pairs of places that show the block of a stationary process, by its states."""
-    rows = sparse_block.pairs_of_places(x, np.array([1, 2]), np.zeros((2, N + 3), bool))
+    no = np.zeros((2, N + 3), bool)
+    rows = sparse_block.pairs_of_places(x, np.array([1, 2]), no, process=True)
     positions = np.ascontiguousarray(rows[:, 0])
     walk_map.leave_rows(WALK, positions)
     rows[:, 0] = positions
@@ -167,13 +170,11 @@ def test_a_state_with_an_outlier_is_known_by_its_neighbors_alone():
     still = 0.1 * draws()
     still[:, 1:3] = draws()[:, 1:3]
     rows = pairs_of_states(still, with_t_errors)
-    hints = hints_of(BOUNDS)
-    assert sparse_block.find_nearly_block(rows, hints) is None
-    found = sparse_block.find_nearly_block(rows, hints, without_negative=True)
+    found = sparse_block.find_nearly_block(rows, hints_of(BOUNDS), process=True)
     block, constant = found.map, found.functions.index(())
     ends = block.start + np.arange(len(block.block)) - block.first
     precision = dict(zip(block.block, block.precisions[constant][ends], strict=True))
-    assert precision[3 + 20] == precision[3 + 90] == 0.0
+    np.testing.assert_allclose([precision[3 + 20], precision[3 + 90]], 0.0, atol=1e-12)
     clear = np.abs(T_ERRORS) < 1.0
     assert min(precision[3 + i] for i in np.flatnonzero(clear)) > 0.5
     # in the middle of y, which is the mean of the map, forces are those of the density
@@ -184,7 +185,8 @@ def test_a_state_with_an_outlier_is_known_by_its_neighbors_alone():
 @pytest.mark.parametrize("few_fit", [False, True])
 def test_a_block_of_a_process_is_judged_against_scales(few_fit):
     """A metric with correlations of innovations fits few draws, whatever the posterior is."""
-    found = sparse_block.find_nearly_block(pairs_of_states(draws(), counted), hints_of(BOUNDS))
+    rows = pairs_of_states(draws(), counted)
+    found = sparse_block.find_nearly_block(rows, hints_of(BOUNDS), process=True)
     block = gaussian_block._with_walk(found, WALK).map
     _, progress, states = begun(np.zeros((2, N + 3)))
     x = 0.3 * draws()
@@ -199,7 +201,7 @@ def test_a_block_of_a_process_is_judged_against_scales(few_fit):
 
 
 @pytest.mark.parametrize("depends", [False, True])
-def test_a_precision_that_falls_with_a_scale_is_exact_for_normal_errors(depends):
+def test_a_precision_that_falls_with_a_scale_is_exact_if_this_is_the_variance(depends):
     """It is taken where draws show this, and else not."""
     rng, n = np.random.default_rng(3), 30
     errors = rng.standard_normal(n)
@@ -207,8 +209,8 @@ def test_a_precision_that_falls_with_a_scale_is_exact_for_normal_errors(depends)
     def of(x):
         q, p, z = x[0], x[1] if depends else 0.0, x[2:]
         residual = errors - z
-        by_z = residual * np.exp(-2.0 * p) - z * np.exp(-2.0 * q)
-        by_q, by_p = z @ z * np.exp(-2.0 * q) - n, residual @ residual * np.exp(-2.0 * p) - n
+        by_z = residual * np.exp(-p) - z * np.exp(-2.0 * q)
+        by_q, by_p = z @ z * np.exp(-2.0 * q) - n, (residual @ residual * np.exp(-p) - n) / 2.0
         return np.concatenate([[by_q, by_p], by_z])
 
     x = 0.3 * rng.standard_normal((40, n + 2))
@@ -266,7 +268,8 @@ def test_a_process_is_kept_if_no_block_is_taken_while_chains_travel(settled, len
     """Or if a few draws cannot judge it."""
     measured = Straightened(no_map(), (), 2.0, 2.0, part=9.0)
     begin = with_states(length, settled=settled, straightened=measured)
-    pairs = sparse_block.pairs_of_places(draws(), np.array([1, 2]), np.zeros((2, N + 3), bool))
+    no = np.zeros((2, N + 3), bool)
+    pairs = sparse_block.pairs_of_places(draws(), np.array([1, 2]), no, process=True)
     pairs[:, 1] = 0.0  # they show nothing
     probes = [np.concatenate([pairs[::2], far_places()]), pairs[1::2]]
     progress, _ = gaussian_block._judge(*begin, probes)
@@ -290,4 +293,4 @@ def test_the_block_of_a_process_is_looked_for_again(settled, then, wanted):
     assert progress.learned.probes_seek_block == wanted
     assert (len(progress.learned.process) == 0) == wanted
     due = sum(np.isnan(state.probes.rows[:, 1]).any(axis=1).sum() for state in states)
-    assert (due > 1000) == wanted  # those of pairs; the others are known
+    assert (due > 700) == wanted  # those of pairs; the others are known
