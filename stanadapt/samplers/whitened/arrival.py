@@ -72,8 +72,6 @@ class Arrival(NamedTuple):
     behind: np.ndarray
     lost: np.ndarray
     level: float  # mean log density of the chains that are near
-    # log mass around each chain, by Laplace's method; -inf for one that still climbs
-    mass: np.ndarray
 
 
 def judge(known: Sequence[Newton | None], means: np.ndarray, dim: int) -> Arrival:
@@ -81,14 +79,14 @@ def judge(known: Sequence[Newton | None], means: np.ndarray, dim: int) -> Arriva
     unit, rise = unit_of_levels(dim), 10.0 * (sd_of_level(dim) + 1.0)
     small = np.array([own is not None and own.rise <= rise for own in known])
     if not small.any():
-        return Arrival(small, small, small, np.inf, np.full(len(known), -np.inf))
+        return Arrival(small, small, small, np.inf)
     volumes = np.array([own.log_volume if own else -np.inf for own in known])
     mass = np.where(small, means + volumes, -np.inf)
     near = mass >= mass.max() - LEAST_MASS * unit
     level = float(means[near].mean())
     behind = means < level - FAR * unit
     near &= ~behind
-    return Arrival(near, behind, small & ~near & ~behind, level, mass)
+    return Arrival(near, behind, small & ~near & ~behind, level)
 
 
 def highest_allowed(level: float, dim: int) -> float:

@@ -180,10 +180,7 @@ def begin(settings: Any, progress: Progress, states: States) -> Result:
         stretch=parts.stretch_for(len(states)),
         fixed=parts.Fixed(parts.FIRST_STEP, 1, settings.target_accept),
     )  # fmt: skip
-    nowhere, unknown = np.full_like(starts, np.nan), np.full(len(states), np.nan)
-    chains = parts.Chains(
-        starts, nowhere, np.full(len(states), -np.inf), unknown, np.zeros(len(states), bool)
-    )
+    chains = parts.Chains(starts, np.full(len(states), np.nan), np.zeros(len(states), bool))
     progress = progress._replace(learned=learned, chains=chains)
     progress, states = earlier_draws.begin_with_draws(settings, progress, states)
     return progress, ask_for_precision(settings, progress, states)

@@ -188,10 +188,6 @@ class Chains(NamedTuple):
     """What is known of each chain; arrays with a row for each."""
 
     starts: np.ndarray  # shape (chain, dim)
-    # position of a chain when it returned to its start, and the log mass around; nan and -inf if it
-    # did not
-    abandoned: np.ndarray
-    abandoned_mass: np.ndarray
     level: np.ndarray  # mean log density in the last window of TRAVEL, or so far, shape (chain,)
     # whether it has returned to its start from a lower level than that of others, shape (chain,)
     restarted: np.ndarray

@@ -22,8 +22,7 @@ on the highest level wait that do not rise.
 
 A chain far below those near pursues them: it climbs to their level in the coordinates of their mean
 curvature, or, in every second round, in the scales of these. In its own coordinates it would follow
-a canyon for long. A chain that ended high up with little mass around first returns to its start. If
-there is even less around where it then ends, in a local mode, it returns to its earlier position.
+a canyon for long. A chain that ended high up with little mass around first returns to its start.
 
 The schedule, its lengths and bounds are ours; measured on regressions in raw units, hierarchical
 models, funnels and separate modes.
@@ -256,10 +255,7 @@ def to_climb(
         if arrival is not None and shared is not None and (arrival.behind | arrival.lost)[k]:
             begin = np.empty(0)
             if arrival.lost[k]:
-                begin, progress = (
-                    progress.chains.starts[k].copy(),
-                    _abandon(progress, k, state, arrival),
-                )
+                begin = progress.chains.starts[k].copy()
                 travel = travel._replace(returned=travel.returned + 1)
             plans.append(_pursuit(state, shared, arrival.level, begin))
         else:
@@ -307,16 +303,6 @@ def _shared_factor(
     return metric_factor.twofold(np.ascontiguousarray(factor))
 
 
-def _abandon(progress: Progress, k: int, state: Any, arrival: Arrival) -> Progress:
-    """Keep the place that chain k leaves for its start, if it is the best that it has left."""
-    chains = progress.chains
-    if not arrival.mass[k] > chains.abandoned_mass[k]:
-        return progress
-    abandoned, mass = chains.abandoned.copy(), chains.abandoned_mass.copy()
-    abandoned[k], mass[k] = state.current.position, arrival.mass[k]
-    return progress._replace(chains=chains._replace(abandoned=abandoned, abandoned_mass=mass))
-
-
 def learn_climb(settings: Any, progress: Progress, states: States) -> Result:
     """Let chains that are not near the typical set climb again; in the end, let all travel.
 
@@ -335,13 +321,11 @@ def learn_climb(settings: Any, progress: Progress, states: States) -> Result:
         return to_climb(settings, progress, states, known, arrival), states
     usable = roots_of(known, arrival.near) or roots_of(known, np.ones(len(states), bool))
     metric = mean_metric(usable) or progress.learned.metric
-    travel, chains, plans = progress.learned.travel, progress.chains, []
+    travel, plans = progress.learned.travel, []
     for k, own in enumerate(known):
         plan = None
-        if not arrival.near[k] and chains.abandoned_mass[k] > arrival.mass[k]:
-            plan = parts.back_to(chains.abandoned[k])
-        elif arrival.lost[k]:
-            plan = parts.back_to(chains.starts[k])
+        if arrival.lost[k]:
+            plan = parts.back_to(progress.chains.starts[k])
             travel = travel._replace(returned=travel.returned + 1)
         elif own is not None and not arrival.near[k]:
             plan = parts.Alone(metric_factor.twofold(own.root))
