@@ -166,7 +166,8 @@ def _search_further(
     bounded, dim = bounds[:, 0].astype(int), x.shape[1]
     known = NOTHING if part is None else part.block
     left_out = np.setdiff1d(np.arange(dim), [*known, *bounded])
-    if not len(left_out) or not 0 < len(bounded) <= min(MOST_BOUNDED, dim - LEAST_MEMBERS):
+    most_hubs = min(MOST_BOUNDED, dim - LEAST_MEMBERS)
+    if not len(left_out) or not 0 < len(bounded) <= most_hubs:
         return part
 
     def larger(loadings: np.ndarray) -> BlockMap | None:
@@ -184,7 +185,7 @@ def _search_further(
     pairs = pairs_to_find_loadings(x, bounded)
     if found is None and len(pairs) <= most:
         loadings = find_loadings(_with_gradients(target, pairs), bounded)
-        if 0 < len(loadings) <= MOST_BOUNDED - len(bounded):
+        if 0 < len(loadings) <= most_hubs - len(bounded):
             found = larger(loadings)
     return part if found is None else found
 

@@ -188,3 +188,15 @@ def test_the_size_of_draws_in_coordinates_of_the_block_is_between_two(lasting, s
         ramp[:, t] = 0.9 * ramp[:, t - 1] + np.sqrt(0.19) * ramp[:, t]
     z = module._z(values, ramp, lasting)
     assert z == pytest.approx(values.mean() / values.std() * np.sqrt(size), rel=0.15)
+
+
+def test_a_product_of_two_parameters_is_no_block():
+    """Given one of them, the other alone is left: too few for the places that show a block."""
+    program = """
+    parameters { real<lower=0> s; real a; real b; }
+    model { s ~ normal(0, 1); a ~ normal(0, 1); b ~ normal(0, 1); 1 ~ normal(a * b, s); }
+    """
+    target = sa.Target(program, backend="stanli", show_progress=False)
+    x = np.random.default_rng(1).normal(size=(50, 3))
+    bounds, gradients = declared_bounds(target), target.evaluate_rows(x)[1]
+    assert module._search_further(target, x, gradients, bounds, None, 1000) is None
