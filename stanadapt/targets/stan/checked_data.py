@@ -165,7 +165,7 @@ def _written(entries: Mapping[str, Any], more: str = "") -> Iterator[bytes]:
         yield f'{before}"{name}": '.encode()
         yield from _parts(value) if isinstance(value, np.ndarray) else [json.dumps(value).encode()]
         before = ", "
-    yield f"{before}{more}}}".encode() if more else b"}" if entries else b"{}"
+    yield f"{before.strip()}{more}}}".encode() if more else b"}" if entries else b"{}"
 
 
 def _parts(array: np.ndarray) -> Iterator[bytes]:

@@ -89,6 +89,8 @@ def test_text_in_parts_is_that_at_once(monkeypatch, tmp_path, declared, given):
     for entry in ("", '"more": {"a": 1}'):
         with whole.argument(entry) as text, large.argument(entry) as name:
             assert json.loads(text) == json.loads(Path(name).read_text())
+            # by their hash, a trial is remembered
+            assert Path(name).read_text() == text or large.text != whole.text
             assert json.loads(text).get("more") == ({"a": 1} if entry else None)
         assert not Path(name).exists()
 
