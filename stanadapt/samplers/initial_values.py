@@ -225,9 +225,20 @@ def _find_start(
     raise StanadaptError(
         "initialization_failed",
         f"initialization failed for chain {number} of {program.name}: {fault} {place} "
-        f"unconstrained {near}. Check the data against the priors, or give {remedy}.",
+        f"unconstrained {near}.{_not_finite(program.checked.entries)} Check the data against the "
+        f"priors, or give {remedy}.",
         message,
     )
+
+
+def _not_finite(entries: Mapping[str, Any]) -> str:
+    """Name the first value of the data that is no number, which only compiled programs accept."""
+    for name, value in entries.items():
+        if isinstance(value, np.ndarray) and not np.isfinite(value).all():
+            index = tuple(np.argwhere(~np.isfinite(value))[0])
+            place = f"[{','.join(str(i + 1) for i in index)}]" if index else ""
+            return f" {name}{place} is {value[index]} in the data."
+    return ""
 
 
 def _propose(target: Target, start: Any, rng: np.random.Generator) -> np.ndarray:

@@ -10,6 +10,7 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.samplers.initial_values import RADIUS, TRIES, initial_positions, positions_of_fit
+from stanadapt.targets.stan.checked_data import CheckedData
 from tests.helpers.codes import raises
 from tests.helpers.stan_target import shared_target
 
@@ -213,6 +214,10 @@ def test_starts_are_tried_once_if_given_and_else_a_hundred_times(target):
     assert error.stan == "no."
     assert len(points) == TRIES == 100
     assert len({tuple(point) for point in points}) == TRIES
+    missing = evaluating(target, nowhere)
+    # compiled programs accept these
+    missing.checked = CheckedData({"n": np.array(3), "y": np.array([[1.0, np.inf, 2.0]])})
+    refused("initialization_failed", missing, None, " y[1,2] is inf in the data. Check")
     points = []
 
     def nowhere(position):
