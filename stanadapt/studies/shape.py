@@ -79,11 +79,11 @@ class Shape(NamedTuple):
 
     @property
     def _remedy(self) -> str:
-        if not self.found.map_is_used:
-            return "No coordinates were found on which scales or locations depend."
         remedy = "The default sampler draws from the straightened posterior"
         if self.was_straightened:
             remedy = "This fit was drawn from the straightened posterior"
+        elif not self.found.map_is_used:
+            return "No coordinates were found on which scales or locations depend."
         if not self.program:
             return f"{remedy}."
         lines = "\n".join(f"    {line}" for line in self.program)

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import norm
 
 import stanadapt as sa
+from stanadapt.samplers.whitened.straightened import UNCHANGED
 from stanadapt.studies.shape import measure_shape
 from tests.helpers.codes import raises
 from tests.helpers.funnel_fits import DRAWS, KINDS, MEMBERS, exact, fit, foreign, target
@@ -120,3 +121,10 @@ def test_a_fit_that_was_straightened_is_not_sent_to_the_default():
     assert "default sampler" in before
     assert "default sampler" not in after
     assert "x_raw" in after
+    # such as a block that is found from more draws than these
+    shape = measure_shape(target(), made)
+    found = UNCHANGED._replace(distance_before=9.8)
+    (after,) = shape._replace(found=found, program=[]).messages
+    assert after.endswith("is 9.8 (0 for a Gaussian). This fit was drawn from the straightened posterior.")
+    (before,) = shape._replace(found=found, program=[], was_straightened=False).messages
+    assert "No coordinates were found" in before
