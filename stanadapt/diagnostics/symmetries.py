@@ -49,8 +49,9 @@ def advise_on_symmetry(columns: Mapping[str, np.ndarray], worst: str) -> str:
         if (np.abs(own[:, :1] - own) > UNLIKE).any()
     ]  # fmt: skip
     if changing and all(_agrees_up_to_signs(own) for own in means.values()):
+        declared = "one of them" if changing[1:] else "it"
         return (
-            f"Chains agree but for signs of {' and '.join(changing[:2])}: {NO_REMEDY} one of them, "
+            f"Chains agree but for signs of {' and '.join(changing[:2])}: {NO_REMEDY} {declared}, "
             "or an element, with lower=0."
         )
     return ""

@@ -119,7 +119,7 @@ def columns(orders=((0, 1, 2),) * 3, signs=(1, 1, 1), common=(0, 0, 0)):
         ({}, "mu[1]", ""),
         ({"orders": SWITCHED}, "mu[1]", "Declare mu as ordered"),
         ({"orders": SWITCHED}, "p[3]", "Declare mu as ordered"),  # p is a simplex
-        ({"signs": (1, -1, 1)}, "load[1]", "signs of load:"),
+        ({"signs": (1, -1, 1)}, "load[1]", "is no remedy. Declare it, or"),
         ({"orders": SWITCHED, "common": (0, 1, 0)}, "mu[1]", ""),
         ({"signs": (1, -1, 1), "common": (0, 1, 0)}, "load[1]", ""),
         ({"common": (0, 1, 0)}, "scale", ""),
