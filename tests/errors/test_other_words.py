@@ -66,6 +66,7 @@ def test_commands_that_are_misspelled_or_meant_otherwise():
 def test_other_functions_answer_too():
     for function, word, answer in (
         (sa.Target, "stan_file", "Target has no argument named 'stan_file'. Did you mean program?"),
+        (sa.Target, "stanc_options", "Did you mean include_paths?"),
         (sa.Target, "chains", "Did you mean chains of sample?"),
         (sa.summary, "probs", "Did you mean probabilities?"),
         (sa.stan_nuts, "draws", "Did you mean iter_sampling?"),
