@@ -258,25 +258,40 @@ def assemble(
     return found._replace(scaled=np.ones(1, int), grid=grid, splines=coefficients)
 
 
-def times_scale(block: BlockMap, hub: int, at: float) -> BlockMap | None:
-    """Let the constant precision fall with a scale exp(p), and be the same at one p.
+def times_scale(block: BlockMap, hub: int, at: float, by: np.ndarray) -> BlockMap | None:
+    """Let a constant precision fall with a scale exp(p), and be the same at one p.
 
     That of a Student-t error falls with the square of a scale which is large, and hardly with one
-    that is small beside the error. None if there is none that is constant.
+    that is small beside the error. The scale has an influence on coordinates `by`, shape (dim,):
+    that of others stays. None if there is none that is constant.
     """
-    constant = ~(block.exponents.any(axis=1) | block.powers.any(axis=1))
-    if not constant.any():
+    constant = np.flatnonzero(~(block.exponents.any(axis=1) | block.powers.any(axis=1)))
+    falls, (terms, n), free = by[block.block], block.shifts.shape, len(block.free)
+    if not len(constant) or not falls.any():
         return None
-    factor, place = np.where(constant, np.exp(at), 1.0), np.searchsorted(block.hubs, hub)
-    exponents, powers = (np.insert(m, place, 0.0, axis=1) for m in (block.exponents, block.powers))
-    exponents[constant, place] = -1.0
-    n, size = len(block.block), block.precisions.shape[1]
+    k, place, (row, column) = constant[0], np.searchsorted(block.hubs, hub), _entries(block)
+    kept = np.delete(np.arange(terms + 1), k if falls.all() else [])
+    found = []
+    for part, share in (
+        (block.precisions, falls[row] & falls[column]),
+        (block.shifts, falls),
+        (block.couplings.reshape(terms, n, free), falls[:, None]),
+    ):
+        falling = part[k] * share
+        whole = np.concatenate([part, np.exp(at) * falling[None]])
+        whole[k] -= falling
+        found.append(whole[kept])
+    alone = np.zeros(len(block.hubs) + 1)
+    exponents, powers = (
+        np.vstack([np.insert(each, place, 0.0, axis=1), alone])[kept]
+        for each in (block.exponents, block.powers)
+    )
+    exponents[-1, place] = -1.0
     return block._replace(
         hubs=np.insert(block.hubs, place, hub), exponents=exponents, powers=powers,
         bounds=np.insert(block.bounds, place, 0.0, axis=0),
-        precisions=block.precisions * factor[:, None], shifts=block.shifts * factor[:, None],
-        couplings=block.couplings * np.repeat(factor, n)[:, None],
-        work=np.zeros(size_of_work(len(factor), len(block.hubs) + 1, n, size)),
+        precisions=found[0], shifts=found[1], couplings=found[2].reshape(len(kept) * n, free),
+        work=np.zeros(size_of_work(len(kept), len(alone), n, len(row))),
     )  # fmt: skip
 
 
@@ -300,14 +315,19 @@ def definite_share(block: BlockMap, x: np.ndarray) -> float:
 
 def is_tied(block: BlockMap) -> bool:
     """Whether half of the members hang together without those that are tied to half of them."""
-    n = len(block.block)
-    rows = np.repeat(np.arange(n), np.arange(n) - block.first + 1)
-    columns = np.arange(len(rows)) - block.start[rows] + block.first[rows]
+    n, (rows, columns) = len(block.block), _entries(block)
     tied = block.precisions.any(axis=0) & (rows != columns)
     ties = sparse.coo_array((tied[tied], (rows[tied], columns[tied])), shape=(n, n)).tocsr()
     few = (ties + ties.T).sum(axis=1) < n / 2
     _, labels = csgraph.connected_components(ties[few][:, few], directed=False)
     return bool(np.bincount(labels, minlength=1).max() > n / 2)
+
+
+def _entries(block: BlockMap) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows and columns of the envelope."""
+    n = len(block.block)
+    rows = np.repeat(np.arange(n), np.arange(n) - block.first + 1)
+    return rows, np.arange(len(rows)) - block.start[rows] + block.first[rows]
 
 
 def apply_block(

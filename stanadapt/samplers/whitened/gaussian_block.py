@@ -49,6 +49,7 @@ from stanadapt.samplers.whitened.scaled_block import (
     Scales,
     find_scaled_block,
     find_scales,
+    influence,
     pairs_with_scales,
     places_without,
 )
@@ -199,7 +200,7 @@ def _judge(settings: Any, progress: Progress, states: States, probes: list[np.nd
             return _ask_for_pairs(progress.learning(loadings=loadings), states, last, False)
     found = in_block(settings, progress, rows, before, part, scales)
     if found is not None and scales is not None and scales.has_process:
-        found = _with_scale_if_closer(found, rows, states)
+        found = _with_scale_if_closer(found, rows, last, states)
     if found is not None and is_exact(_block_of(found), *_finite(*make_window(states).pooled)):
         known = found.learned.straightened._replace(normal=True)
         found = found.learning(straightened=known)
@@ -354,7 +355,9 @@ def is_closer(progress: Progress, found: Progress, states: States) -> bool:
     return bool(len(x) >= JUDGED and closer)
 
 
-def _with_scale_if_closer(found: Progress, rows: np.ndarray, states: States) -> Progress:
+def _with_scale_if_closer(
+    found: Progress, rows: np.ndarray, last: np.ndarray, states: States
+) -> Progress:
     """Let the precision of the likelihood fall with a scale of its own, if draws are closer then.
 
     This scale did not move while the block was looked for: the precision is not exactly of this
@@ -364,7 +367,8 @@ def _with_scale_if_closer(found: Progress, rows: np.ndarray, states: States) -> 
     x, g = _finite(*make_window(states).pooled)
     scales = found.bounds[found.bounds[:, 1 + WIDTH] == 0.0, 0].astype(int)
     for hub in np.setdiff1d(scales[np.ptp(rows[:, 0, scales], axis=0) == 0.0], block.hubs):
-        other = times_scale(block, int(hub), rows[0, 0, hub])
+        by = influence(last, len(found.bounds))[found.bounds[:, 0] == hub][0]
+        other = times_scale(block, int(hub), rows[0, 0, hub], by)
         if other is not None and _left(other, x, g) < CLOSER * _left(block, x, g):
             block = other
     straightened = found.learned.straightened

@@ -171,6 +171,12 @@ def _scales_of(rows: np.ndarray, bounds: np.ndarray, by: np.ndarray, walk: Walk)
     return Scales(splines, by, bounded[~known & varies[:, all_others].any(axis=1)], walk)
 
 
+def influence(rows: np.ndarray, bounded: int) -> np.ndarray:
+    """Return on which gradients bounded coordinates have one, shape (bounded, dim)."""
+    knots = rows[2 * bounded :].reshape(bounded, KNOTS, 2, -1)[:, :, 1]
+    return np.array([~_is_constant(each, np.abs(each).max()) for each in knots])
+
+
 def find_walk(rows: np.ndarray, bounds: np.ndarray) -> Walk:
     """Return the processes with the innovations that these places show, if any.
 
