@@ -91,6 +91,11 @@ def is_run(path: Any) -> bool:
     return isinstance(path, str | PathLike) and isfile(join_path(path, MANIFEST))
 
 
+def with_run_loaded(inits: Any) -> Any:
+    """Return the fit of a run's folder, and other starting values as they are."""
+    return load(inits) if is_run(inits) else inits
+
+
 def _load_several(paths: Sequence[Any]) -> Fit:
     """Load the chains of one run, or of several jobs, as one fit."""
     names = [results.as_path(path) for path in paths]

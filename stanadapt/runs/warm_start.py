@@ -14,7 +14,7 @@ from stanadapt.engine.protocol import Sampler
 from stanadapt.engine.registry import names_of
 from stanadapt.engine.starts import START_OPTIONS, ChainInit, StartOption
 from stanadapt.errors import Message, StanadaptError
-from stanadapt.runs.load import is_run, load
+from stanadapt.runs.load import load, with_run_loaded
 from stanadapt.samplers.initial_values import positions_of_fit
 from stanadapt.targets.target import Samplable
 
@@ -127,6 +127,4 @@ def starting_values(inits: Any, sampler: Sampler, given: GivenStart) -> Any:
     Samplers that learn from these draws start elsewhere, unless a flag of theirs is set.
     """
     learns = sampler.init_from_draws is not None and not sampler.starts_at_draws
-    if is_run(inits):
-        return load(inits)
-    return inits if inits is not None or learns else given.warm_start
+    return with_run_loaded(inits) if inits is not None or learns else given.warm_start

@@ -15,6 +15,7 @@ from stanadapt.engine.interrupts import in_threads
 from stanadapt.engine.one_blas_thread import one_blas_thread
 from stanadapt.engine.plan import Plan, make_plan
 from stanadapt.errors import Message, answers_other_words, require_flag, require_whole
+from stanadapt.runs.load import with_run_loaded
 from stanadapt.samplers.initial_values import initial_positions, require_inits
 from stanadapt.samplers.variational.laplace import FLAT, SHARE, STEPS, Evaluate, apart, falls
 from stanadapt.samplers.variational.lbfgs import climb
@@ -137,7 +138,7 @@ def optimize(
     >>> sa.optimize(target, seed=1, jacobian=True).loc["s", "mode"].round(4)
     np.float64(3.0)
     """
-    target = require_climbable(target, "optimize")
+    target, inits = require_climbable(target, "optimize"), with_run_loaded(inits)
     plan, steps = plan_climbs(
         jacobian=jacobian, starts=starts, inits=inits, seed=seed, max_iterations=max_iterations,
         show_progress=show_progress,

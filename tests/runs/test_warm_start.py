@@ -1,5 +1,7 @@
 """How chains begin, through `sample`: errors, exactness, and what is recorded."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -224,3 +226,11 @@ def test_chains_start_at_draws_of_the_folder_of_a_run(target, tmp_path):
     drawn = first["posterior"]["s"].values
     for start in fit["posterior"]["s"].values[:, 0]:
         assert np.isclose(start, drawn, rtol=1e-6).any()
+    elsewhere = {"inits": tmp_path / "run", "seed": 3, **quiet}
+    assert len(sa.optimize(target, starts=2, **elsewhere))
+    assert sa.approximate(target, "laplace", **elsewhere).attrs["sampler"] == "laplace"
+    short = {"iter_warmup": 10, "iter_sampling": 4, "chains": 2, "backend": "stanli"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fit = sa.stan_nuts(target, **elsewhere, **short)
+    assert fit["posterior"].sizes["draw"] == 4

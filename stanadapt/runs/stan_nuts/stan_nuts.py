@@ -30,6 +30,7 @@ from stanadapt.results.cmdstan_header import STATISTICS
 from stanadapt.results.labels import phase_groups
 from stanadapt.results.rehearsal import rehearse_draws
 from stanadapt.runs.hard_edges import ends_of
+from stanadapt.runs.load import with_run_loaded
 from stanadapt.runs.run import judge_unless_interrupted
 from stanadapt.runs.stan_nuts import cmdstan, stanli
 from stanadapt.runs.stan_nuts.engine import METRICS, NutsRun, NutsSettings
@@ -145,7 +146,7 @@ def stan_nuts(
     rngs = [np.random.default_rng(source.spawn(2)[0]) for source in plan.seeds()]
     named = [name for name, _ in STATISTICS.values()]
     rehearse_draws(target, plan, named, {"settings": json.dumps(settings._asdict())})
-    positions = initial_positions(target, inits, rngs)
+    positions = initial_positions(target, with_run_loaded(inits), rngs)
     engine = choose_engine(backend)
     with status(plan.show_progress) as report:
         try:

@@ -11,6 +11,7 @@ from stanadapt.engine.plan import Plan, make_plan
 from stanadapt.errors import StanadaptError, require_names, require_whole
 from stanadapt.results import Fit
 from stanadapt.results.rehearsal import rehearse_draws
+from stanadapt.runs.load import with_run_loaded
 from stanadapt.samplers.initial_values import initial_positions, require_inits
 from stanadapt.samplers.variational.methods import Fitted, Method, choose_method, require_size
 from stanadapt.studies.approximate.importance_draws import Draws, importance_draws
@@ -99,7 +100,7 @@ def approximate(
     program, names = require_samplable(target).target, require_names("save", save)
     if set(names) - {UNCONSTRAINED}:
         raise StanadaptError("unknown_argument", f"save takes {UNCONSTRAINED!r}, got {save!r}.")
-    save_unconstrained = bool(names)
+    save_unconstrained, inits = bool(names), with_run_loaded(inits)
     method_functions, method_settings, plan = plan_approximation(
         method, settings, draws=draws, seed=seed, inits=inits, show_progress=show_progress
     )
