@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from stanadapt import results
+from stanadapt.diagnostics.ranked import size_of_mean
 from stanadapt.errors import StanadaptError
 
 COMPARED = "compared:"
@@ -24,7 +25,11 @@ LOG_LIK = (
 
 
 def leave_one_out(fits: Mapping[str, Any], variable: str | None = None) -> dict[str, Any]:
-    """Return ArviZ's estimate of predictive accuracy by fit; of several, also how they compare."""
+    """Return ArviZ's estimate of predictive accuracy by fit; of several, also how they compare.
+
+    The relative efficiency of draws, by which tails are smoothed, is that of the likelihoods, as in
+    R's loo, averaged over observations; ArviZ's default depends on all variables of the posterior.
+    """
     arviz, found = results.arviz_module(), dict[str, Any]()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # on Pareto k, which the tables contain
@@ -34,10 +39,12 @@ def leave_one_out(fits: Mapping[str, Any], variable: str | None = None) -> dict[
                 listed = ", ".join(map(str, group))
                 message = f"{name} has the log likelihood of {listed}: choose one with --var."
                 raise StanadaptError("unknown_variable", message)
-            _require_finite(group[variable or next(iter(group))], name)
+            values = group[variable or next(iter(group))]
+            _require_finite(values, name)
             results.add_groups(fit, {"log_likelihood": group})
             try:
-                found[name] = arviz.loo(fit, var_name=variable, pointwise=True)
+                reff = _relative_efficiency(values)
+                found[name] = arviz.loo(fit, var_name=variable, pointwise=True, reff=reff)
             except ValueError as error:  # of ArviZ 1.x, if draws have the same log likelihood
                 message = f"{name} has a log likelihood that ArviZ refuses: {error}."
                 raise StanadaptError("no_log_likelihood", message) from None
@@ -58,6 +65,15 @@ def _require_finite(values: Any, name: str) -> None:
             f"{values.name} has {count} finite numbers of {values.size}, in the shape "
             f"{dict(values.sizes)}. Check how the program computes it.",
         )
+
+
+def _relative_efficiency(values: Any) -> float:
+    """Return the effective sample size by draw of the likelihoods, averaged over observations."""
+    rows = values.transpose(..., "chain", "draw").values
+    rows = rows.reshape(-1, *rows.shape[-2:])
+    sizes = [size_of_mean(np.exp(row - row.max())) / row.size for row in rows]
+    found = float(np.mean(sizes))
+    return found if found > 0 else 1.0  # NaN if chains are too short for an estimate
 
 
 def _log_likelihood(fit: Any, name: str) -> Any:
