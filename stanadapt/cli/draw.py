@@ -264,14 +264,17 @@ def watch(
             fit = None
             with contextlib.suppress(StanadaptError):  # there are no draws yet
                 fit = load(run)
-            live.update(_row(f"{run}: {done:,} of {total:,}", chains, fit), refresh=True)
+            title, values = f"{run}: {done:,} of {total:,} iterations", _values(chains, fit)
+            if live.console.is_terminal:
+                live.update(_row(title, values), refresh=True)
+            else:  # in a pipe, lines that are not wrapped
+                typer.echo("\n".join([title, *(f"{name}: {values[name]}" for name in values)]))
             if once or done >= total:
                 return
             time.sleep(every)
 
 
-def _row(done: str, chains: list[str], fit: Any) -> Table:
-    table = Table(title=f"{done} iterations", title_justify="left")
+def _values(chains: list[str], fit: Any) -> dict[str, Any]:
     values: dict[str, Any] = {"chains": "; ".join(chains), "draws": "none yet"}
     if fit is not None:
         columns = results.columns(fit, wanted=results.parameters(fit))
@@ -285,6 +288,11 @@ def _row(done: str, chains: list[str], fit: Any) -> Table:
         if "diverging" in stats:
             values["divergences"] = f"{int(stats['diverging'].sum()):,}"
         values["verdict"] = results.attribute(fit, "verdict")
+    return values
+
+
+def _row(title: str, values: dict[str, Any]) -> Table:
+    table = Table(title=title, title_justify="left")
     for name in values:
         table.add_column(name)
     table.add_row(*map(str, values.values()))
