@@ -23,6 +23,7 @@ from stanadapt.errors import (
     Message,
     StanadaptError,
     answers_other_words,
+    did_you_mean,
     first_of,
     is_one_of,
     require_names,
@@ -117,7 +118,8 @@ def require_variables(var_names: Collection[str], present: Collection[str]) -> l
         )
     for name in var_names:
         if name not in present:
-            raise StanadaptError("unknown_variable", f"There is no variable {name!r}; {listed}")
+            text = f"There is no variable {name!r}; {listed}{did_you_mean(str(name), present)}"
+            raise StanadaptError("unknown_variable", text)
     return var_names
 
 

@@ -102,7 +102,12 @@ def first_of(names: Iterable[Any], most: int) -> str:
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return a question with the name that is spelled most like another; "" without any."""
+    """Return a question with the name that is spelled most like another; "" without any.
+
+    Stan's `lp__` is no variable of a fit: the text says where it is.
+    """
+    if name == "lp__":
+        return ' Log densities of draws are in fit["sample_stats"]["lp"].'
     by_lower = {each.lower(): each for each in names}
     alike = difflib.get_close_matches(name.lower(), by_lower, n=1)
     return f" Did you mean {by_lower[alike[0]]!r}?" if alike else ""

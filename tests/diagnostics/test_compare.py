@@ -151,6 +151,9 @@ ERRORS = {
         {"a": made_up_fits.fit(1)}, {"var_names": ["a", "q"]}, "unknown_variable",
         ["'q'", "a, b, c"],
     ),
+    "log density": (
+        {"a": normal(1)}, {"var_names": ["lp__"]}, "unknown_variable", ['["sample_stats"]["lp"]'],
+    ),
     "no variable": (
         {"a": made_up_fits.fit(1)}, {"var_names": []}, "unknown_variable", ["var_names", "a, b, c"],
     ),

@@ -114,6 +114,8 @@ def test_elements_are_asked_for_by_name(fit):
     assert read_names("b[1,2],s beta[2]") == ["b[1,2]", "s", "beta[2]"]
     with raises("unknown_variable", "bet", "beta"):
         sa.summary(fit, "bet")
+    with raises("unknown_variable", 'fit["sample_stats"]["lp"]'):
+        sa.summary(fit, ["lp__"])
     with raises("not_a_name"):
         sa.summary(fit, [1])
     with raises("not_a_fit"):
