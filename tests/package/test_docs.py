@@ -170,7 +170,16 @@ def test_every_sampler_is_in_the_reference_with_its_settings():
         assert list(shown) == list(defaults._fields)
         written = {n: getattr(v, "name", v) for n, v in defaults._asdict().items()}
         assert shown == {n: str(v) for n, v in written.items()}
-        assert all(f"`{name}`" in PAGES[page] for page in ("which_sampler", "sources")), name
+
+
+def test_every_sampler_has_a_use_and_a_source():
+    """In the first cell of a row, and before the colon of an entry."""
+    for page, pattern in {
+        "which_sampler": r"^\| ((?:`\w+`, )*`\w+`) \|(?=[^|]*\|$)",
+        "sources": r"((?:`\w+`, )*`\w+`):",
+    }.items():
+        entries = re.findall(r"\w+", " ".join(re.findall(pattern, PAGES[page], re.M)))
+        assert sorted(entries) == sorted(registered()), page
 
 
 def test_every_code_is_on_the_page_of_messages_with_meaning_and_cure(reference_text):
