@@ -4,6 +4,7 @@ A row states its measure, the limit from which on it is a problem, and the verdi
 that problem. `sampler_checks` and `draw_checks` hold the rows, and `find_problems` evaluates them.
 """
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt import results
-from stanadapt.errors import Message
+from stanadapt.errors import Message, StanadaptError, StanadaptWarning
 from stanadapt.results import Fit
 
 # from best to worst. A fit of a sampler that is not exact is never fine, however well it mixes.
@@ -78,19 +79,51 @@ class Reason(NamedTuple):
     message: Message
 
 
+@contextlib.contextmanager
+def draws_kept(name: str) -> Iterator[list[Message]]:
+    """Turn an error in a check into a message in the list, since the draws are done.
+
+    Errors and warnings of the package pass: they say what the user can do.
+    """
+    failed: list[Message] = []
+    try:
+        yield failed
+    except (StanadaptError, StanadaptWarning):
+        raise
+    except Exception as error:  # of any kind: none may cost the draws
+        text = (
+            f"The check {name} failed ({type(error).__name__}: {error}). The draws are complete, "
+            "but whether they pass this check is unknown. Please report the problem, with the fit; "
+            "stanadapt.diagnose(fit, target) checks again."
+        )
+        failed.append(Message("check_failed", text))
+
+
+def attempted(name: str, find: Callable[..., Iterable[Reason]], *given: Any) -> Iterator[Reason]:
+    """Yield the reasons that a check finds; if it fails, that the fit has not passed it."""
+    with draws_kept(name) as failed:
+        yield from find(*given)
+    yield from (Reason(SUSPECT, message) for message in failed)
+
+
 def find_problems(checks: Iterable[Check], judged: Judged) -> Iterator[Reason]:
     """Evaluate rows in their order, and yield the problems that a fit has."""
     for check in checks:
-        found = check.measure(judged)
-        value, verdict, text = found.get("value", 0.0), check.verdict, check.text
-        if not value > check.above:
-            continue
-        if check.worse is not None and value > check.worse.above:
-            _, verdict, text = check.worse
-        message = Message(check.code, text.format(**{"other": judged.other, **found}))
-        yield Reason(verdict if isinstance(verdict, str) else verdict(judged), message)
-        if check.ends:
-            return
+        for reason in attempted(check.code, _problem, check, judged):
+            yield reason
+            if check.ends and reason.message.code == check.code:
+                return
+
+
+def _problem(check: Check, judged: Judged) -> Iterator[Reason]:
+    found = check.measure(judged)
+    value, verdict, text = found.get("value", 0.0), check.verdict, check.text
+    if not value > check.above:
+        return
+    if check.worse is not None and value > check.worse.above:
+        _, verdict, text = check.worse
+    message = Message(check.code, text.format(**{"other": judged.other, **found}))
+    yield Reason(verdict if isinstance(verdict, str) else verdict(judged), message)
 
 
 def count_draws(share: float, draws: int, noun: str = "draws") -> str:

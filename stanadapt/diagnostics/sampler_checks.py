@@ -369,6 +369,11 @@ DIVERGENCES = (
 )  # fmt: skip
 OBSTACLES = (
     reasons.Check(
+        "check_failed",  # before the verdict
+        lambda fit: {"value": bool(text := fit.attribute("check_failed", "")), "text": text},
+        reasons.SUSPECT, "{text}",
+    ),
+    reasons.Check(
         "density_raised", _faulty, reasons.DO_NOT_USE,
         "{text}: such points were rejected as if they were outside the support. Correct the "
         "function, and make the Density again.",

@@ -69,6 +69,7 @@ def verdict(
         found += reasons.find_problems(EXACTNESS, drawn)
         if all(reason.verdict != reasons.DO_NOT_USE for reason in found):
             found += _recorded(fit) if further is None else further
+    found = list(dict.fromkeys(found))  # a check may have failed before, too
     worst = max((r.verdict for r in found), key=reasons.ORDER.index, default=reasons.FINE)
     return Verdict(worst, [r.message for r in found])
 
@@ -98,6 +99,7 @@ def _pareto_k(judged: reasons.Judged) -> dict:
 # codes of reasons that need the density, with their verdicts
 BY_DENSITY = {
     "tail_missing": reasons.SUSPECT, "tail_doubtful": reasons.FINE, "mode_missed": reasons.SUSPECT,
+    "check_failed": reasons.SUSPECT,
 }  # fmt: skip
 EXACTNESS = (
     reasons.Check(
@@ -114,10 +116,13 @@ APPROXIMATION = (reasons.Check("high_pareto_k", _pareto_k, reasons.FINE, "{meani
 def judge(fit: Fit, further: Iterable[reasons.Reason] | None = None) -> Fit:
     """Record the verdict in the attributes of a fit, warn of its reasons, and return the fit.
 
-    Ctrl-C only ends the diagnostics, so that no draws are lost. `further` is that of `verdict`.
+    Ctrl-C or an error only ends the diagnostics, so that no draws are lost. `further` is that of
+    `verdict`.
     """
     try:
-        return record_verdict(fit, verdict(fit, further))
+        with reasons.draws_kept("verdict") as failed:
+            return record_verdict(fit, verdict(fit, further))
+        return record_verdict(fit, Verdict(reasons.SUSPECT, failed))
     except KeyboardInterrupt:
         return skip_judging(fit)
 

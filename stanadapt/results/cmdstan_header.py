@@ -41,7 +41,7 @@ TEXTS = ("stan_program", "stan_data")
 # attributes by which a sampler describes how its draws are to be judged
 JUDGED = (
     "acceptance_target", "acceptance_range", "fixed_trajectories", "hard_edges", "share_at_edges",
-    "share_without_gradient", "cut_tails", "unsettled", "warmup_cut_short",
+    "share_without_gradient", "check_failed", "cut_tails", "unsettled", "warmup_cut_short",
     "every_iteration", "density_raised",
 )  # fmt: skip
 FIRST_LINE = b"# stan_version_major"

@@ -39,6 +39,9 @@ class Failures(NamedTuple):
         return found
 
 
+NOTHING_FAILED = Failures(0.0, [], "", [], False)
+
+
 def find_failures(view: RunView) -> Failures:
     """Explain the failures of the chains that a result keeps.
 

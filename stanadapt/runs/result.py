@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt import results
+from stanadapt.diagnostics.reasons import draws_kept
 from stanadapt.engine.after_run import Findings, RunView
 from stanadapt.engine.chain import Chain, ChainDesign, Recording
 from stanadapt.engine.every_iteration import described
@@ -21,7 +22,13 @@ from stanadapt.errors import Message, warn
 from stanadapt.results.attributes import origin
 from stanadapt.results.labels import phase_groups
 from stanadapt.results.rehearsal import rehearse, rehearse_draws
-from stanadapt.runs.failures import failure_notes, find_failures, no_draws, short_chains
+from stanadapt.runs.failures import (
+    NOTHING_FAILED,
+    failure_notes,
+    find_failures,
+    no_draws,
+    short_chains,
+)
 from stanadapt.samplers.straightened_pair import MOST_POINTS, straightened_pair
 from stanadapt.targets.pseudo_samples import empty_group, pseudo_group
 from stanadapt.targets.target import Samplable
@@ -72,7 +79,10 @@ def pack_result(
     groups = _groups(target, kept, length, save)
     stats: Any = groups["sample_stats"]
     view = RunView(target, kept, length, stats)
-    failures = find_failures(view)
+    failures, notes = NOTHING_FAILED, [*record.notes]
+    with draws_kept("failed_evaluations") as unknown:
+        failures = find_failures(view)
+        notes += failure_notes(target, chains, numbers, failures)
     view = view._replace(with_edges=frozenset(edge.coordinate for edge in failures.edges))
     attributes = {
         **attributes_at_start(target, chains[0].sampler, chains[0].settings, chains[0].plan),
@@ -80,10 +90,10 @@ def pack_result(
         **record.attributes,
         **failures.attributes,
         **every_iteration_attribute(kept),
+        **{message.code: str(message) for message in unknown},
         "interrupted": record.interrupted,
         "chains_kept": [number + 1 for number in numbers],
     }
-    notes = [*record.notes, *failure_notes(target, chains, numbers, failures)]
     notes += short_chains(stopped, numbers, length)
     sampler = chains[0].sampler
     hooks = [sampler.report, _report_map if target.is_straightened else None]

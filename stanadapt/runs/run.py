@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from stanadapt.diagnostics.reasons import attempted
 from stanadapt.diagnostics.verdict import judge, skip_judging
 from stanadapt.engine.chain import Chain, ChainDesign
 from stanadapt.engine.compile_errors import explained
@@ -178,8 +179,10 @@ class Run:
             except KeyboardInterrupt:
                 interrupted = True
                 break
-            except StanadaptError as error:
-                note = f"sampling stopped early: {error.message}"
+            except Exception as error:  # of any kind: the draws so far are the result
+                cause = f"{type(error).__name__}: {error}."
+                cause = error.message if isinstance(error, StanadaptError) else cause
+                note = f"sampling stopped early: {cause}"
                 self.record.notes.append(Message("not_extended", note))
                 break
         if reasons:
@@ -209,7 +212,7 @@ class Run:
                 self.folder.lengthen(self.chains, [*reasons, reason])
             for chain in self.chains:
                 chain.sampling.grow(longer.draws)
-        except (StanadaptError, MemoryError) as error:
+        except Exception as error:
             for chain in self.chains:
                 chain.plan = shorter
             if isinstance(error, MemoryError):
@@ -286,7 +289,8 @@ def judge_unless_interrupted(fit: Any, target: Any, learned: Any = None) -> Any:
     """Judge a fit by its draws and its warm-up; Ctrl-C ends the judging, not the run."""
     try:
         with interruptible():
-            tails, modes = missing_tails(target, fit, learned), modes_missed(target, fit)
+            tails = attempted("tail_missing", missing_tails, target, fit, learned)
+            modes = attempted("mode_missed", modes_missed, target, fit)
             return judge(fit, itertools.chain(tails, modes))
     except KeyboardInterrupt:  # as the judging began or ended
         return skip_judging(fit)

@@ -12,6 +12,7 @@ from stanadapt import results
 from stanadapt.diagnostics.importance import is_approximation
 from stanadapt.diagnostics.mixing import Efficiency, efficiency, mixing_of
 from stanadapt.diagnostics.modes import parameter_rows, require_fit_of
+from stanadapt.diagnostics.reasons import Reason, attempted
 from stanadapt.diagnostics.sampler_checks import check_ends
 from stanadapt.diagnostics.screening import worst_columns
 from stanadapt.diagnostics.verdict import verdict
@@ -119,16 +120,11 @@ def diagnose(fit: Fit, target: Target | None = None) -> Diagnosis:
     notes, reasons = [*_interruption(fit), *results.notes(fit)], None
     if target is not None:
         require_fit_of(target, fit, "diagnose")
-        found = find_tails(target, fit)
-        tails, ends = reasons_of(target, found), check_ends(fit, ends_of(target, fit))
-        reasons = itertools.chain(tails, ends, modes_missed(target, fit))
-        notes += measure_shape(target, fit).messages
-        if found is not None:
-            rows, _ = parameter_rows(target, fit)
-            program = lines_of_block(target, found.block, target.unconstrain_rows(rows[[0, -1]]))
-            new = [line for line in program if not any(line in note for note in notes)]
-            text = "\n    ".join([" For NUTS, write the program as", *new]) if new else ""
-            notes.append(Message("gaussian_block", f"{in_words(target, found)}.{text}"))
+        reasons = itertools.chain(
+            [*attempted("tail_missing", _missing_tails, target, fit, notes)],  # and notes
+            attempted("hard_edges", _ends, target, fit),
+            attempted("mode_missed", modes_missed, target, fit),
+        )
     judgment = verdict(fit, reasons)
     columns = results.columns(fit, wanted=results.parameters(fit))
     finite = {name: x.astype(float) for name, x in columns.items() if np.isfinite(x).all()}
@@ -136,6 +132,23 @@ def diagnose(fit: Fit, target: Target | None = None) -> Diagnosis:
     measured = efficiency(worst, measure=mixing_of(fit))
     summary = _summarize(measured, fit)
     return Diagnosis(judgment.verdict, judgment.reasons, notes, summary, _table(measured))
+
+
+def _missing_tails(target: Target, fit: Fit, notes: list[str]) -> Iterator[Reason]:
+    """Yield the tails that are missing, and note the shape of the posterior."""
+    notes += measure_shape(target, fit).messages
+    found = find_tails(target, fit)
+    yield from reasons_of(target, found)
+    if found is not None:
+        rows, _ = parameter_rows(target, fit)
+        program = lines_of_block(target, found.block, target.unconstrain_rows(rows[[0, -1]]))
+        new = [line for line in program if not any(line in note for note in notes)]
+        text = "\n    ".join([" For NUTS, write the program as", *new]) if new else ""
+        notes.append(Message("gaussian_block", f"{in_words(target, found)}.{text}"))
+
+
+def _ends(target: Target, fit: Fit) -> Iterator[Reason]:
+    yield from check_ends(fit, ends_of(target, fit))
 
 
 def _interruption(fit: Fit) -> Iterator[Message]:

@@ -104,10 +104,10 @@ class TestUntilEss:
         def crashing(*arguments):
             if after:
                 lengthen(*arguments)
-            raise ZeroDivisionError
+            raise SystemExit
 
         run.folder.lengthen = crashing
-        with pytest.raises(ZeroDivisionError):
+        with pytest.raises(SystemExit):
             run.finish()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -320,9 +320,12 @@ class TestNoDrawIsLost:
     def assert_first_200(self, target, fit):
         assert_same(fit, draw(target, iter_sampling=200))
 
-    def test_no_memory_for_more(self, target, asked, monkeypatch):
+    @pytest.mark.parametrize(
+        "error", [StanadaptError("out_of_memory", "planted."), IndexError("planted")], ids=repr
+    )
+    def test_no_memory_for_more(self, target, asked, monkeypatch, error):
         def refused(*arguments, **named):
-            raise StanadaptError("out_of_memory", "planted.")
+            raise error
 
         monkeypatch.setattr(run_module, "require_memory", refused)
         fit = asked()

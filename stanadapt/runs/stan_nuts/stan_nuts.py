@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from stanadapt import results
+from stanadapt.diagnostics.reasons import draws_kept
 from stanadapt.diagnostics.verdict import skip_judging
 from stanadapt.engine.console import status
 from stanadapt.engine.interrupts import interruptible, uninterrupted
@@ -178,12 +179,14 @@ def _result(
         warn(note)
     # the attribute `engine_independent` already records that the density is shared
     attributes["notes"] = [note for note in notes if note.code != "embedded_nuts"]
+    verification = not_checked(Message("check_interrupted", "density not checked: interrupted"))
     try:
-        with interruptible():
+        with interruptible(), draws_kept("density_differs") as failed:
             verification = _verification(target, plan, engine, outcome)
+        if failed:
+            verification = not_checked(failed[0])
     except KeyboardInterrupt:
-        verification = not_checked(Message("check_interrupted", "density not checked: interrupted"))
-        attributes["interrupted"] = True
+        failed, attributes["interrupted"] = [], True
     attributes |= {
         "density_verdict": verification.verdict,
         "density_checked_draws": verification.draws,
@@ -193,7 +196,9 @@ def _result(
         "density_backend_version": target.backend_version,
     }
     fit = results.build(_groups(target, plan, outcome), attributes)
-    fit.attrs.update(ends_of(target, fit))
+    with draws_kept("hard_edges") as unknown:
+        fit.attrs.update(ends_of(target, fit))
+    fit.attrs.update({message.code: str(message) for message in [*failed, *unknown]})
     _report_density(target, verification, fit)
     return fit
 

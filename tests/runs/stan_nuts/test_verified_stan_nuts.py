@@ -116,10 +116,12 @@ def test_the_embedded_engine_confirms_nothing_and_errors_keep_fits(target):
     assert vars(again) == {**vars(error), "fit": [1]}
 
 
-def test_ctrl_c_during_the_check_loses_no_draws(target, engine):
+@pytest.mark.filterwarnings(r"ignore:.*\[check_failed\]")
+@pytest.mark.parametrize("error", [KeyboardInterrupt, IndexError])
+def test_what_ends_the_check_loses_no_draws(target, engine, error):
     def interrupt(position):
         if len(seen) == 3:  # two of them are the starts
-            raise KeyboardInterrupt
+            raise error
         seen.append(position)
         return target.evaluate(position)
 
@@ -128,7 +130,9 @@ def test_ctrl_c_during_the_check_loses_no_draws(target, engine):
     fit = sa.stan_nuts(slow, **SHORT)
     assert results.dataset(fit, "posterior")["mu"].shape == (2, 150)
     assert fit.attrs["density_verdict"] == "not checked"
-    assert fit.attrs["interrupted"] == 1
+    assert fit.attrs["interrupted"] == (error is KeyboardInterrupt)
+    text = fit.attrs.get("check_failed", "")
+    assert ("density_differs failed (IndexError" in text) == (error is IndexError)
 
 
 def remarks_that_name(*facts, **fits):
