@@ -49,7 +49,15 @@ from stanadapt.engine.compiled.jit import inline, jit
 from stanadapt.engine.compiled.on_demand import ADDRESS, on_demand
 from stanadapt.engine.numerics.vectors import copy
 from stanadapt.engine.walk_map import NO_WALK, Walk
-from stanadapt.engine.wrapped_density import Integers, Matrix, Vector, packed, parts_at, parts_in
+from stanadapt.engine.wrapped_density import (
+    Integers,
+    Matrix,
+    Vector,
+    is_packed,
+    packed,
+    parts_at,
+    parts_in,
+)
 
 # functions of the value v of a hub with two bounds or none, in BlockMap.powers; 0 for none
 LINEAR, SQUARE, INVERSE, RATIO, RECIPROCAL, PRECISION = 1, 2, 3, 4, 5, 6
@@ -90,6 +98,11 @@ def size_of_work(terms: int, hubs: int, n: int, envelope: int) -> int:
 def pack(block: BlockMap) -> np.ndarray:
     """Return a map as a single array of numbers, which `unpacked` views."""
     return packed(block).view(float)
+
+
+def is_readable(array: np.ndarray) -> bool:
+    """Whether an array is a map that `pack` makes, or empty; those of older versions are not."""
+    return not array.size or is_packed(array, BlockMap)
 
 
 def unpacked(array: np.ndarray) -> BlockMap:

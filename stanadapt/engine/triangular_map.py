@@ -77,6 +77,11 @@ class TriangularMap(NamedTuple):
     block: Vector = NO_BLOCK  # of `block_map.pack`, with workspace of its own; empty without one
 
     @property
+    def is_of_other_layout(self) -> bool:
+        """Whether another version of the package has packed the block."""
+        return not block_map.is_readable(self.block)
+
+    @property
     def coordinate(self) -> np.ndarray:
         """Numbers of the mapped coordinates."""
         return self.rows[:, COORDINATE].astype(np.int64)

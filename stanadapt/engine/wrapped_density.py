@@ -86,6 +86,15 @@ def parts_of(density: Density, kind: Any) -> Any:
     return parts_in(density.calls.base[COUNTERS:], kind)  # type: ignore[index]
 
 
+def is_packed(block: np.ndarray, kind: Any) -> bool:
+    """Whether a block from a file has the layout of `packed` parts of the given class.
+
+    The first part must be an array: it begins after the header, whose length depends on the class.
+    """
+    header = sum(getattr(leaf, "ndim", 0) + 1 for leaf in _leaves(_compiled(kind)))
+    return bool(block.size >= header and block.view(np.int64)[0] == header)
+
+
 def parts_in(block: np.ndarray, kind: Any) -> Any:
     """Return the parts, of the given class, of a block from `packed`, as views of it."""
     block = block.view(np.int64)

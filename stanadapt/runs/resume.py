@@ -1,6 +1,7 @@
 """Continue a run from its folder, in another process: the draws are those of one long run."""
 
 from collections.abc import Callable
+from importlib.metadata import version
 from os import PathLike
 from types import SimpleNamespace
 from typing import Any
@@ -85,8 +86,16 @@ def resume(
     """
     asked, folder = keywords(resume, locals()), RunFolder.open(run)
     with folder.lock():
-        setup, start, record = prepare_again(folder, target, asked)
-        return Run.reopen(setup, folder, start, record).finish()
+        try:
+            setup, start, record = prepare_again(folder, target, asked)
+            again = Run.reopen(setup, folder, start, record)
+        except StanadaptError as error:
+            if error.code != "run_unreadable":
+                raise
+            then, now = folder.manifest.get("stanadapt", "?"), version("stanadapt")
+            text = f"{error.message} The run began with stanadapt {then}, and this is {now}."
+            raise StanadaptError(error.code, text) from None
+        return again.finish()
 
 
 def prepare_again(

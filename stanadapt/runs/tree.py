@@ -63,7 +63,8 @@ def unpacked(held: Mapping[str, np.ndarray], fresh: Fresh | None = None) -> Any:
         raise StanadaptError(
             "run_unreadable",
             f"the state of the chains cannot be read by this version of stanadapt: {error!r}. "
-            "Resume with the version that wrote it, or sample again.",
+            "Resume with the version that wrote it, or sample again: stanadapt.load returns the "
+            "draws so far.",
         ) from None
 
 
@@ -135,6 +136,8 @@ def _named_tuple(kind: Any, tree: Any, held: Mapping, fresh: Fresh | None) -> An
     if list(kind._fields) != tree["fields"]:
         raise ValueError(f"{kind.__name__} has other fields: {tree['fields']}")
     value = kind(*(_decode(value, held, fresh) for value in tree["values"]))
+    if getattr(value, "is_of_other_layout", False):  # compiled code would read past its end
+        raise ValueError(f"the array of {kind.__name__} has another layout")
     if kind in PRIOR_HANDLES:
         return value._replace(**{PRIOR_HANDLES[kind]: _require(fresh).prior_handle})
     return value

@@ -7,6 +7,7 @@ import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from importlib.metadata import version
 
 import filelock
 import numpy as np
@@ -249,6 +250,18 @@ class TestOfAFinishedRun:
         fit = resume(run)
         assert any("numba 0.1" in note for note in json.loads(fit.attrs["notes"]))
         assert "other_versions" in fit.attrs["note_codes"]
+
+    def test_states_of_another_version_are_refused_with_both_versions(self, run):
+        kept = results.dataset(sa.load(run), "posterior")["s"].values
+        text = (run / "run.json").read_text()
+        (run / "run.json").write_text(text.replace('"stanadapt": "', '"stanadapt": "0.0.', 1))
+        held = folder_module.RunFolder.open(run).read_arrays("start.npz")
+        np.savez(run / "start.npz", **{**held, "tree": np.zeros(1, np.uint8)})
+        with raises(
+            "run_unreadable", "began with stanadapt 0.0.", f"this is {version('stanadapt')}"
+        ):
+            resume(run)
+        np.testing.assert_array_equal(results.dataset(sa.load(run), "posterior")["s"], kept)
 
     def test_another_target_is_refused(self, run):
         other = sa.Target(PROGRAM.replace("50", "51"))

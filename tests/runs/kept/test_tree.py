@@ -7,9 +7,13 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from stanadapt.engine.block_map import BlockMap, pack
 from stanadapt.engine.density import make_density
+from stanadapt.engine.triangular_map import no_map
+from stanadapt.engine.wrapped_density import packed as engine_packed
 from stanadapt.errors import Message
 from stanadapt.runs.tree import TREE, Fresh, packed, unpacked
+from tests.helpers import gaussian_blocks
 from tests.helpers.codes import raises
 
 
@@ -102,6 +106,16 @@ def test_other_objects_and_versions_are_refused(thing):
     arrays[TREE] = np.frombuffer(arrays[TREE].tobytes().replace(b'"row"', b'"column"'), np.uint8)
     with raises("run_unreadable", "Outer", "column"):
         unpacked(arrays)
+
+
+def test_a_map_of_another_layout_is_refused():
+    """Compiled code would read past its end, or its entries as places."""
+    block = gaussian_blocks.made_up(np.random.default_rng(1))
+    older = NamedTuple("Older", list(BlockMap.__annotations__.items())[:-1])
+    assert unpacked(packed(no_map(pack(block)))).block.size
+    for other in (engine_packed(older(*block[:-1])).view(float), np.zeros(3)):
+        with raises("run_unreadable", "TriangularMap", "another layout", "stanadapt.load"):
+            unpacked(packed((no_map(other),)))
 
 
 @pytest.mark.parametrize(
