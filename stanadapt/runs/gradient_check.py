@@ -6,7 +6,8 @@ gradient agrees at none. Along the line between two positions, integrals of the 
 the differences of the log density; if they do not, the line is halved repeatedly, and a difference
 that remains is a jump. If a coordinate's gradient is always zero, the density must not change with
 it: a staircase of small steps passes the first two checks. Where the density is finite, the
-gradient must be so too.
+gradient must be so too. And it must not be zero throughout: a density that is constant up to an
+edge says nothing about where the edge is.
 """
 
 from itertools import pairwise
@@ -25,6 +26,8 @@ PARTS, HALVINGS = 8, 30
 JUMP, SMALL_SHARE, ROUNDING = 0.5, 1e-3, 1e-13
 # coordinates with a zero gradient that are looked at, and places along each
 MOST_COORDINATES, PLACES = 20, 12
+# how far from a position an edge of a constant density is looked for
+DISTANCES = 10.0 ** np.arange(10)
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(3)
 
 
@@ -55,6 +58,8 @@ def gradient_problem(target: Samplable, positions: np.ndarray) -> str:
         return f"the log density jumps (by {jump:.3g})"
     if _changes_without_gradient(target, ends):
         return "the gradient is zero where the log density is not constant"
+    if _constant_between_edges(target, ends):
+        return "the log density is constant between hard edges"
     return ""
 
 
@@ -91,6 +96,15 @@ def _changes_without_gradient(target: Samplable, ends: np.ndarray) -> bool:
             if np.isfinite(value := target.evaluate(moved)[0]) and value != here:
                 return True
     return False
+
+
+def _constant_between_edges(target: Samplable, ends: np.ndarray) -> bool:
+    """Whether all gradients are zero, and the density is zero somewhere along a coordinate."""
+    if any(target.evaluate(end)[1].any() for end in ends):
+        return False
+    moves = DISTANCES[:, None, None] * np.eye(ends.shape[1])[:MOST_COORDINATES]
+    far = ends[0] + np.concatenate([moves, -moves]).reshape(-1, ends.shape[1])
+    return any(target.evaluate(place)[0] == -np.inf for place in far)
 
 
 class _Line:

@@ -68,6 +68,16 @@ DENSITIES = {
         lambda x: slope(x) * [1, 1, 0],
         "the gradient is zero where the log density is not constant",
     ),
+    "constant between edges": (
+        lambda x: 0.0 if abs(x[1]) < 5e4 else -np.inf,
+        lambda x: np.zeros(3),
+        "constant between hard edges",
+    ),
+    "constant in two coordinates between edges": (
+        lambda x: smooth([x[0], 0.0, 0.0]) if abs(x[1]) < 5e4 else -np.inf,
+        lambda x: slope(np.array([x[0], 2.0, 0.0])),
+        "",
+    ),
     "no gradient in a region": (
         smooth,
         lambda x: slope(x) if x[0] < 0.5 else np.full(3, np.nan),
