@@ -5,8 +5,6 @@ import time
 
 import pytest
 
-from stanadapt.engine.compiled import cache_folder
-
 DAY = 24 * 3600.0
 KEY = "0123456789abcdef"
 CONTENT = b"machine code" * 10
@@ -15,7 +13,6 @@ CONTENT = b"machine code" * 10
 @pytest.fixture
 def root(tmp_path, monkeypatch):
     """An empty cache."""
-    monkeypatch.setattr(cache_folder, "_stand_ins", {})
     monkeypatch.setenv("STANADAPT_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache" / "builds"
 

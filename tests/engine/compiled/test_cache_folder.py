@@ -16,7 +16,6 @@ from tests.helpers.other_process import printed
 @pytest.fixture(autouse=True)
 def root(tmp_path, monkeypatch):
     monkeypatch.setenv("STANADAPT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache_folder, "_stand_ins", {})
     return tmp_path / "cache"
 
 

@@ -33,7 +33,6 @@ def contents(root):
 @pytest.fixture(autouse=True)
 def forgetful(monkeypatch):
     """Let each test find out again what can be trusted, and be warned."""
-    monkeypatch.setattr(shared_cache, "_reported", set())
     shared_cache._trusted_folder.cache_clear()
     yield
     shared_cache._trusted_folder.cache_clear()
@@ -218,7 +217,6 @@ def test_an_own_cache_that_cannot_be_written_is_read(tmp_path, monkeypatch):
     own = tmp_path / "own"
     monkeypatch.delenv("STANADAPT_SHARED_CACHE", raising=False)
     monkeypatch.setenv("STANADAPT_CACHE", str(own))
-    monkeypatch.setattr(cache_folder, "_stand_ins", {})
     monkeypatch.setattr(cache_folder.tempfile, "tempdir", str(tmp_path))
     own.mkdir(mode=0o755)
     assert fresh()(3) == 7

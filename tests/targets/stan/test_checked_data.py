@@ -49,12 +49,17 @@ def stan(declared):
     )
 
 
+@pytest.fixture
+def large(monkeypatch):
+    """Let all data be so large that no text is kept, and five numbers be written at once."""
+    monkeypatch.setattr(checked_data, "LARGE", -1)
+    monkeypatch.setattr(checked_data, "PART", 5)
+
+
 @pytest.fixture(params=[False, True], ids=["small", "large"])
-def sizes(monkeypatch, request):
-    """Let data be small, or so large that no text is kept and five numbers are written at once."""
+def sizes(request):
     if request.param:
-        monkeypatch.setattr(checked_data, "LARGE", -1)
-        monkeypatch.setattr(checked_data, "PART", 5)
+        request.getfixturevalue("large")
     return request.param
 
 
@@ -75,10 +80,9 @@ def test_arrays_are_those_of_the_text(sizes, declared, given):
 
 
 @pytest.mark.parametrize(("declared", "given"), KINDS.values(), ids=KINDS)
-def test_text_in_parts_is_that_at_once(monkeypatch, tmp_path, declared, given):
+def test_text_in_parts_is_that_at_once(request, tmp_path, declared, given):
     whole = check(given, stan(declared), compiled=True)
-    monkeypatch.setattr(checked_data, "LARGE", -1)
-    monkeypatch.setattr(checked_data, "PART", 5)
+    request.getfixturevalue("large")
     large = check(given, stan(declared), compiled=True)
     if isinstance(given, str) and "NaN" not in given:
         assert json.loads(large.text) == json.loads(whole.text)
@@ -106,10 +110,10 @@ DIGEST = "139312cdda45f3f2"
 
 
 def test_without_space_for_a_file_text_is_given(monkeypatch, tmp_path):
-    monkeypatch.setattr(checked_data, "LARGE", -1)
     monkeypatch.setattr(checked_data.tempfile, "tempdir", str(tmp_path / "absent"))
-    with CheckedData({"x": MATRIX}).argument() as argument:
-        assert json.loads(argument)["x"] == MATRIX.tolist()
+    many = np.arange(500_001)
+    with CheckedData({"x": many}).argument() as argument:
+        assert json.loads(argument)["x"] == many.tolist()
 
 
 CODE = """

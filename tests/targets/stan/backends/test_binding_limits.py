@@ -115,10 +115,10 @@ def test_a_small_program_starts_no_process():
 
 
 @pytest.mark.usefixtures("small")
-def test_a_success_is_remembered(monkeypatch):
+def test_a_success_is_remembered(monkeypatch, request):
     use_cores(monkeypatch, 2)
     first = bound()
-    monkeypatch.setattr(trial.subprocess, "Popen", lambda *a, **k: pytest.fail("a process"))
+    request.getfixturevalue("no_process")
     second = bound()
     assert second.evaluate(POINT)[0] == first.evaluate(POINT)[0]
     # the models of other chains, and those without the guards, are covered by it
@@ -128,9 +128,9 @@ def test_a_success_is_remembered(monkeypatch):
         bound(301)
 
 
-def test_the_density_is_that_of_a_program_without_a_trial(monkeypatch):
+def test_the_density_is_that_of_a_program_without_a_trial(request):
     plain = bound()
-    monkeypatch.setattr(trial, "SMALL", 100)
+    request.getfixturevalue("small")
     tried = bound()
     for model in (tried.model, tried.model_of(1)):
         value, gradient = model.log_density_gradient(POINT)
