@@ -29,16 +29,16 @@ def folder(name: str, out: Path | None = None) -> Path:
     return path
 
 
-def command() -> str:
+def command(argv: list[str]) -> str:
     """Return the command that runs now, without the folder of its output."""
-    spec, words = sys.modules["__main__"].__spec__, sys.argv[1:]
+    spec, words = sys.modules["__main__"].__spec__, argv[1:]
     if "--out" in words:
         place = words.index("--out")
         del words[place : place + 2]
     words = [word for word in words if not word.startswith("--out=")]
-    program = sys.argv[0] if sys.argv[0].startswith("stanadapt ") else None
+    program = argv[0] if argv[0].startswith("stanadapt ") else None
     if program is None:
-        program = f"python -m {spec.name}" if spec else Path(sys.argv[0]).name
+        program = f"python -m {spec.name}" if spec else Path(argv[0]).name
     return f"{program} {shlex.join(words)}".strip()
 
 
@@ -77,7 +77,7 @@ def write_settings(path: Path, settings: dict[str, Any]) -> Path:
     The load average is recorded because timings depend on the load of the machine.
     """
     content = {
-        "command": command(),
+        "command": command(sys.argv),
         "commit": commit(),
         "settings": {name: value for name, value in settings.items() if name != "out"},
         "versions": {name: version(name) for name in RECORDED},

@@ -4,7 +4,6 @@ import re
 import subprocess
 import sys
 import threading
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -63,29 +62,33 @@ def marked():
     """For compiled code, whose compiler asks for its types."""
 
 
+def also_marked():
+    """Likewise."""
+
+
 SEEN = []
 
 
+@overload(also_marked)
 @overload(marked)
 def _marked():
     SEEN.append([*UNDER_WAY])
     return lambda: 1.0
 
 
-def test_what_is_compiled_at_this_moment_is_known(monkeypatch):
+def test_what_is_compiled_at_this_moment_is_known():
     @njit(pipeline_class=Entry)
     def calling():
         return marked()
 
-    compiled = SimpleNamespace(
-        compile=lambda: SEEN.append([*UNDER_WAY]), cache_hits=1, address=5, _cache=None
-    )
-    monkeypatch.setattr("stanadapt.engine.compiled.jit.CFunc", lambda *_, **__: compiled)
+    def in_c(x):
+        return x + also_marked()
+
     SEEN.clear()
     assert calling() == 1.0
-    assert CFunction(types.float64(types.float64), plain).address == 5
     assert SEEN[0] == [calling.py_func]
-    assert SEEN[-1] == [plain]
+    assert CFunction(types.float64(types.float64), in_c).address
+    assert SEEN[-1] == [in_c]
     assert not UNDER_WAY
 
 

@@ -4,9 +4,12 @@ import io
 from types import SimpleNamespace
 
 import pytest
+from numba import types
+from numba.extending import overload
 from rich.console import Console
 
 from stanadapt.engine import console
+from stanadapt.engine.compiled.jit import CFunction
 
 
 def chain(done, total=1000, finished=False, stages=None):
@@ -64,15 +67,24 @@ def test_a_bar_marks_the_time_left_as_a_limit(stages):
     assert ("<" in file.getvalue()) is (stages is not None)
 
 
-def test_a_bar_says_that_functions_are_compiled_while_the_chains_wait(monkeypatch):
+def refreshed():
+    """For compiled code, whose compiler asks for its types."""
+
+
+def test_a_bar_says_that_functions_are_compiled_while_the_chains_wait():
     file, stages = io.StringIO(), SimpleNamespace(label="learning the metric")
     bars = console.Bars(Console(file=file, width=150, force_terminal=True))
     with bars:
         bars.update([chain(1, stages=stages)])
         bars.progress.refresh()
         assert "compiling" not in file.getvalue()
-        monkeypatch.setattr(console, "UNDER_WAY", [sum])
-        bars.progress.refresh()  # as Rich does, ten times a second
+
+        @overload(refreshed)
+        def _refreshed():
+            bars.progress.refresh()  # as Rich does, ten times a second
+            return lambda: 1.0
+
+        assert CFunction(types.float64(types.float64), lambda x: x + refreshed()).address
         assert "warm-up, compiling (once)" in file.getvalue()
 
 

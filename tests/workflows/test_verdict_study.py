@@ -97,11 +97,10 @@ def test_fits_that_lack_a_tail_are_counted_apart_from_right_ones():
     assert row == [7, 3, 1, 1, 3, 2, 1]
 
 
-def test_a_tail_is_missing_by_the_true_points_of_hubs(monkeypatch):
-    monkeypatch.setattr(study, "TRUE_DRAWS", 4000)
+def test_a_tail_is_missing_by_the_true_points_of_hubs():
     known = study.POSTERIORS["slopes"]
     target = sa.Target(known.program, known.data, backend="stanli")
-    points, small = study.points_of(known)
+    points, small = study.points_of(known, count=4000)
     assert {"tau[1]", "tau[2]", "L[2,1]", "s", "mu[2]", "b[12,2]"} <= set(points)
     assert "L[1,2]" not in points
     fit = sa.sample(target, seed=2)

@@ -43,10 +43,10 @@ TRUE_DRAWS = 200_000
 LOWEST, HIGHEST = (norm.cdf(norm.ppf(SHARES) + shift) for shift in (-SHIFT, SHIFT))
 
 
-def points_of(known, seed=0):
+def points_of(known, seed=0, count=TRUE_DRAWS):
     """True 5, 50 and 95 % points of each scalar parameter, as named in results, and 1 and 5 %."""
     points, small = {}, {}
-    count = TRUE_DRAWS if known.kind != "blocks" else TRUE_DRAWS // 4  # these are dear
+    count = count if known.kind != "blocks" else count // 4  # these are dear
     for name, draws in known.draw(np.random.default_rng(seed), count).items():
         for at in np.ndindex(draws.shape[1:]):
             values = draws[:, *at]

@@ -329,7 +329,7 @@ def _with_products_apart(
     return rows[:count], rows[count:]
 
 
-def is_closer(progress: Progress, found: Progress, states: States) -> bool:
+def is_closer(progress: Progress, found: Progress, states: States, most: float = PART) -> bool:
     """Whether draws are much closer to a Gaussian in the block than they are without it.
 
     If a likelihood keeps each of many coordinates from a normal, perhaps only the farthest becomes
@@ -351,7 +351,7 @@ def is_closer(progress: Progress, found: Progress, states: States) -> bool:
         y, slopes = (each[:, others] for each in mapped[:2])
         after[others] = parts_with(fisher_metric(y, slopes, np.ones(len(others))), y, slopes)
         closer |= after.mean() < rival and after.max() < LARGEST_REST * farthest
-        closer &= not process or after.mean() < PART
+        closer &= not process or after.mean() < most
     return bool(len(x) >= JUDGED and closer)
 
 

@@ -21,7 +21,6 @@ from stanadapt.runs.spec import require_sendable
 from stanadapt.runs.workers import unguarded_script
 from stanadapt.samplers import registered
 from stanadapt.samplers.tempering import Extended, ReferenceDistribution
-from stanadapt.targets.stan import checked_data
 from tests.helpers.codes import raises, warns
 from tests.helpers.driven_runs import sample_with
 from tests.helpers.repository import ROOT
@@ -89,9 +88,10 @@ class Moody(Post):
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_large_data_are_sent_to_each_worker_once(monkeypatch, large):
-    monkeypatch.setattr(checked_data, "LARGE", 0 if large else 5)
-    bound, executor = sa.Target(PROGRAM, {"prior": 0}), Moody()
+def test_large_data_are_sent_to_each_worker_once(large):
+    size = 500_001 if large else 5
+    program = f"data {{ vector[{size}] unused; int prior; }} {PROGRAM[PROGRAM.index('}') + 1 :]}"
+    bound, executor = sa.Target(program, {"prior": 0, "unused": np.ones(size)}), Moody()
     there = draw(bound, "nuts", {}, executor=executor)
     assert_same_draws(there, draw(bound, "nuts", {}))
     workers_made = 1 + executor.sent // 10

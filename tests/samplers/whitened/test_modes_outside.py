@@ -192,14 +192,17 @@ def test_the_neck_of_a_funnel_is_no_mode(funnel):
     assert sum(mode.share for mode in find_modes_outside(funnel, fit)) < 1e-6
 
 
-def test_few_draws_gradients_or_none_that_vary_claim_nothing(two, monkeypatch):
+def test_few_draws_gradients_or_none_that_vary_claim_nothing(two):
     assert find_modes_outside(two, draws(size=(4, 100))) == []
     assert find_modes_outside(two, draws(), 0.0) == []
     x = np.zeros((4, 1000, 2))
     assert find_modes_outside(two, funnel_fits.foreign({"x": x, "s": x[..., 0] + 1.0})) == []
     assert len(find_modes_outside(two, draws(), 10_000.0)) == 1
-    monkeypatch.setattr(modes_outside, "MOST_PARAMETERS", 2)
-    assert find_modes_outside(two, draws()) == []
+    for dim, found in ((49, 1), (50, 0)):  # with s, as many as modes are sought for, and more
+        many = sa.Target(TWO.replace("SHARE", "0.25").replace("[2]", f"[{dim}]"))
+        x = np.random.default_rng(1).normal(size=(4, 1000, dim)) * 0.6
+        fit = funnel_fits.foreign({"x": x, "s": np.abs(x[..., 0])})
+        assert len(find_modes_outside(many, fit)) == found
 
 
 def test_climbs_take_no_more_gradients_than_their_share(two, monkeypatch):

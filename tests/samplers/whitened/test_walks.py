@@ -195,9 +195,8 @@ def test_a_state_with_an_outlier_is_known_by_its_neighbors_alone():
 
 
 @pytest.mark.parametrize(("few_fit", "most"), [(False, 1.0), (True, 1.0), (True, 0.0)])
-def test_a_block_of_a_process_is_judged_against_scales(few_fit, most, monkeypatch):
+def test_a_block_of_a_process_is_judged_against_scales(few_fit, most):
     """A metric with correlations of innovations fits few draws, whatever the posterior is."""
-    monkeypatch.setattr(gaussian_block, "PART", most)
     rows = pairs_of_states(draws(), counted)
     found = sparse_block.find_nearly_block(rows, hints_of(BOUNDS), process=True)
     block = gaussian_block._with_walk(found, WALK).map
@@ -210,7 +209,7 @@ def test_a_block_of_a_process_is_judged_against_scales(few_fit, most, monkeypatc
     states = [filled(s, 20, 0.0, x[k::2], slopes[k::2]) for k, s in enumerate(states)]
     taken = Straightened(no_map(pack(block)), (), 1e-3, np.inf)
     found = progress.learning(straightened=taken)
-    assert gaussian_block.is_closer(progress, found, states) == (few_fit and most > 0.0)
+    assert gaussian_block.is_closer(progress, found, states, most) == (few_fit and most > 0.0)
 
 
 @pytest.mark.parametrize("count", [0, 10, 30])
