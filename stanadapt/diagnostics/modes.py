@@ -1,5 +1,6 @@
 """Find the modes that the draws of a fit visited: positions, weights, and agreement of chains."""
 
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,8 @@ FEWEST = 10
 RARE = 0.01  # a chain may miss a mode lighter than this without making the weights suspect
 LARGEST_Z = 4.0  # between a chain and the others, largest over chains and modes
 LARGEST_DOUBT = 0.02  # share of climbed draws nearest to a draw of another mode
+# labels switch between modes with such a difference of log densities, and of entries by their range
+LIKE, NEAR = 1.0, 0.1
 SHOWN_COLUMNS, SHOWN_CHAINS = 6, 8
 NOT_TRUSTED = "the weights cannot be trusted"
 NO_PROOF = "No diagnostic can prove that all modes were found: only visited modes are listed."
@@ -142,6 +145,7 @@ def modes(fit: Fit, target: Target, *, starts: int = STARTS) -> Modes:
     table = _table(target, visited, np.argsort(heaviest)[group], ends)
     table.attrs["messages"] = [
         *_describe_regions(table),
+        *_describe_labels(table),
         *_describe_chains(visited),
         *_describe_doubt(float(doubtful.mean()), int((~read).sum())),
         Message("unseen_modes", NO_PROOF),
@@ -262,6 +266,39 @@ def _describe_regions(table: pd.DataFrame) -> list[Message]:
         for number, row in table.iterrows()
         if np.isnan(row["log_density"])
     ]
+
+
+def _describe_labels(table: pd.DataFrame) -> list[Message]:
+    """Report the first two modes that differ in the order of the entries of vectors only."""
+    for (one, first), (other, second) in combinations(table.iterrows(), 2):
+        if abs(first["log_density"] - second["log_density"]) < LIKE:
+            name = _permuted(first["position"], second["position"])
+            if name:
+                text = (
+                    f"Mode {other} is mode {one} with the entries of {name} in another order: "
+                    "labels switch, and means of single entries have no meaning. Declare "
+                    f"{name}, or locations of the same length, as `ordered`, or summarize what "
+                    "does not depend on labels."
+                )
+                return [Message("labels_switch", text)]
+    return []
+
+
+def _permuted(one: dict[str, Any], other: dict[str, Any]) -> str:
+    """Return a vector that, with all others of its length, has another order in the other mode."""
+    vectors = {n: x for n, x in one.items() if np.ndim(x) == 1 and x.size and np.isrealobj(x)}
+
+    def differs(name: str, order: Any) -> bool:
+        x = np.asarray(vectors[name])
+        scale = max(np.ptp(x), NEAR * np.abs(x).max())
+        return bool(np.any(np.abs(x[order] - other[name]) > NEAR * scale))
+
+    for name, x in vectors.items():
+        order = np.argsort(x)[np.argsort(np.argsort(other[name]))]
+        like = [each for each in vectors if len(vectors[each]) == len(x)]
+        if differs(name, slice(None)) and not any(differs(each, order) for each in like):
+            return name
+    return ""
 
 
 def _describe_chains(visited: np.ndarray) -> list[Message]:

@@ -9,6 +9,7 @@ from scipy.special import logsumexp
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.hill_climb import climb, group_ends, make_frame
+from stanadapt.diagnostics.modes import _permuted
 from stanadapt.errors import codes_of
 from stanadapt.targets.stan import bundled
 from tests.helpers.codes import raises, warns
@@ -251,6 +252,28 @@ def test_walls_and_endless_slopes():
     ends, _ = ends_of(lambda x: (x[0] - x[1] ** 2, np.array([1.0, -2 * x[1]]), ""), starts)
     assert not ends.inside.any()
     assert np.isfinite(ends.position).all()
+
+
+@pytest.mark.parametrize("kind", ["vector", "ordered"])
+def test_labels_of_a_mixture_switch_unless_they_are_ordered(kind):
+    """And another vector of the same length changes its order with the first."""
+    code = f"""parameters {{ {kind}[3] m; vector[3] w; }} model {{ vector[3] c = [-9, 0, 9]';
+      target += log_sum_exp(normal_lpdf(m | c, 0.3) + normal_lpdf(w | c, 0.3),
+        normal_lpdf(m | reverse(c), 0.3) + normal_lpdf(w | reverse(c), 0.3)); }}"""
+    rng = np.random.default_rng(2)
+    center, flip = np.array([-9.0, 0.0, 9.0]), rng.random((4, 250, 1)) < 0.5 * (kind == "vector")
+    draws = [np.where(flip, -center, center) + 0.3 * rng.normal(size=(4, 250, 3)) for _ in "mw"]
+    table = sa.modes(fit(m=draws[0], w=draws[1]), sa.Target(code))
+    assert len(table) == 1 + (kind == "vector")
+    assert ("labels_switch" in codes(table)) == (kind == "vector")
+    if kind == "vector":
+        assert "the entries of m" in message(table, "labels_switch")
+        first, second = (dict(table.loc[i, "position"]) for i in (1, 2))
+        assert _permuted(first, second) == "m"
+        assert not _permuted(first, {**second, "w": first["w"]})
+        equal = {"w": np.ones(3), "none": np.empty(0)}  # as weights may be
+        assert _permuted({**first, **equal}, {**second, **equal}) == "m"
+        assert not _permuted(equal, {"w": np.array([1.0 + 1e-9, 1.0, 1.0])})
 
 
 def test_wrong_arguments():
