@@ -327,7 +327,7 @@ def test_names_of_functions_edges_and_samplers_that_are_refused(fit, target):
             sa.sample(target, sampler, save="gradient")
     program = "parameters { real x; } model { x ~ uniform(0, 1); }"
     target = sa.Target(program)
-    fit = sa.sample(target, seed=1)
+    fit = sa.sample(target, "whitened_hmc", seed=1)
     with raises("unusable_fit", "edges"):
         sa.expectations(fit, target)
 
