@@ -76,7 +76,9 @@ def _marked():
     return lambda: 1.0
 
 
-def test_what_is_compiled_at_this_moment_is_known():
+def test_what_is_compiled_at_this_moment_is_known(tmp_path, monkeypatch):
+    monkeypatch.setenv("STANADAPT_CACHE", str(tmp_path))  # where no run before has left code
+
     @njit(pipeline_class=Entry)
     def calling():
         return marked()

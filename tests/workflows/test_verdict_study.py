@@ -97,6 +97,8 @@ def test_fits_that_lack_a_tail_are_counted_apart_from_right_ones():
     assert row == [7, 3, 1, 1, 3, 2, 1]
 
 
+# draws, and so what is warned of, differ between processors
+@pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")
 def test_a_tail_is_missing_by_the_true_points_of_hubs():
     known = study.POSTERIORS["slopes"]
     target = sa.Target(known.program, known.data, backend="stanli")
