@@ -71,7 +71,8 @@ def refreshed():
     """For compiled code, whose compiler asks for its types."""
 
 
-def test_a_bar_says_that_functions_are_compiled_while_the_chains_wait():
+def test_a_bar_says_that_functions_are_compiled_while_the_chains_wait(tmp_path, monkeypatch):
+    monkeypatch.setenv("STANADAPT_CACHE", str(tmp_path))  # where no run before has left code
     file, stages = io.StringIO(), SimpleNamespace(label="learning the metric")
     bars = console.Bars(Console(file=file, width=150, force_terminal=True))
     with bars:
