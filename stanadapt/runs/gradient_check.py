@@ -56,10 +56,11 @@ def gradient_problem(target: Samplable, positions: np.ndarray) -> str:
     jump = max((line.jump() for line in lines), key=abs)
     if jump:
         return f"the log density jumps (by {jump:.3g})"
-    if _changes_without_gradient(target, ends):
+    gradients = np.array([target.evaluate(end)[1] for end in ends])
+    if _changes_without_gradient(target, ends, gradients):
         return "the gradient is zero where the log density is not constant"
-    if _constant_between_edges(target, ends):
-        return "the log density is constant between hard edges"
+    if not gradients.any() and _has_edge(target, ends[0]):
+        return "the log density is constant between hard edges (declared as bounds, they are seen)"
     return ""
 
 
@@ -80,12 +81,11 @@ def _without_gradient(lines: list["_Line"]) -> str:
     )
 
 
-def _changes_without_gradient(target: Samplable, ends: np.ndarray) -> bool:
+def _changes_without_gradient(target: Samplable, ends: np.ndarray, gradients: np.ndarray) -> bool:
     """Whether the density changes along a coordinate whose gradient is zero at all positions.
 
     A staircase may have the same height at two positions, so a dozen are compared.
     """
-    gradients = np.array([target.evaluate(end)[1] for end in ends])
     here = target.evaluate(ends[0])[0]
     for i in np.flatnonzero(~gradients.any(axis=0))[:MOST_COORDINATES]:
         low, high = ends[:, i].min(), ends[:, i].max()
@@ -98,13 +98,11 @@ def _changes_without_gradient(target: Samplable, ends: np.ndarray) -> bool:
     return False
 
 
-def _constant_between_edges(target: Samplable, ends: np.ndarray) -> bool:
-    """Whether all gradients are zero, and the density is zero somewhere along a coordinate."""
-    if any(target.evaluate(end)[1].any() for end in ends):
-        return False
-    moves = DISTANCES[:, None, None] * np.eye(ends.shape[1])[:MOST_COORDINATES]
-    far = ends[0] + np.concatenate([moves, -moves]).reshape(-1, ends.shape[1])
-    return any(target.evaluate(place)[0] == -np.inf for place in far)
+def _has_edge(target: Samplable, position: np.ndarray) -> bool:
+    """Whether the density is zero somewhere along a coordinate."""
+    moves = DISTANCES[:, None, None] * np.eye(len(position))[:MOST_COORDINATES]
+    places = position + np.concatenate([moves, -moves]).reshape(-1, len(position))
+    return any(target.evaluate(place)[0] == -np.inf for place in places)
 
 
 class _Line:
