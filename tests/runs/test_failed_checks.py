@@ -60,13 +60,15 @@ def test_a_check_with_the_density_costs_no_draws(sampler, names, tmp_path):
     assert sa.diagnose(fit, target).verdict == "fine"  # checked again
 
 
-def test_the_explanation_of_failed_evaluations_costs_no_draws():
+def test_the_explanation_of_failed_evaluations_costs_no_draws(tmp_path):
     options = {**LENGTHS, "inits": {"x": 1.0}, "initial_scale": 1.2, "standardize": False}
     with warns("check_failed", FAULT):
         fit = sa.sample(broken(sa.Target(WALL), "fault"), "gad_mala", **options)
     assert fit["posterior"]["x"].shape == (2, 400)
     assert fit.attrs["check_failed"] in sa.diagnose(fit).reasons
     require_suspect(fit, "failed_evaluations")
+    written = sa.load(sa.save(fit, tmp_path / "csv", format="cmdstan"))
+    assert fit.attrs["check_failed"] in sa.diagnose(written).reasons
 
 
 @pytest.mark.filterwarnings("ignore::stanadapt.errors.StanadaptWarning")

@@ -12,7 +12,7 @@ import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.mixing import efficiency
 from stanadapt.errors import StanadaptWarning, codes_of
-from stanadapt.runs.stan_nuts import engine, stanli
+from stanadapt.runs.stan_nuts import cmdstan, engine, stanli
 from stanadapt.targets.stan import bundled, toolchain
 from stanadapt.targets.stan.checked_data import CheckedData
 from tests.helpers.codes import raises, warns
@@ -247,6 +247,20 @@ def test_iterations_are_counted_while_stan_samples(schools, backend, capfd, monk
     counts = [int(count.replace(",", "")) for count in found]
     assert counts == sorted(counts)
     assert 0 < counts[len(counts) // 2] < 16_800
+
+
+def test_draws_in_growing_files_are_counted(tmp_path):
+    count, (one, other) = (
+        cmdstan._rows_written(tmp_path),
+        (tmp_path / n for n in ("1.csv", "2.csv")),
+    )
+    assert count() == 0
+    one.write_text("# model = schools\n#   seed = 1\nlp__,accept_stat__,mu\n-1.0,0.9,2.0\n-1")
+    assert count() == 1
+    with one.open("a") as file:
+        file.write(".5,0.8,2.1\n# Adaptation terminated\n-1.1,0.7,1.9\n")
+    other.write_text("lp__,accept_stat__,mu\n-2.0,0.9,2.5\n")
+    assert count() == count() == 4
 
 
 @pytest.fixture(scope="module")
