@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stanadapt import results
-from stanadapt.errors import Message, StanadaptError, StanadaptWarning
+from stanadapt.errors import Message, StanadaptWarning
 from stanadapt.results import Fit
 
 # from best to worst. A fit of a sampler that is not exact is never fine, however well it mixes.
@@ -83,12 +83,12 @@ class Reason(NamedTuple):
 def draws_kept(name: str) -> Iterator[list[Message]]:
     """Turn an error in a check into a message in the list, since the draws are done.
 
-    Errors and warnings of the package pass: they say what the user can do.
+    Warnings pass, which are errors only if the user wants them to be.
     """
     failed: list[Message] = []
     try:
         yield failed
-    except (StanadaptError, StanadaptWarning):
+    except StanadaptWarning:
         raise
     except Exception as error:  # of any kind: none may cost the draws
         text = (

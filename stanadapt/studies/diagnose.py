@@ -120,8 +120,9 @@ def diagnose(fit: Fit, target: Target | None = None) -> Diagnosis:
     notes, reasons = [*_interruption(fit), *results.notes(fit)], None
     if target is not None:
         require_fit_of(target, fit, "diagnose")
+        rows, _ = parameter_rows(target, fit)
         reasons = itertools.chain(
-            [*attempted("tail_missing", _missing_tails, target, fit, notes)],  # and notes
+            [*attempted("tail_missing", _missing_tails, target, fit, rows, notes)],  # and notes
             attempted("hard_edges", _ends, target, fit),
             attempted("mode_missed", modes_missed, target, fit),
         )
@@ -134,13 +135,14 @@ def diagnose(fit: Fit, target: Target | None = None) -> Diagnosis:
     return Diagnosis(judgment.verdict, judgment.reasons, notes, summary, _table(measured))
 
 
-def _missing_tails(target: Target, fit: Fit, notes: list[str]) -> Iterator[Reason]:
+def _missing_tails(
+    target: Target, fit: Fit, rows: np.ndarray, notes: list[str]
+) -> Iterator[Reason]:
     """Yield the tails that are missing, and note the shape of the posterior."""
     notes += measure_shape(target, fit).messages
     found = find_tails(target, fit)
     yield from reasons_of(target, found)
     if found is not None:
-        rows, _ = parameter_rows(target, fit)
         program = lines_of_block(target, found.block, target.unconstrain_rows(rows[[0, -1]]))
         new = [line for line in program if not any(line in note for note in notes)]
         text = "\n    ".join([" For NUTS, write the program as", *new]) if new else ""

@@ -32,7 +32,7 @@ LONGEST_FILE, LONGEST_BODY, SMALL = 600, 60, 80
 # lines of each room, and of the tests: a commit that needs more raises the number on purpose
 LINES = {
     "cli": 2_130, "studies": 6_950, "runs": 6_400, "samplers": 23_750, "diagnostics": 5_470,
-    "targets": 8_130, "results": 2_930, "engine": 9_410, "errors": 460, "tests": 55_280,
+    "targets": 8_130, "results": 2_930, "engine": 9_410, "errors": 460, "tests": 55_290,
 }  # fmt: skip
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 

@@ -8,6 +8,7 @@ import pytest
 import stanadapt as sa
 from stanadapt import results
 from stanadapt.diagnostics.verdict import judge
+from stanadapt.errors import StanadaptError
 from tests.helpers import made_up_fits
 from tests.helpers.codes import warns
 from tests.helpers.short_runs import NORMAL, WALL
@@ -16,11 +17,11 @@ LENGTHS = {"chains": 2, "iter_warmup": 300, "iter_sampling": 400, "seed": 1}
 FAULT = "IndexError: index 7 is out of bounds"
 
 
-def broken(target, name):
+def broken(target, name, error=None):
     """Return the target with a method that works no longer."""
 
     def raise_error(*_):
-        raise IndexError("index 7 is out of bounds")
+        raise error or IndexError("index 7 is out of bounds")
 
     other = copy.copy(target)
     setattr(other, name, raise_error)
@@ -58,6 +59,14 @@ def test_a_check_with_the_density_costs_no_draws(sampler, names, tmp_path):
     assert (diagnosis.verdict, diagnosis.codes) == ("suspect", ["check_failed"] * 2)
     assert (diagnosis.table.index == ["x"]).all()
     assert sa.diagnose(fit, target).verdict == "fine"  # checked again
+
+
+def test_an_error_with_a_code_costs_no_draws_either():
+    error = StanadaptError("wrong_density", "too far")
+    with warns("check_failed", "mode_missed failed", "too far"):
+        fit = sa.sample(broken(sa.Target(NORMAL), "unconstrain_rows", error), **LENGTHS)
+    assert fit["posterior"]["x"].shape == (2, 400)
+    assert fit.attrs["verdict"] == "suspect"
 
 
 def test_the_explanation_of_failed_evaluations_costs_no_draws(tmp_path):
